@@ -1,0 +1,44 @@
+# One command for each wish. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check format test-long lock clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
+	@exec $(RUN)/potluck up $(ARGS)
+
+test: $(VENV)/.dev check  ## every check and every test but the long ones
+	@./scripts/test-needs.sh
+	@$(RUN)/python -m pytest -n 2 --dist worksteal -m "not long" $(ARGS)
+
+check: $(VENV)/.dev  ## format, lint, types and the import contract
+	@$(RUN)/ruff format --check .
+	@$(RUN)/ruff check .
+	@$(RUN)/mypy
+	@$(RUN)/lint-imports --no-cache
+
+format: $(VENV)/.dev  ## let ruff put the code in order
+	@$(RUN)/ruff format .
+	@$(RUN)/ruff check --fix .
+
+test-long: $(VENV)/.dev  ## the tests that take minutes
+	@./scripts/test-needs.sh
+	@$(RUN)/python -m pytest -m long $(ARGS)
+
+lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
+	@./scripts/environment.sh lock
+
+clean:  ## remove the environment; data and profiles stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.run: pyproject.toml locks/run.txt scripts/environment.sh
+	@PYTHON="$(PYTHON)" ./scripts/environment.sh run
+
+$(VENV)/.dev: pyproject.toml locks/dev.txt scripts/environment.sh
+	@PYTHON="$(PYTHON)" ./scripts/environment.sh dev

@@ -1,0 +1,29 @@
+"""One GPU, or, on a machine that has none, its CPU."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.text import Count, LineText, ShortText
+
+
+class DeviceKind(StrEnum):
+    """What the device is; a CPU is never shown as anything else."""
+
+    GPU = "gpu"  # a graphics card or another accelerator
+    CPU = "cpu"  # the processor, offered so that everything can be tried anywhere
+
+
+class DeviceDescription(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a provider found out about one device."""
+
+    kind: DeviceKind
+    uuid: ShortText  # the vendor's, or a hash of machine id, bus address and model
+    vendor: ShortText
+    model: ShortText
+    memory_bytes: Count
+    compute_units: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    driver: LineText = ""
+    interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
+    price_micro_per_hour: Count = 0

@@ -1,0 +1,186 @@
+"""Every error that Potluck tells a person or a program.
+
+    PotluckError
+    ├── InvalidInput          400 invalid_input        the request says something impossible
+    │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
+    │   └── TooLarge          413 too_large            the body is over the limit
+    ├── NotSignedIn           401 not_signed_in        no token, or one that the server does not know
+    ├── Forbidden             403 forbidden            known, but not allowed
+    ├── NotFound              404 not_found            no such thing, or not yours
+    ├── MethodNotAllowed      405 method_not_allowed
+    ├── UnsupportedMediaType  415 unsupported_media_type
+    ├── Conflict              409 conflict             the thing is in another state than you think
+    │   └── StaleLease        409 stale_lease          the attempt is no longer yours
+    ├── RateLimited           429 rate_limited         too many requests; retry later
+    ├── Unavailable           503 unavailable          the server or its database is not ready
+    ├── Internal              500 internal             a bug of ours
+    └── LocalError                                     never crosses the network
+        ├── BadSettings           bad_settings         an option, variable or file says nonsense
+        ├── ServerUnreachable     server_unreachable   nothing answers at the server's address
+        ├── PortTaken             port_taken           another program listens there
+        ├── DataDirectoryInUse    data_directory_in_use
+        ├── StartFailed           start_failed         a part did not become healthy
+        └── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
+
+Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
+status of the CLI. `detail` is a sentence for a person; `hint` says what to do about it. Foreign
+errors are translated into one of these once, at the edge; nobody matches on text.
+"""
+
+from typing import ClassVar
+
+
+class PotluckError(Exception):
+    """The root; only its leaves are raised."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something went wrong"
+    retryable: ClassVar[bool] = False
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, detail: str, hint: str = "", retry_after_seconds: float | None = None):
+        super().__init__(detail)
+        self.detail = detail
+        self.hint = hint
+        self.retry_after_seconds = retry_after_seconds
+
+
+class InvalidInput(PotluckError):
+    code = "invalid_input"
+    status = 400
+    title = "The request is not valid"
+    exit_status = 64
+
+
+class UnaffordableTask(InvalidInput):
+    code = "unaffordable"
+    status = 402
+    title = "The account cannot pay for this task"
+
+
+class TooLarge(InvalidInput):
+    code = "too_large"
+    status = 413
+    title = "The request is too large"
+
+
+class NotSignedIn(PotluckError):
+    code = "not_signed_in"
+    status = 401
+    title = "Sign in first"
+    exit_status = 77
+
+
+class Forbidden(PotluckError):
+    code = "forbidden"
+    status = 403
+    title = "Not allowed"
+    exit_status = 77
+
+
+class NotFound(PotluckError):
+    code = "not_found"
+    status = 404
+    title = "Not found"
+    exit_status = 66
+
+
+class MethodNotAllowed(PotluckError):
+    code = "method_not_allowed"
+    status = 405
+    title = "That method is not offered here"
+
+
+class UnsupportedMediaType(PotluckError):
+    code = "unsupported_media_type"
+    status = 415
+    title = "That content type is not understood here"
+
+
+class Conflict(PotluckError):
+    code = "conflict"
+    status = 409
+    title = "The state has changed"
+
+
+class StaleLease(Conflict):
+    code = "stale_lease"
+    title = "The lease is no longer valid"
+
+
+class RateLimited(PotluckError):
+    code = "rate_limited"
+    status = 429
+    title = "Too many requests"
+    retryable = True
+    exit_status = 75
+
+
+class Unavailable(PotluckError):
+    code = "unavailable"
+    status = 503
+    title = "The server is not ready"
+    retryable = True
+    exit_status = 75
+
+
+class Internal(PotluckError):
+    title = "The server made a mistake"
+    exit_status = 70
+
+
+class LocalError(PotluckError):
+    """Raised on the machine where it is shown; it has no HTTP answer."""
+
+
+class BadSettings(LocalError):
+    code = "bad_settings"
+    title = "The settings are not valid"
+    exit_status = 78
+
+
+class ServerUnreachable(LocalError):
+    code = "server_unreachable"
+    title = "The server does not answer"
+    retryable = True
+    exit_status = 69
+
+
+class PortTaken(LocalError):
+    code = "port_taken"
+    title = "The port is taken"
+    exit_status = 69
+
+
+class DataDirectoryInUse(LocalError):
+    code = "data_directory_in_use"
+    title = "The data directory is in use"
+    exit_status = 69
+
+
+class StartFailed(LocalError):
+    code = "start_failed"
+    title = "It did not start"
+    exit_status = 70
+
+
+class SandboxUnavailable(LocalError):
+    code = "sandbox_unavailable"
+    title = "No sandbox works here"
+    exit_status = 69
+
+
+def by_code(code: str) -> type[PotluckError]:
+    """The class behind a code that came over the wire; `Internal` for one that we do not know."""
+    return _BY_CODE.get(code, Internal)
+
+
+def _leaves(root: type[PotluckError]) -> list[type[PotluckError]]:
+    found = [root]
+    for child in root.__subclasses__():
+        found.extend(_leaves(child))
+    return found
+
+
+_BY_CODE = {leaf.code: leaf for leaf in reversed(_leaves(PotluckError))}

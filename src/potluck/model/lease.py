@@ -1,0 +1,36 @@
+"""Attempts, and the leases that give a node the right to run them."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.ids import AttemptId
+
+LeaseToken = Annotated[str, Meta(min_length=16, max_length=128, pattern="^[A-Za-z0-9_-]*$")]
+
+
+class AttemptState(StrEnum):
+    """Where one try stands. `granted`, `preparing` and `running` are live."""
+
+    GRANTED = "granted"  # a node was chosen; its devices are reserved
+    PREPARING = "preparing"  # the node sets the sandbox and the dependencies up; free of charge
+    RUNNING = "running"  # the consumer's code runs; time is charged
+    SUCCEEDED = "succeeded"  # ended: exit status 0
+    FAILED = "failed"  # ended: the task's own fault
+    CANCELLED = "cancelled"  # ended: called off
+    LOST = "lost"  # ended: nobody knows, the node fell silent, restarted or never came
+
+    @property
+    def is_live(self) -> bool:
+        return self in _LIVE
+
+
+_LIVE = {AttemptState.GRANTED, AttemptState.PREPARING, AttemptState.RUNNING}
+
+
+class Lease(Struct, frozen=True, forbid_unknown_fields=True):
+    """What every call about an attempt carries; the server fences by the pair."""
+
+    attempt_id: AttemptId
+    token: LeaseToken

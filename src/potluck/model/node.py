@@ -1,0 +1,52 @@
+"""One provider machine and what it can promise."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.device import DeviceDescription
+from potluck.model.text import Count, LineText, ShortText
+
+
+class NodeState(StrEnum):
+    """Whether a node gets work."""
+
+    ONLINE = "online"  # beats, and takes work
+    SILENT = "silent"  # no heartbeat for a while; no new work until it speaks again
+    LEFT = "left"  # its owner took it away
+
+
+class SandboxReport(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the sandbox of a node really enforces, found out by trying, not by claiming.
+
+    Each field names the mechanism ("cgroup v2", "rlimits", "namespaces" …), or "none".
+    """
+
+    driver: ShortText
+    memory: ShortText = "none"
+    processes: ShortText = "none"
+    cpu: ShortText = "none"
+    disk: ShortText = "none"
+    network: ShortText = "none"
+    syscalls: ShortText = "none"
+    user: ShortText = "none"
+    notes: Annotated[tuple[LineText, ...], Meta(max_length=32)] = ()
+
+    @property
+    def is_safe_for_strangers(self) -> bool:
+        return self.driver != "none"
+
+
+class NodeDescription(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a provider offers; sent whole at each start."""
+
+    name: ShortText
+    platform: ShortText
+    python_version: ShortText
+    potluck_version: ShortText
+    cores: Annotated[int, Meta(ge=1, le=4096)]
+    memory_bytes: Count
+    disk_bytes: Count
+    sandbox: SandboxReport
+    devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]

@@ -1,0 +1,110 @@
+"""What a consumer asks to be run, and the states it goes through."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.device import DeviceKind
+from potluck.model.text import ArgumentText, Count, LineText, ShortText, SourceText, VariableName
+
+GIB = 2**30
+MIB = 2**20
+
+
+class TaskState(StrEnum):
+    """Where a task is. docs/lifecycle.md tells the same story with the transitions."""
+
+    QUEUED = "queued"  # waits for a device; the reason is known
+    ASSIGNED = "assigned"  # a node has been chosen and prepares it
+    RUNNING = "running"  # the consumer's code runs
+    SUCCEEDED = "succeeded"  # final: it ended with exit status 0
+    FAILED = "failed"  # final: it ended badly; the reason says how
+    CANCELLED = "cancelled"  # final: its owner called it off
+    EXPIRED = "expired"  # final: it was not started before its deadline
+
+    @property
+    def is_final(self) -> bool:
+        return self in _FINAL
+
+
+_FINAL = {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.EXPIRED}
+
+
+class EndReason(StrEnum):
+    """Why an attempt, and with it perhaps the task, ended."""
+
+    COMPLETED = "completed"  # the code ended with exit status 0
+    EXIT_STATUS = "exit_status"  # the code ended with another exit status
+    SIGNAL = "signal"  # the code was killed by a signal that was not ours
+    MEMORY_LIMIT = "memory_limit"  # it used more memory than it asked for
+    PROCESS_LIMIT = "process_limit"  # it started more processes than it may
+    DISK_LIMIT = "disk_limit"  # it filled its disk
+    LOG_LIMIT = "log_limit"  # it wrote more log than it may
+    TIME_LIMIT = "time_limit"  # it ran past its wall-clock limit
+    PREPARE_FAILED = "prepare_failed"  # its dependencies could not be installed
+    PREPARE_TIME_LIMIT = "prepare_time_limit"  # installing its dependencies took too long
+    SANDBOX_FAILED = "sandbox_failed"  # the node could not set the sandbox up
+    LEASE_EXPIRED = "lease_expired"  # the node fell silent
+    NODE_RESTARTED = "node_restarted"  # the provider restarted in the middle of it
+    WITHDRAWN = "withdrawn"  # the node never fetched the assignment
+    CANCELLED = "cancelled"  # the task's owner called it off
+    DEADLINE = "deadline"  # it was not started in time
+    POISON = "poison"  # it was lost on three different nodes
+    TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
+
+
+class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a node must have free. Cores, memory and disk are also the walls of the sandbox."""
+
+    device_kind: DeviceKind | None = None
+    device_count: Annotated[int, Meta(ge=1, le=64)] = 1
+    device_memory_bytes: Count = 0
+    device_model: ShortText | None = None  # a pattern such as "RTX 40*", case does not matter
+    max_price_micro_per_hour: Count | None = None
+    cores: Annotated[int, Meta(ge=1, le=4096)] = 1
+    memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
+    disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Walls that the scheduler need not count."""
+
+    run_seconds: Annotated[float, Meta(gt=0, le=30 * 86_400)] = 6 * 3600.0
+    prepare_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
+    processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
+    log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
+
+
+class ScriptSpec(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="script"):
+    """A Python file, with the dependencies that its PEP 723 block names."""
+
+    filename: ShortText
+    source: SourceText
+    arguments: Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)] = ()
+    environment: Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)] = {}  # noqa: RUF012
+
+
+TaskSpec = ScriptSpec  # grows into a union; the wire already carries `kind`
+
+Priority = Annotated[int, Meta(ge=-100, le=100)]
+MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
+
+
+class TaskRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a consumer says about a task; kept as it came."""
+
+    spec: TaskSpec
+    name: ShortText | None = None
+    requirements: Requirements = Requirements()
+    limits: Limits = Limits()
+    priority: Priority = 0
+    max_attempts: MaxAttempts = 1  # tries that end in the task's own failure
+    start_within_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
+
+
+class WaitingReason(Struct, frozen=True):
+    """Why a queued task waits: a stable code and a sentence for a person."""
+
+    code: ShortText
+    sentence: LineText

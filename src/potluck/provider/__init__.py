@@ -1,0 +1,1 @@
+"""The provider client: link → state → runner → sandbox, on somebody's own machine."""

@@ -1,0 +1,72 @@
+"""The interface of every sandbox: what to run, the walls around it, and how it ended."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+
+# Where the task works inside every sandbox, and where a prepared environment is mounted.
+WORK = "/work"
+ENVIRONMENT = "/environment"
+
+
+class Mount(Struct, frozen=True):
+    """A directory or file of the host that is shown inside."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+class Confinement(Struct, frozen=True):
+    """One command and the walls around it."""
+
+    name: str  # unique on this machine while it runs: the attempt's id, or that plus a suffix
+    command: tuple[str, ...]  # {python} as first word means the sandbox's own interpreter
+    memory_bytes: int
+    disk_bytes: int
+    processes: int
+    cores: int
+    seconds: float
+    log_bytes: int
+    environment: dict[str, str] = {}
+    files: dict[str, bytes] = {}  # relative to the work directory; plain names only
+    mounts: tuple[Mount, ...] = ()
+
+
+class Ended(Struct, frozen=True):
+    """How it ended: our walls, its own exit status, or a signal."""
+
+    reason: EndReason
+    exit_code: int | None
+    detail: str
+    run_seconds: float
+    cpu_seconds: float
+    memory_peak_bytes: int
+    log_bytes: int
+
+
+# Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
+Output = Callable[[str, bytes], Awaitable[None]]
+# Called once, when the command itself has been started.
+Started = Callable[[], Awaitable[None]]
+
+
+class Driver(Protocol):
+    """A way to confine a command. Cancelling `run` ends all that it started, at once."""
+
+    async def probe(self) -> SandboxReport:
+        """What is really enforced here, found out by trying; raises SandboxUnavailable."""
+        ...
+
+    async def run(self, confinement: Confinement, output: Output, started: Started) -> Ended:
+        """Runs the command to its end. Nothing of it is left behind, however this returns."""
+        ...
+
+    async def reap(self) -> None:
+        """Removes what an earlier life of this provider left behind (it may have been killed)."""
+        ...

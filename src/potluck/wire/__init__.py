@@ -1,0 +1,1 @@
+"""What crosses the network, built from `model`. Server, provider and consumer share these types."""

@@ -1,0 +1,47 @@
+"""Bytes to values and back, with foreign errors translated into ours.
+
+JSON is for people and programs of any language. MessagePack carries log bytes between provider and
+server, where JSON would have to escape them.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from potluck.model.error import InvalidInput
+
+T = TypeVar("T")
+
+
+def encode_json(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def decode_json(body: bytes | str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except _NOT_DECODABLE as error:
+        raise _invalid(error) from error
+
+
+def encode_packed(value: Any) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+def decode_packed(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except _NOT_DECODABLE as error:
+        raise _invalid(error) from error
+
+
+# Invalid UTF-8 and deep nesting are not msgspec's own errors, and must not become our 500.
+_NOT_DECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _invalid(error: Exception) -> InvalidInput:
+    if isinstance(error, RecursionError):
+        return InvalidInput("The body is nested too deeply.")
+    if isinstance(error, UnicodeError):
+        return InvalidInput("The body is not valid UTF-8.")
+    return InvalidInput(f"The body does not fit: {error}.", "Compare it with /schema/openapi.json.")

@@ -1,0 +1,137 @@
+"""Messages between a provider and the server. All of them fit on two screens."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.lease import Lease, LeaseToken
+from potluck.model.node import NodeDescription
+from potluck.model.task import EndReason, Limits, Requirements, TaskSpec
+from potluck.model.text import Count, LineText, SmallCount
+from potluck.model.usage import Usage
+
+HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
+
+
+class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
+    """Sent at each start of a provider. `node_id` is the one it was given before, if any."""
+
+    description: NodeDescription
+    node_id: NodeId | None = None
+    own_tasks_only: bool = False
+
+
+class NodeRegistered(Struct, frozen=True):
+    node_id: NodeId
+    device_ids: list[DeviceId]  # in the order of the description
+    lease_seconds: float
+    heartbeat_seconds: float
+    poll_seconds: float
+
+
+class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
+    """Long poll. Listing the held leases acknowledges them; what is missing is given again."""
+
+    held: HeldLeases = ()
+    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 20.0
+
+
+class GrantedDevice(Struct, frozen=True):
+    device_id: DeviceId
+    uuid: str
+    milli: int
+
+
+class Grant(Struct, frozen=True):
+    """The right, and all that is needed, to run one attempt."""
+
+    attempt_id: AttemptId
+    token: LeaseToken
+    task_id: TaskId
+    account_id: str  # whose task it is: environments are never shared between accounts
+    spec: TaskSpec
+    requirements: Requirements
+    limits: Limits
+    devices: list[GrantedDevice]
+
+
+class LeasesGranted(Struct, frozen=True):
+    """`stop` lists held attempts that are no longer wanted: end them and forget them."""
+
+    grants: list[Grant] = []
+    stop: list[AttemptId] = []
+    lease_seconds: float = 90.0
+
+
+class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
+    """Renews every lease of the node at once."""
+
+    held: HeldLeases = ()
+    load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    memory_used_bytes: Count = 0
+
+
+class HeartbeatAnswer(Struct, frozen=True):
+    stop: list[AttemptId] = []
+
+
+class Preparing(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="preparing"
+):
+    """The node has the attempt and sets it up."""
+
+    lease: Lease
+
+
+class Started(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="started"):
+    """The consumer's code runs from now on."""
+
+    lease: Lease
+
+
+class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="finished"):
+    """It is over on this node. Sent again until acknowledged; the same body gets the same answer."""
+
+    lease: Lease
+    reason: EndReason
+    exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
+    detail: LineText = ""
+    usage: Usage = Usage()
+    log_pieces: SmallCount = 0
+
+
+Report = Preparing | Started | Finished
+
+
+class Reports(Struct, frozen=True, forbid_unknown_fields=True):
+    reports: Annotated[tuple[Report, ...], Meta(min_length=1, max_length=1_000)]
+
+
+class ReportAnswer(Struct, frozen=True):
+    """`accepted`, or the code of the error that this one report met."""
+
+    attempt_id: AttemptId
+    accepted: bool
+    code: str = "accepted"
+
+
+class ReportAnswers(Struct, frozen=True):
+    answers: list[ReportAnswer]
+
+
+class PackedLogPiece(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    stream: Annotated[str, Meta(pattern="^(stdout|stderr|potluck)$")]
+    data: Annotated[bytes, Meta(max_length=262_144)]
+
+
+class LogChunk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Log pieces from `offset` (a count of pieces) on. MessagePack; idempotent by offset."""
+
+    lease: Lease
+    offset: SmallCount
+    pieces: Annotated[tuple[PackedLogPiece, ...], Meta(min_length=1, max_length=4_096)]
+
+
+class LogAppended(Struct, frozen=True):
+    next_offset: int
