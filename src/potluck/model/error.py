@@ -4,7 +4,7 @@
     ├── InvalidInput          400 invalid_input        the request says something impossible
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
     │   └── TooLarge          413 too_large            the body is over the limit
-    ├── NotSignedIn           401 not_signed_in        no token, or one that the server does not know
+    ├── NotSignedIn           401 not_signed_in        no token, or an unknown one
     ├── Forbidden             403 forbidden            known, but not allowed
     ├── NotFound              404 not_found            no such thing, or not yours
     ├── MethodNotAllowed      405 method_not_allowed

@@ -82,7 +82,7 @@ class ScriptSpec(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kin
     filename: ShortText
     source: SourceText
     arguments: Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)] = ()
-    environment: Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)] = {}  # noqa: RUF012
+    environment: Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)] = {}
 
 
 TaskSpec = ScriptSpec  # grows into a union; the wire already carries `kind`

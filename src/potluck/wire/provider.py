@@ -91,7 +91,7 @@ class Started(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event"
 
 
 class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="finished"):
-    """It is over on this node. Sent again until acknowledged; the same body gets the same answer."""
+    """It is over on this node. Sent until acknowledged; the same body gets the same answer."""
 
     lease: Lease
     reason: EndReason
