@@ -1,0 +1,109 @@
+"""A cluster on disk: PostgreSQL's data directory and the password that opens it, made as one.
+
+Both are built under another name and renamed when they are whole and on the disk, so that a crash
+in between leaves nothing that could be taken for a cluster.
+"""
+
+import asyncio
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from potluck.model.error import StartFailed
+from potluck.server.postgres.programs import spawn
+
+USER = "potluck"
+MAJOR_VERSION = "18"
+
+
+class Cluster:
+    """Where things are below the cluster's directory."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.data = directory / "data"
+        self.password_file = directory / "password"
+
+    def password(self) -> str:
+        return self.password_file.read_text().strip()
+
+
+async def open_cluster(directory: Path) -> Cluster:
+    """The cluster of this directory; the first time it is made."""
+    cluster = Cluster(directory / "cluster")
+    if not cluster.directory.exists():
+        await _make(cluster, Cluster(directory / "cluster.new"))
+    _check_version(cluster)
+    return cluster
+
+
+async def _make(cluster: Cluster, unfinished: Cluster) -> None:
+    shutil.rmtree(unfinished.directory, ignore_errors=True)
+    unfinished.directory.mkdir(mode=0o700)
+    _write_password(unfinished.password_file)
+    await _run_initdb(unfinished)
+    _sync(unfinished.password_file)
+    _sync(unfinished.directory)
+    unfinished.directory.rename(cluster.directory)
+    _sync(cluster.directory.parent)
+
+
+def _write_password(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+
+
+async def _run_initdb(cluster: Cluster) -> None:
+    output = cluster.directory / "initdb.log"
+    with output.open("wb") as log:
+        process = spawn("initdb", _initdb_arguments(cluster), log)
+        try:
+            status = await asyncio.to_thread(process.wait)
+        finally:
+            process.kill()
+            process.wait()
+    if status != 0:
+        raise StartFailed(
+            f"PostgreSQL could not make its cluster: {_last_line(output)}",
+            f"See {output}; mend the cause and start again, or use --database-url.",
+        )
+
+
+def _initdb_arguments(cluster: Cluster) -> list[str]:
+    return [
+        f"--pgdata={cluster.data}",
+        f"--username={USER}",
+        f"--pwfile={cluster.password_file}",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        # The built-in locale sorts by code point and knows Unicode, alike on every system.
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--no-instructions",
+    ]
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").splitlines()
+    return lines[-1].strip() if lines else "it said nothing"
+
+
+def _check_version(cluster: Cluster) -> None:
+    found = (cluster.data / "PG_VERSION").read_text().strip()
+    if found != MAJOR_VERSION:
+        raise StartFailed(
+            f"{cluster.data} was written by PostgreSQL {found}; this is {MAJOR_VERSION}.",
+            f"Move the data with pg_upgrade or pg_dump, or run a PostgreSQL {found} of your own"
+            " on it and use --database-url.",
+        )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

