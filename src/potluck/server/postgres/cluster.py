@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from potluck.model.error import StartFailed
-from potluck.server.postgres.programs import spawn
+from potluck.server.postgres.programs import find_program, spawn
 
 USER = "potluck"
 MAJOR_VERSION = "18"
@@ -58,7 +58,7 @@ def _write_password(path: Path) -> None:
 async def _run_initdb(cluster: Cluster) -> None:
     output = cluster.directory / "initdb.log"
     with output.open("wb") as log:
-        process = spawn("initdb", _initdb_arguments(cluster), log)
+        process = spawn(find_program("initdb"), _initdb_arguments(cluster), log)
         try:
             status = await asyncio.to_thread(process.wait)
         finally:

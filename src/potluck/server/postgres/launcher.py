@@ -17,7 +17,7 @@ from msgspec import Struct
 from potluck.model.error import StartFailed
 from potluck.server.postgres.cluster import USER, Cluster, open_cluster
 from potluck.server.postgres.processes import find_processes, shut_down
-from potluck.server.postgres.programs import spawn
+from potluck.server.postgres.programs import find_program, spawn
 from potluck.server.postgres.socket_directory import (
     make_socket_directory,
     remove_socket_directory,
@@ -138,7 +138,7 @@ class EmbeddedPostgres:
         for name, value in settings.items():
             arguments += ["-c", f"{name}={value}"]
         with (self._log_directory / "start.log").open("wb") as output:
-            return spawn("postgres", arguments, output)
+            return spawn(find_program("postgres"), arguments, output)
 
     async def _answers(self, url: str, process: subprocess.Popen[bytes]) -> None:
         started = time.monotonic()

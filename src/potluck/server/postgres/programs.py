@@ -25,10 +25,10 @@ _OWN_DATABASE = "Start Potluck as an ordinary user, or give it a database with -
 _PR_SET_PDEATHSIG = 1
 
 
-def spawn(name: str, arguments: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start one of the programs in a session of its own; it ends when the calling thread ends."""
     return subprocess.Popen(
-        [*_as_somebody_accepted(), str(_program(name)), *arguments],
+        [*_as_somebody_accepted(), str(program), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -36,11 +36,11 @@ def spawn(name: str, arguments: list[str], output: IO[bytes]) -> subprocess.Pope
         # Nothing of ours leaks into it, and no PG* variable of the user's changes what it does.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
-        preexec_fn=_ends_with_us(),
+        preexec_fn=ends_with_us(),
     )
 
 
-def _program(name: str) -> Path:
+def find_program(name: str) -> Path:
     # Only the package's place is wanted: importing it would cost time and do nothing for us.
     spec = importlib.util.find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or []) if spec else []:
@@ -86,7 +86,7 @@ def _in_user_namespace() -> list[str]:
     return prefix
 
 
-def _ends_with_us() -> Callable[[], None] | None:
+def ends_with_us() -> Callable[[], None] | None:
     """Ask the kernel, in the child, for an orderly shutdown when we are gone, however we went."""
     if sys.platform != "linux":
         return None

@@ -1,0 +1,91 @@
+"""Real PostgreSQL and Redis for the tests that ask for them, one of each per test process.
+
+Everything started here ends with the tests, also when they fail, and by its own pid.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.databases import (
+    Databases,
+    embedded_databases,
+    find_system_postgres,
+    system_databases,
+)
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    with embedded_databases() as databases:
+        yield databases
+
+
+@pytest.fixture
+def database_url(databases: Databases) -> Iterator[str]:
+    """A fresh, migrated database in the embedded PostgreSQL."""
+    with databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def debian_databases() -> Iterator[Databases]:
+    programs = find_system_postgres()
+    if programs is None:
+        need("PostgreSQL 15 or later in /usr/lib/postgresql")
+        return
+    with system_databases(programs) as databases:
+        yield databases
+
+
+@pytest.fixture
+def debian_postgres_url(debian_databases: Databases) -> Iterator[str]:
+    """A fresh, migrated database in the PostgreSQL that the system brings (Debian 12: 15)."""
+    with debian_databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def shared_redis() -> Iterator[RedisServer]:
+    need_redis()
+    server = RedisServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def redis_url(shared_redis: RedisServer) -> str:
+    """A Redis that is empty at the start of each test."""
+    shared_redis.flush()
+    return shared_redis.url
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis that the test may kill and start again."""
+    need_redis()
+    server = RedisServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def need_redis() -> None:
+    if shutil.which("redis-server") is None:
+        need("redis-server")
+
+
+def need(what: str) -> None:
+    """Without it a developer's run skips; where all must be there, it fails."""
+    reason = f"{what} is missing; scripts/test-needs.sh installs it"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -1,0 +1,108 @@
+"""PostgreSQL for tests: a server for each test process, a fresh migrated database for each test."""
+
+import asyncio
+import itertools
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from potluck.server.postgres import EmbeddedPostgres
+from potluck.server.postgres.programs import spawn
+from potluck.store.database import migrate
+
+_TEMPLATE = "migrated"
+# Tests that are about durability start a PostgreSQL of their own.
+_FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
+
+
+class Databases:
+    """Makes databases as copies of one that was migrated once."""
+
+    def __init__(self, server_url: str):
+        self._server_url = server_url
+        self._numbers = itertools.count(1)
+        asyncio.run(self._execute(f"CREATE DATABASE {_TEMPLATE}"))
+        asyncio.run(migrate(self._url(_TEMPLATE)))
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        """The address of a database that nobody else uses and that ends with the block."""
+        name = f"test_{next(self._numbers)}"
+        asyncio.run(self._execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}"))
+        try:
+            yield self._url(name)
+        finally:
+            asyncio.run(self._execute(f"DROP DATABASE {name} WITH (FORCE)"))
+
+    def _url(self, name: str) -> str:
+        return urlsplit(self._server_url)._replace(path=f"/{name}").geturl()
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self._server_url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@contextmanager
+def embedded_databases() -> Iterator[Databases]:
+    with tempfile.TemporaryDirectory(prefix="potluck-test-") as directory:
+        postgres = EmbeddedPostgres(Path(directory) / "postgres", settings=_FAST)
+        url = asyncio.run(postgres.start())
+        try:
+            yield Databases(url)
+        finally:
+            asyncio.run(postgres.stop())
+
+
+def find_system_postgres() -> Path | None:
+    """The programs of Debian's PostgreSQL, the oldest one that we support if there are several."""
+    found = {int(each.parent.name): each for each in Path("/usr/lib/postgresql").glob("[0-9]*/bin")}
+    supported = [version for version in found if version >= 15]
+    return found[min(supported)] if supported else None
+
+
+@contextmanager
+def system_databases(programs: Path) -> Iterator[Databases]:
+    with tempfile.TemporaryDirectory(prefix="potluck-test-") as directory:
+        process = _start_system_postgres(programs, Path(directory))
+        try:
+            url = f"postgresql://potluck@/postgres?host={directory}"
+            _await_ready(url, process)
+            yield Databases(url)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def _start_system_postgres(programs: Path, directory: Path) -> subprocess.Popen[bytes]:
+    data = directory / "data"
+    with (directory / "log").open("wb") as log:
+        made = spawn(programs / "initdb", ["-D", str(data), "-U", "potluck", "-A", "trust"], log)
+        assert made.wait(60) == 0, (directory / "log").read_text()
+        settings = {**_FAST, "listen_addresses": "", "unix_socket_directories": str(directory)}
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        return spawn(programs / "postgres", ["-D", str(data), *options], log)
+
+
+def _await_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while not asyncio.run(_connects(url)):
+        assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL did not start"
+        time.sleep(0.02)
+
+
+async def _connects(url: str) -> bool:
+    try:
+        await (await asyncpg.connect(url)).close()
+    except (OSError, asyncpg.PostgresError):
+        return False
+    return True
