@@ -1,0 +1,266 @@
+"""The client against a server that misbehaves in every way that networks and people invent."""
+
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from potluck.consumer import Patience, Potluck, Profile
+from potluck.consumer.answer import retry_after_seconds
+from potluck.model import error
+from potluck.model.task import ScriptSpec, TaskRequest, TaskState
+from potluck.wire.consumer import AccountAdded, FollowedLog, FollowedState, Health, TaskPage
+from tests.consumer.fake_server import (
+    FakeServer,
+    Scene,
+    a_task,
+    hang_up,
+    log_event,
+    refuses,
+    says,
+    state_event,
+    streams,
+)
+
+HASTE = Patience(
+    connect_seconds=1.0,
+    read_seconds=1.0,
+    first_pause_seconds=0.001,
+    longest_pause_seconds=0.01,
+    longest_asked_pause_seconds=0.5,
+    silence_seconds=0.2,
+    give_up_seconds=0.3,
+)
+REQUEST = TaskRequest(ScriptSpec("hello.py", "print('hello')"))
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer().running() as fake:
+        yield fake
+
+
+@pytest.fixture
+def potluck(server: FakeServer) -> Iterator[Potluck]:
+    with Potluck(Profile(server.url, "secret"), HASTE) as client:
+        yield client
+
+
+def test_submit_sends_the_request_with_token_and_key(server: FakeServer, potluck: Potluck) -> None:
+    task = a_task()
+    server.plays("/v1/tasks", says(task, 201))
+    assert potluck.submit(REQUEST) == task
+    (sent,) = server.requests
+    assert sent.headers["Authorization"] == "Bearer secret"
+    assert len(sent.headers["Idempotency-Key"]) >= 16
+    assert b'"kind":"script"' in sent.body
+
+
+def test_submit_is_repeated_with_the_same_key(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/tasks", hang_up(), refuses(error.Unavailable("later")), says(a_task(), 201))
+    potluck.submit(REQUEST)
+    keys = {request.headers["Idempotency-Key"] for request in server.requests}
+    assert len(server.requests) == 3
+    assert len(keys) == 1
+
+
+def test_two_submits_have_two_keys(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/tasks", says(a_task(), 201))
+    potluck.submit(REQUEST)
+    potluck.submit(REQUEST)
+    assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 2
+
+
+def test_a_call_that_makes_something_is_not_repeated(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/accounts", hang_up(), says(AccountAdded("account_1", "ann", "t"), 201))  # type: ignore[arg-type]
+    with pytest.raises(error.ServerUnreachable):
+        potluck.add_account("ann")
+    assert len(server.requests) == 1
+
+
+def test_tries_come_to_an_end(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/me", refuses(error.Unavailable("The database starts.", "Wait a little.")))
+    with pytest.raises(error.Unavailable, match="The database starts"):
+        potluck.me()
+    assert len(server.requests) == HASTE.tries
+
+
+def test_what_can_not_get_better_is_asked_once(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/me", refuses(error.NotSignedIn("Unknown token.", "Copy it again.")))
+    with pytest.raises(error.NotSignedIn) as raised:
+        potluck.me()
+    assert raised.value.hint == "Copy it again."
+    assert len(server.requests) == 1
+
+
+def test_retry_after_is_honoured(server: FakeServer, potluck: Potluck) -> None:
+    busy = refuses(error.RateLimited("Slow down.", retry_after_seconds=0.1))
+    server.plays("/healthz", busy, says(Health("ok", "0.1.0")))
+    begun = datetime.now(UTC)
+    assert potluck.health().status == "ok"
+    assert (datetime.now(UTC) - begun).total_seconds() >= 0.1
+
+
+def test_a_long_retry_after_is_reported_instead_of_waited_for(
+    server: FakeServer, potluck: Potluck
+) -> None:
+    server.plays("/healthz", refuses(error.RateLimited("Slow down."), **{"Retry-After": "3600"}))
+    with pytest.raises(error.RateLimited) as raised:
+        potluck.health()
+    assert raised.value.retry_after_seconds == 3600
+    assert len(server.requests) == 1
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (None, None),
+        ("7", 7.0),
+        ("Thu, 01 Jan 2026 00:00:30 GMT", 30.0),
+        ("Thu, 01 Jan 2015 00:00:30 GMT", 0.0),  # the past means now
+        ("soon", None),
+        ("-1", None),
+    ],
+)
+def test_both_forms_of_retry_after(header: str | None, expected: float | None) -> None:
+    assert retry_after_seconds(header, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("scene", "expected"),
+    [
+        # another program, a page of a proxy, half a document, the wrong document
+        (Scene(200, b"<html>hi</html>"), error.BadSettings),
+        (Scene(200, b'{"tasks": ['), error.BadSettings),
+        (Scene(200, b"\xff\xfe"), error.BadSettings),
+        (Scene(200, b"[" * 100_000), error.BadSettings),
+        (Scene(200, b'{"tasks": [{"id": 1}]}'), error.BadSettings),
+        (Scene(418, b"teapot"), error.BadSettings),
+        (Scene(302, b"", {"Location": "http://127.0.0.1:1/"}), error.BadSettings),
+        (Scene(404, b"<html>"), error.NotFound),
+        (Scene(502, b"<html>"), error.Unavailable),
+    ],
+)
+def test_garbage_is_an_error_of_ours(
+    server: FakeServer, potluck: Potluck, scene: Scene, expected: type[error.PotluckError]
+) -> None:
+    server.plays("/v1/tasks", scene)
+    with pytest.raises(expected) as raised:
+        potluck.tasks()
+    assert raised.value.hint
+
+
+def test_nothing_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    client = Potluck(Profile(f"http://127.0.0.1:{port}", "secret"), HASTE)
+    with pytest.raises(error.ServerUnreachable, match="is the server running") as raised:
+        client.me()
+    assert "potluck up" in raised.value.hint
+
+
+def test_a_silent_server_is_not_waited_for_for_ever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = Potluck(Profile(url, "secret"), Patience(read_seconds=0.05, tries=1))
+        with pytest.raises(error.ServerUnreachable, match="too long"):
+            client.me()
+
+
+def test_the_query_names_only_what_was_asked(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/tasks", says(TaskPage([])))
+    potluck.tasks(limit=5, state=TaskState.FAILED)
+    assert server.requests[0].path == "/v1/tasks?limit=5&state=failed"
+
+
+def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
+    with pytest.raises(error.NotFound):
+        potluck.task("../me?x=1")
+    assert server.requests[0].path == "/v1/tasks/..%2Fme%3Fx%3D1"
+
+
+def follow_path(task_id: str) -> str:
+    return f"/v1/tasks/{task_id}/follow"
+
+
+def test_follow_survives_cuts_and_loses_and_doubles_nothing(
+    server: FakeServer, potluck: Potluck
+) -> None:
+    queued = a_task()
+    done = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
+    second = log_event(3, 1, ("stderr", b"\xff\x00two"))
+    server.plays(
+        follow_path(queued.id),
+        # cut in the middle of the second log event, after a keep-alive
+        streams(
+            state_event(1, queued),
+            b": still here\n\n",
+            log_event(2, 0, ("stdout", b"one")) + second[:30],
+            cut=True,
+        ),
+        refuses(error.Unavailable("Restarting.")),
+        hang_up(),
+        # a clean end before the task is final is a cut too
+        streams(second[:10], second[10:]),
+        streams(state_event(4, done)),
+    )
+    events = list(potluck.follow(queued.id))
+    states = [event.task.state for event in events if isinstance(event, FollowedState)]
+    logs = [event.page.pieces[0].data for event in events if isinstance(event, FollowedLog)]
+    assert states == [TaskState.QUEUED, TaskState.SUCCEEDED]
+    assert logs == [b"one", b"\xff\x00two"]
+    resumed = [request.headers.get("Last-Event-ID") for request in server.requests]
+    assert resumed == [None, "2", "2", "2", "3"]
+
+
+def test_follow_goes_on_after_an_interruption(server: FakeServer, potluck: Potluck) -> None:
+    queued = a_task()
+    done = a_task(TaskState.FAILED, id=queued.id)
+    server.plays(
+        follow_path(queued.id),
+        streams(state_event(1, queued), state_event(2, queued)),
+        streams(state_event(3, done)),
+    )
+    follow = potluck.follow(queued.id)
+    for _ in follow:
+        break
+    assert [event.task.state for event in follow if isinstance(event, FollowedState)] == ["failed"]
+    assert server.requests[1].headers["Last-Event-ID"] == "1"
+
+
+def test_follow_gives_up(server: FakeServer, potluck: Potluck) -> None:
+    task = a_task()
+    server.plays(follow_path(task.id), streams(state_event(1, task)), hang_up())
+    gaps: list[error.PotluckError] = []
+    with pytest.raises(error.ServerUnreachable):
+        list(potluck.follow(task.id, gaps.append))
+    assert gaps
+
+
+@pytest.mark.parametrize(
+    ("scene", "expected"),
+    [
+        (refuses(error.NotFound("No such task.")), error.NotFound),
+        (Scene(200, b"<html>", {"Content-Type": "text/html"}), error.BadSettings),
+        (streams(b"data: nonsense\n\n"), error.BadSettings),
+    ],
+)
+def test_follow_does_not_repeat_what_can_not_get_better(
+    server: FakeServer, potluck: Potluck, scene: Scene, expected: type[error.PotluckError]
+) -> None:
+    server.plays(follow_path("task_1"), scene)
+    with pytest.raises(expected):
+        list(potluck.follow("task_1"))
+    assert len(server.requests) == 1
+
+
+def test_wait_returns_the_final_task(server: FakeServer, potluck: Potluck) -> None:
+    queued = a_task()
+    done = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
+    server.plays(f"/v1/tasks/{queued.id}", says(queued))
+    server.plays(follow_path(queued.id), streams(state_event(1, queued), state_event(2, done)))
+    assert potluck.wait(queued.id) == done
