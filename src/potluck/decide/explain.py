@@ -1,0 +1,38 @@
+"""Why a task waits, in one sentence that a person can act on."""
+
+from collections import Counter
+
+from potluck.decide.feasible import Refusal
+from potluck.model.task import WaitingReason
+
+_SENTENCES = {
+    Refusal.OWN_TASKS_ONLY: "runs only its owner's tasks, for want of a sandbox",
+    Refusal.DEVICE_KIND: "has no device of the wanted kind",
+    Refusal.DEVICE_MODEL: "has no device of the wanted model",
+    Refusal.DEVICE_MEMORY: "has no device with enough memory",
+    Refusal.DEVICE_COUNT: "has too few such devices",
+    Refusal.PRICE: "costs more than the task wants to pay",
+    Refusal.CORES: "has too few cores",
+    Refusal.DEVICE_BUSY: "has its devices in use",
+    Refusal.NODE_BUSY: "has too little free memory, disk or cores",
+    Refusal.CREDIT: "costs more than the account has left",
+}
+
+
+def waits_for_time() -> WaitingReason:
+    return WaitingReason("back_off", "Waits a moment before it is tried again.")
+
+
+def waits_for_nodes(refusals: Counter[Refusal]) -> WaitingReason:
+    """The reason of most nodes comes first; `busy` ones alone mean that patience helps."""
+    if not refusals:
+        return WaitingReason(
+            "no_nodes", "No provider is online. Start one with `potluck provide URL`."
+        )
+    parts = [_part(refusal, count) for refusal, count in refusals.most_common()]
+    return WaitingReason(refusals.most_common(1)[0][0].value, f"{'; '.join(parts)}.")
+
+
+def _part(refusal: Refusal, count: int) -> str:
+    subject = "1 node" if count == 1 else f"{count} nodes"
+    return f"{subject}: {_SENTENCES[refusal]}"

@@ -1,0 +1,87 @@
+"""The two state machines, as data: what may follow what, and what each end reason means."""
+
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState
+
+TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.QUEUED: frozenset(
+        {TaskState.ASSIGNED, TaskState.CANCELLED, TaskState.EXPIRED, TaskState.FAILED}
+    ),
+    TaskState.ASSIGNED: frozenset(
+        {
+            TaskState.RUNNING,
+            TaskState.QUEUED,
+            TaskState.SUCCEEDED,
+            TaskState.FAILED,
+            TaskState.CANCELLED,
+        }
+    ),
+    TaskState.RUNNING: frozenset(
+        {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.QUEUED}
+    ),
+    TaskState.SUCCEEDED: frozenset(),
+    TaskState.FAILED: frozenset(),
+    TaskState.CANCELLED: frozenset(),
+    TaskState.EXPIRED: frozenset(),
+}
+
+ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
+    AttemptState.GRANTED: frozenset(AttemptState) - {AttemptState.GRANTED},
+    AttemptState.PREPARING: frozenset(AttemptState)
+    - {AttemptState.GRANTED, AttemptState.PREPARING},
+    AttemptState.RUNNING: frozenset(
+        {AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.CANCELLED, AttemptState.LOST}
+    ),
+    AttemptState.SUCCEEDED: frozenset(),
+    AttemptState.FAILED: frozenset(),
+    AttemptState.CANCELLED: frozenset(),
+    AttemptState.LOST: frozenset(),
+}
+
+# The total map from the reason of an end to the state of the attempt that ended so.
+ATTEMPT_STATE_AFTER: dict[EndReason, AttemptState] = {
+    EndReason.COMPLETED: AttemptState.SUCCEEDED,
+    EndReason.EXIT_STATUS: AttemptState.FAILED,
+    EndReason.SIGNAL: AttemptState.FAILED,
+    EndReason.MEMORY_LIMIT: AttemptState.FAILED,
+    EndReason.PROCESS_LIMIT: AttemptState.FAILED,
+    EndReason.DISK_LIMIT: AttemptState.FAILED,
+    EndReason.LOG_LIMIT: AttemptState.FAILED,
+    EndReason.TIME_LIMIT: AttemptState.FAILED,
+    EndReason.PREPARE_FAILED: AttemptState.FAILED,
+    EndReason.PREPARE_TIME_LIMIT: AttemptState.FAILED,
+    EndReason.SANDBOX_FAILED: AttemptState.LOST,
+    EndReason.LEASE_EXPIRED: AttemptState.LOST,
+    EndReason.NODE_RESTARTED: AttemptState.LOST,
+    EndReason.WITHDRAWN: AttemptState.LOST,
+    EndReason.CANCELLED: AttemptState.CANCELLED,
+    EndReason.DEADLINE: AttemptState.CANCELLED,
+    EndReason.POISON: AttemptState.LOST,
+    EndReason.TOO_MANY_LOSSES: AttemptState.LOST,
+}
+
+# What a node itself may say about an end; the rest is for the server to conclude.
+REPORTABLE = frozenset(
+    {
+        EndReason.COMPLETED,
+        EndReason.EXIT_STATUS,
+        EndReason.SIGNAL,
+        EndReason.MEMORY_LIMIT,
+        EndReason.PROCESS_LIMIT,
+        EndReason.DISK_LIMIT,
+        EndReason.LOG_LIMIT,
+        EndReason.TIME_LIMIT,
+        EndReason.PREPARE_FAILED,
+        EndReason.PREPARE_TIME_LIMIT,
+        EndReason.SANDBOX_FAILED,
+        EndReason.NODE_RESTARTED,
+    }
+)
+
+
+def task_may_become(before: TaskState, after: TaskState) -> bool:
+    return after in TASK_TRANSITIONS[before]
+
+
+def attempt_may_become(before: AttemptState, after: AttemptState) -> bool:
+    return after in ATTEMPT_TRANSITIONS[before]

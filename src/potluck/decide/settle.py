@@ -1,0 +1,83 @@
+"""From usage to money, in integer micro-credits; every rounding is in the consumer's favour."""
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from potluck.model.credit import EntryKind, Purse
+from potluck.model.ids import AccountId
+
+_MICROSECONDS_PER_HOUR = 3_600_000_000
+
+
+class Entry(Struct, frozen=True):
+    """One side of a movement; the sides of a transfer sum to zero. No account is the platform."""
+
+    account_id: AccountId | None
+    kind: EntryKind
+    purse: Purse
+    amount_micro: int
+
+
+class Billable(Struct, frozen=True):
+    """What is known about an attempt when it ends."""
+
+    consumer_id: AccountId
+    provider_id: AccountId
+    price_micro_per_hour: int
+    hold_micro: int
+    run_seconds_limit: float
+    started_at: datetime | None
+    reported_run_seconds: float | None  # the provider's own figure, if it gave one
+
+
+def hold_micro(price_micro_per_hour: int, run_seconds: float) -> int:
+    """What is set aside for an attempt: the price of running to its limit, rounded up."""
+    microseconds = round(run_seconds * 1_000_000)
+    return -(-price_micro_per_hour * microseconds // _MICROSECONDS_PER_HOUR)
+
+
+def charge_micro(work: Billable, finished_at: datetime) -> int:
+    """From started to finished as the server saw them, at most the provider's own figure."""
+    if work.started_at is None:
+        return 0
+    seconds = max(0.0, (finished_at - work.started_at) / timedelta(seconds=1))
+    seconds = min(seconds, work.run_seconds_limit)
+    if work.reported_run_seconds is not None:
+        seconds = min(seconds, work.reported_run_seconds)
+    charge = work.price_micro_per_hour * round(seconds * 1_000_000) // _MICROSECONDS_PER_HOUR
+    return min(charge, work.hold_micro)
+
+
+def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[Entry, ...]:
+    return _moved(consumer_id, EntryKind.HOLD, amount_micro, Purse.AVAILABLE, Purse.HELD)
+
+
+def settle_entries(work: Billable, charge: int) -> tuple[Entry, ...]:
+    """The held credit goes to the provider as far as it was earned, and back as for the rest."""
+    assert 0 <= charge <= work.hold_micro
+    paid = (
+        Entry(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge),
+        Entry(work.provider_id, EntryKind.REWARD, Purse.AVAILABLE, charge),
+    )
+    refund = work.hold_micro - charge
+    back = _moved(work.consumer_id, EntryKind.REFUND, refund, Purse.HELD, Purse.AVAILABLE)
+    return (*(paid if charge else ()), *back)
+
+
+def grant_entries(account_id: AccountId, amount_micro: int) -> tuple[Entry, ...]:
+    return (
+        Entry(None, EntryKind.GRANT, Purse.ISSUED, -amount_micro),
+        Entry(account_id, EntryKind.GRANT, Purse.AVAILABLE, amount_micro),
+    )
+
+
+def _moved(
+    account_id: AccountId, kind: EntryKind, amount_micro: int, source: Purse, target: Purse
+) -> tuple[Entry, ...]:
+    if amount_micro == 0:
+        return ()
+    return (
+        Entry(account_id, kind, source, -amount_micro),
+        Entry(account_id, kind, target, amount_micro),
+    )

@@ -1,0 +1,42 @@
+"""Accounts, their tokens' hashes and their balances."""
+
+from msgspec import Struct
+
+from potluck.model.ids import AccountId, new_account_id
+from potluck.store.database import Connection
+from potluck.store.named import load
+
+_sql = load("accounts")
+
+
+class Account(Struct, frozen=True):
+    id: AccountId
+    name: str
+    is_operator: bool
+
+
+class Balance(Struct, frozen=True):
+    available_micro: int
+    held_micro: int
+
+
+async def add(connection: Connection, name: str, token_hash: bytes) -> AccountId:
+    account_id = new_account_id()
+    await connection.fetchval(_sql.add, account_id, name, False, token_hash)
+    return account_id
+
+
+async def add_operator(connection: Connection, token_hash: bytes) -> None:
+    """Makes the operator's account, or gives the one that is there this token."""
+    if await connection.fetchval(_sql.replace_operator_token, token_hash) is None:
+        await connection.fetchval(_sql.add, new_account_id(), "operator", True, token_hash)
+
+
+async def by_token(connection: Connection, token_hash: bytes) -> Account | None:
+    row = await connection.fetchrow(_sql.by_token, token_hash)
+    return Account(row["id"], row["name"], row["is_operator"]) if row else None
+
+
+async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
+    row = await connection.fetchrow(_sql.balance, account_id)
+    return Balance(row["available_micro"], row["held_micro"]) if row else None

@@ -1,0 +1,267 @@
+"""Attempts and their leases: assigned, fetched, renewed, ended.
+
+Every verb is fenced: it names the attempt and changes nothing once that is over.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from potluck.decide.retry import Next
+from potluck.decide.settle import Billable
+from potluck.decide.snapshot import Assignment
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, Limits, TaskRequest
+from potluck.model.usage import Usage
+from potluck.store.database import Connection
+from potluck.store.leader import Leadership
+from potluck.store.named import load
+from potluck.wire import codec
+from potluck.wire.provider import GrantedDevice
+
+_sql = load("attempts")
+_tasks = load("tasks")
+
+
+class Assigned(Struct, frozen=True):
+    attempt_id: AttemptId
+    task_id: TaskId
+    consumer_id: AccountId
+
+
+class FetchedAttempt(Struct, frozen=True):
+    id: AttemptId
+    task_id: TaskId
+    consumer_id: AccountId
+    request: TaskRequest
+    devices: list[GrantedDevice]
+
+
+class EndingAttempt(Struct, frozen=True):
+    """An attempt under lock, with all that its end is decided by."""
+
+    id: AttemptId
+    task_id: TaskId
+    node_id: NodeId
+    state: AttemptState
+    billable: Billable
+    failures: int
+    losses: int
+    other_nodes_lost: int
+    max_attempts: int
+    report_hash: bytes | None
+    now: datetime
+
+
+class End(Struct, frozen=True):
+    """How an attempt ends, decided."""
+
+    state: AttemptState
+    reason: EndReason
+    next: Next
+    charge_micro: int
+    exit_code: int | None = None
+    detail: str = ""
+    usage: Usage | None = None
+    report_hash: bytes | None = None
+
+
+class ExpiredAttempt(Struct, frozen=True):
+    id: AttemptId
+    never_fetched: bool
+
+
+class LogState(Struct, frozen=True):
+    """How much log the server has of a live attempt."""
+
+    task_id: TaskId
+    pieces: int
+    bytes: int
+    bytes_limit: int
+
+
+class AttemptLog(Struct, frozen=True):
+    attempt_id: AttemptId
+    pieces: int
+    is_live: bool
+
+
+async def assign(
+    connection: Connection,
+    attempt_id: AttemptId,
+    assignment: Assignment,
+    limits: Limits,
+    leadership: Leadership,
+    fetch_seconds: float,
+) -> Assigned | None:
+    """The guarded assign; None when the plan no longer holds."""
+    row = await connection.fetchrow(
+        _sql.assign,
+        attempt_id,
+        leadership.term,
+        leadership.holder,
+        assignment.task_id,
+        assignment.node_id,
+        [share.device_id for share in assignment.shares],
+        [share.milli for share in assignment.shares],
+        assignment.cores,
+        assignment.memory_bytes,
+        assignment.disk_bytes,
+        assignment.price_micro_per_hour,
+        assignment.hold_micro,
+        limits.run_seconds,
+        limits.log_bytes,
+        timedelta(seconds=fetch_seconds),
+    )
+    return Assigned(row["id"], row["task_id"], row["consumer_id"]) if row else None
+
+
+async def fetch(
+    connection: Connection,
+    node_id: NodeId,
+    account_id: AccountId,
+    held: Sequence[AttemptId],
+    lease_seconds: float,
+) -> list[FetchedAttempt]:
+    """What the node was granted and does not hold yet; its lease runs from now on."""
+    rows = await connection.fetch(
+        _sql.fetch, node_id, account_id, held, timedelta(seconds=lease_seconds)
+    )
+    shares = await _shares(connection, [row["id"] for row in rows])
+    return [
+        FetchedAttempt(
+            row["id"],
+            row["task_id"],
+            row["consumer_id"],
+            codec.decode_json(row["request"], TaskRequest),
+            shares[row["id"]],
+        )
+        for row in rows
+    ]
+
+
+async def _shares(
+    connection: Connection, attempt_ids: list[AttemptId]
+) -> dict[AttemptId, list[GrantedDevice]]:
+    shares: dict[AttemptId, list[GrantedDevice]] = {attempt_id: [] for attempt_id in attempt_ids}
+    if attempt_ids:
+        for row in await connection.fetch(_sql.shares, attempt_ids):
+            device = GrantedDevice(DeviceId(row["device_id"]), row["uuid"], row["milli"])
+            shares[row["attempt_id"]].append(device)
+    return shares
+
+
+async def live_of_node(
+    connection: Connection, node_id: NodeId, account_id: AccountId
+) -> set[AttemptId]:
+    rows = await connection.fetch(_sql.live_of_node, node_id, account_id)
+    return {AttemptId(row["id"]) for row in rows}
+
+
+async def renew(
+    connection: Connection, node_id: NodeId, held: Sequence[AttemptId], lease_seconds: float
+) -> None:
+    await connection.execute(_sql.renew, node_id, held, timedelta(seconds=lease_seconds))
+
+
+async def extend_all(connection: Connection, seconds: float) -> None:
+    await connection.execute(_sql.extend_all, timedelta(seconds=seconds))
+
+
+async def prepare(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
+    found = await connection.fetchval(_sql.prepare, attempt_id, node_id)
+    return None if found is None else TaskId(found)
+
+
+async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
+    found = await connection.fetchval(_sql.start, attempt_id, node_id)
+    return None if found is None else TaskId(found)
+
+
+async def expired(connection: Connection) -> list[ExpiredAttempt]:
+    rows = await connection.fetch(_sql.expired)
+    return [ExpiredAttempt(row["id"], row["never_fetched"]) for row in rows]
+
+
+async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
+    """The attempt and its task, locked until this transaction ends."""
+    row = await connection.fetchrow(_sql.lock_for_end, attempt_id)
+    if row is None:
+        return None
+    return EndingAttempt(
+        id=row["id"],
+        task_id=row["task_id"],
+        node_id=row["node_id"],
+        state=AttemptState(row["state"]),
+        billable=Billable(
+            consumer_id=row["consumer_id"],
+            provider_id=row["provider_id"],
+            price_micro_per_hour=row["price_micro_per_hour"],
+            hold_micro=row["hold_micro"],
+            run_seconds_limit=row["run_seconds_limit"],
+            started_at=row["started_at"],
+            reported_run_seconds=None,
+        ),
+        failures=row["failures"],
+        losses=row["losses"],
+        other_nodes_lost=row["other_nodes_lost"],
+        max_attempts=codec.decode_json(row["request"], TaskRequest).max_attempts,
+        report_hash=row["report_hash"],
+        now=row["now"],
+    )
+
+
+async def finish(connection: Connection, attempt: EndingAttempt, end: End) -> None:
+    """Ends the attempt, frees what it had reserved, and moves its task on."""
+    await connection.fetchval(
+        _sql.finish,
+        attempt.id,
+        end.state,
+        end.reason,
+        end.detail,
+        end.exit_code,
+        end.usage,
+        end.charge_micro,
+        end.report_hash,
+    )
+    is_loss = end.state is AttemptState.LOST and end.reason is not EndReason.WITHDRAWN
+    await connection.execute(
+        _tasks.after_attempt,
+        attempt.task_id,
+        end.next.state,
+        end.next.reason,
+        end.detail,
+        end.exit_code,
+        int(end.state is AttemptState.FAILED),
+        int(is_loss),
+        end.charge_micro,
+        end.next.not_before,
+    )
+
+
+async def log_state(
+    connection: Connection, attempt_id: AttemptId, node_id: NodeId
+) -> LogState | None:
+    row = await connection.fetchrow(_sql.log_state, attempt_id, node_id)
+    if row is None:
+        return None
+    return LogState(row["task_id"], row["log_pieces"], row["log_bytes"], row["log_bytes_limit"])
+
+
+async def append_log(
+    connection: Connection, attempt_id: AttemptId, offset: int, pieces: int, size_bytes: int
+) -> bool:
+    """Counts the pieces in; False when somebody else did, or the attempt is over."""
+    found = await connection.fetchval(_sql.append_log, attempt_id, offset, pieces, size_bytes)
+    return found is not None
+
+
+async def log_of_task(
+    connection: Connection, task_id: TaskId, account_id: AccountId, number: int | None
+) -> AttemptLog | None:
+    row = await connection.fetchrow(_sql.log_of_task, task_id, account_id, number)
+    if row is None:
+        return None
+    return AttemptLog(row["id"], row["log_pieces"], AttemptState(row["state"]).is_live)

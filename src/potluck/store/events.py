@@ -1,0 +1,47 @@
+"""The outbox: facts are written with what made them true, and delivered afterwards."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.store.database import Connection
+from potluck.store.named import load
+
+_sql = load("events")
+
+
+class Event(Struct, frozen=True):
+    account_id: AccountId
+    kind: EventKind
+    task_id: TaskId | None = None
+    node_id: NodeId | None = None
+    data: dict[str, Any] = {}
+
+
+class PendingEvent(Struct, frozen=True):
+    id: int
+    event: Event
+
+
+async def append(connection: Connection, event: Event) -> None:
+    await connection.execute(
+        _sql.append, event.account_id, event.task_id, event.node_id, event.kind, event.data
+    )
+
+
+async def undelivered(connection: Connection, limit: int) -> list[PendingEvent]:
+    rows = await connection.fetch(_sql.undelivered, limit)
+    return [
+        PendingEvent(
+            row["id"],
+            Event(row["account_id"], EventKind(row["kind"]), row["task_id"], row["node_id"]),
+        )
+        for row in rows
+    ]
+
+
+async def mark_delivered(connection: Connection, ids: Sequence[int]) -> None:
+    await connection.execute(_sql.mark_delivered, ids)

@@ -1,0 +1,31 @@
+"""The leader's row: who leads, in which term, until when by the database's clock."""
+
+from datetime import timedelta
+
+from msgspec import Struct
+
+from potluck.store.database import Connection
+from potluck.store.named import load
+
+_sql = load("leader")
+
+
+class Leadership(Struct, frozen=True):
+    holder: str
+    term: int
+    is_new: bool
+
+
+async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
+    """Renews or takes the leadership; None while somebody else holds it."""
+    row = await connection.fetchrow(_sql.lead, holder, timedelta(seconds=seconds))
+    return Leadership(holder, row["term"], row["is_new"]) if row else None
+
+
+async def resign(connection: Connection, holder: str) -> None:
+    await connection.execute(_sql.resign, holder)
+
+
+async def is_led(connection: Connection) -> bool:
+    row = await connection.fetchrow(_sql.current)
+    return bool(row and row["is_valid"])

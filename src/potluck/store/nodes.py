@@ -1,0 +1,135 @@
+"""Nodes and their devices: registered, heard, silent, gone."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription
+from potluck.model.error import NotFound
+from potluck.model.ids import AccountId, DeviceId, NodeId, new_device_id, new_node_id
+from potluck.model.node import NodeDescription, NodeState
+from potluck.store.database import Connection
+from potluck.store.named import load
+from potluck.wire import codec
+from potluck.wire.consumer import DeviceView, NodeView
+from potluck.wire.provider import RegisterNode
+
+_sql = load("nodes")
+
+
+class SilentNode(Struct, frozen=True):
+    id: NodeId
+    account_id: AccountId
+    name: str
+
+
+async def register(
+    connection: Connection, account_id: AccountId, offer: RegisterNode
+) -> tuple[NodeId, list[DeviceId]]:
+    """The node as it describes itself now; the same node keeps its id and its devices' ids."""
+    node_id = await _update(connection, account_id, offer) or await _insert(
+        connection, account_id, offer
+    )
+    await connection.execute(_sql.forget_devices, node_id)
+    devices = enumerate(offer.description.devices)
+    return node_id, [await _offer(connection, node_id, place, device) for place, device in devices]
+
+
+async def _update(
+    connection: Connection, account_id: AccountId, offer: RegisterNode
+) -> NodeId | None:
+    if offer.node_id is None:
+        return None
+    found = await connection.fetchval(_sql.update, offer.node_id, account_id, *_columns(offer))
+    return None if found is None else NodeId(found)
+
+
+async def _insert(connection: Connection, account_id: AccountId, offer: RegisterNode) -> NodeId:
+    node_id = new_node_id()
+    await connection.execute(_sql.insert, node_id, account_id, *_columns(offer))
+    return node_id
+
+
+def _columns(offer: RegisterNode) -> tuple[Any, ...]:
+    node = offer.description
+    return (
+        node.name,
+        offer.own_tasks_only,
+        node,
+        node.cores,
+        node.memory_bytes,
+        node.disk_bytes,
+    )
+
+
+async def _offer(
+    connection: Connection, node_id: NodeId, position: int, device: DeviceDescription
+) -> DeviceId:
+    device_id = await connection.fetchval(
+        _sql.offer_device,
+        new_device_id(),
+        node_id,
+        device.uuid,
+        position,
+        device.kind,
+        device,
+        device.model,
+        device.memory_bytes,
+        device.price_micro_per_hour,
+    )
+    return DeviceId(device_id)
+
+
+async def beat(connection: Connection, node_id: NodeId, account_id: AccountId) -> NodeState:
+    """Heard from it just now; answers what it was before."""
+    before = await connection.fetchval(_sql.beat, node_id, account_id)
+    if before is None:
+        raise no_such_node(node_id)
+    return NodeState(before)
+
+
+async def leave(connection: Connection, node_id: NodeId, account_id: AccountId) -> None:
+    if await connection.fetchval(_sql.leave, node_id, account_id) is None:
+        raise no_such_node(node_id)
+
+
+async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:
+    rows = await connection.fetch(_sql.fall_silent, timedelta(seconds=seconds))
+    return [SilentNode(row["id"], row["account_id"], row["name"]) for row in rows]
+
+
+async def pardon_silence(connection: Connection) -> None:
+    await connection.execute(_sql.pardon_silence)
+
+
+async def list_all(connection: Connection, viewer_id: AccountId) -> list[NodeView]:
+    rows = await connection.fetch(_sql.list)
+    devices: dict[str, list[DeviceView]] = {}
+    for row in await connection.fetch(_sql.devices, [row["id"] for row in rows]):
+        description = codec.decode_json(row["description"], DeviceDescription)
+        view = DeviceView(row["id"], description, row["free_milli"])
+        devices.setdefault(row["node_id"], []).append(view)
+    return [_view(row, devices.get(row["id"], []), viewer_id) for row in rows]
+
+
+def _view(row: Any, devices: list[DeviceView], viewer_id: AccountId) -> NodeView:
+    node = codec.decode_json(row["description"], NodeDescription)
+    return NodeView(
+        id=row["id"],
+        name=row["name"],
+        state=NodeState(row["state"]),
+        platform=node.platform,
+        potluck_version=node.potluck_version,
+        cores=row["cores"],
+        memory_bytes=row["memory_bytes"],
+        disk_bytes=row["disk_bytes"],
+        sandbox=node.sandbox,
+        devices=devices,
+        is_mine=row["account_id"] == viewer_id,
+        heartbeat_at=row["heartbeat_at"],
+    )
+
+
+def no_such_node(node_id: str) -> NotFound:
+    return NotFound(f"There is no node {node_id} of yours.", "Register it again.")

@@ -1,0 +1,18 @@
+-- name: lead
+-- Renews the own term, or takes over one that has run out; the gap tells for how long nobody led.
+WITH before AS (SELECT holder, term, renewed_at, expires_at FROM leader FOR UPDATE)
+UPDATE leader SET
+    holder = $1,
+    term = CASE WHEN before.holder = $1 AND before.expires_at > now()
+        THEN before.term ELSE before.term + 1 END,
+    renewed_at = now(),
+    expires_at = now() + $2::interval
+FROM before
+WHERE before.holder = $1 OR before.expires_at <= now()
+RETURNING leader.term, leader.term <> before.term AS is_new
+
+-- name: resign
+UPDATE leader SET expires_at = now() WHERE holder = $1
+
+-- name: current
+SELECT holder, term, expires_at > now() AS is_valid FROM leader

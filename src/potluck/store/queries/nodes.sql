@@ -1,0 +1,58 @@
+-- name: insert
+INSERT INTO nodes (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes,
+    disk_bytes, free_cores, free_memory_bytes, free_disk_bytes)
+VALUES ($1, $2, $3, 'online', $4, $5, $6, $7, $8, $6, $7, $8)
+
+-- name: update
+-- What is in use stays reserved, also when the machine has shrunk since.
+UPDATE nodes SET
+    name = $3, state = 'online', own_tasks_only = $4, description = $5,
+    cores = greatest($6, cores - free_cores),
+    memory_bytes = greatest($7, memory_bytes - free_memory_bytes),
+    disk_bytes = greatest($8, disk_bytes - free_disk_bytes),
+    free_cores = greatest(0, $6 - (cores - free_cores)),
+    free_memory_bytes = greatest(0, $7 - (memory_bytes - free_memory_bytes)),
+    free_disk_bytes = greatest(0, $8 - (disk_bytes - free_disk_bytes)),
+    heartbeat_at = now()
+WHERE id = $1 AND account_id = $2
+RETURNING id
+
+-- name: forget_devices
+UPDATE devices SET is_present = false WHERE node_id = $1
+
+-- name: offer_device
+INSERT INTO devices (id, node_id, uuid, position, kind, description, model, memory_bytes,
+    price_micro_per_hour)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (node_id, uuid) DO UPDATE SET
+    position = excluded.position, kind = excluded.kind, description = excluded.description,
+    model = excluded.model, memory_bytes = excluded.memory_bytes,
+    price_micro_per_hour = excluded.price_micro_per_hour, is_present = true
+RETURNING id
+
+-- name: beat
+-- Tells whether it had been silent, so that its return can be told.
+WITH before AS (
+    SELECT id, state FROM nodes WHERE id = $1 AND account_id = $2 AND state <> 'left' FOR UPDATE
+)
+UPDATE nodes SET state = 'online', heartbeat_at = now()
+FROM before WHERE nodes.id = before.id
+RETURNING before.state AS state_before
+
+-- name: leave
+UPDATE nodes SET state = 'left' WHERE id = $1 AND account_id = $2 RETURNING id
+
+-- name: fall_silent
+UPDATE nodes SET state = 'silent'
+WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
+RETURNING id, account_id, name
+
+-- name: pardon_silence
+-- The gap was the server's own: every node starts afresh.
+UPDATE nodes SET heartbeat_at = now() WHERE state = 'online'
+
+-- name: list
+SELECT * FROM nodes WHERE state <> 'left' ORDER BY id
+
+-- name: devices
+SELECT * FROM devices WHERE is_present AND node_id = ANY($1) ORDER BY node_id, position

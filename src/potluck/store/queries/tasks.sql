@@ -1,0 +1,73 @@
+-- name: insert
+INSERT INTO tasks
+    (id, account_id, name, request, idempotency_key, request_hash, priority, start_before)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now() + $8::interval)
+-- The same key again is the same submission; the caller compares the hash.
+ON CONFLICT (account_id, idempotency_key) DO NOTHING
+RETURNING id
+
+-- name: by_idempotency_key
+SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
+
+-- name: get
+SELECT * FROM tasks WHERE id = $1 AND account_id = $2
+
+-- name: list
+-- Ids sort by time, so the cursor is simply the last id of the page before.
+SELECT * FROM tasks
+WHERE account_id = $1
+    AND ($2::text IS NULL OR id < $2)
+    AND ($3::text IS NULL OR state = $3)
+ORDER BY id DESC
+LIMIT $4
+
+-- name: attempts
+SELECT attempts.*, nodes.name AS node_name,
+    coalesce((
+        SELECT array_agg(devices.model ORDER BY devices.position)
+        FROM attempt_devices JOIN devices ON devices.id = device_id
+        WHERE attempt_devices.attempt_id = attempts.id
+    ), '{}') AS device_models
+FROM attempts JOIN nodes ON nodes.id = attempts.node_id
+WHERE task_id = ANY($1)
+ORDER BY attempts.task_id, attempts.number
+
+-- name: lock
+SELECT state FROM tasks WHERE id = $1 AND account_id = $2 FOR UPDATE
+
+-- name: live_attempt
+SELECT id FROM attempts WHERE task_id = $1 AND state IN ('granted', 'preparing', 'running')
+
+-- name: finish_queued
+-- A task that waits has no attempt: nothing is reserved, held or owed.
+UPDATE tasks SET
+    state = $2, reason = $3, not_before = NULL,
+    finished_at = now(), updated_at = now(), version = version + 1
+WHERE id = $1 AND state = 'queued'
+RETURNING account_id
+
+-- name: past_deadline
+SELECT id, account_id FROM tasks
+WHERE state = 'queued' AND start_before IS NOT NULL AND start_before <= now()
+ORDER BY start_before LIMIT 1000
+
+-- name: after_attempt
+-- The attempt's end decides; the caller holds the lock on this row.
+UPDATE tasks SET
+    state = $2, reason = $3, detail = $4, exit_code = $5,
+    failures = failures + $6, losses = losses + $7, charge_micro = charge_micro + $8,
+    not_before = $9,
+    queued_at = CASE WHEN $2 = 'queued' THEN now() ELSE queued_at END,
+    finished_at = CASE WHEN $2 = 'queued' THEN NULL ELSE now() END,
+    updated_at = now(), version = version + 1
+WHERE id = $1
+
+-- name: start
+UPDATE tasks SET
+    state = 'running', started_at = coalesce(started_at, now()),
+    updated_at = now(), version = version + 1
+WHERE id = $1 AND state = 'assigned'
+RETURNING account_id
+
+-- name: touch
+UPDATE tasks SET updated_at = now(), version = version + 1 WHERE id = $1

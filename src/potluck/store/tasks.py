@@ -1,0 +1,176 @@
+"""Tasks: submitted, shown to their owner, cancelled while they wait."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.error import NotFound
+from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.usage import Usage
+from potluck.store.database import Connection
+from potluck.store.named import load
+from potluck.wire import codec
+from potluck.wire.consumer import AttemptView, TaskView
+
+_sql = load("tasks")
+
+
+class NewTask(Struct, frozen=True):
+    id: TaskId
+    account_id: AccountId
+    request: TaskRequest
+    request_hash: bytes
+    idempotency_key: str | None
+
+
+class EarlierSubmission(Struct, frozen=True):
+    id: TaskId
+    request_hash: bytes
+
+
+async def insert(connection: Connection, task: NewTask) -> bool:
+    """False when the account has used this idempotency key before."""
+    request = task.request
+    deadline = request.start_within_seconds
+    inserted = await connection.fetchval(
+        _sql.insert,
+        task.id,
+        task.account_id,
+        request.name or request.spec.filename,
+        request,
+        task.idempotency_key,
+        task.request_hash,
+        request.priority,
+        None if deadline is None else timedelta(seconds=deadline),
+    )
+    return inserted is not None
+
+
+async def by_idempotency_key(
+    connection: Connection, account_id: AccountId, key: str
+) -> EarlierSubmission | None:
+    row = await connection.fetchrow(_sql.by_idempotency_key, account_id, key)
+    return EarlierSubmission(row["id"], row["request_hash"]) if row else None
+
+
+async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
+    row = await connection.fetchrow(_sql.get, task_id, account_id)
+    if row is None:
+        raise _no_such_task(task_id)
+    return (await _views(connection, [row]))[0]
+
+
+async def page(
+    connection: Connection,
+    account_id: AccountId,
+    before: TaskId | None,
+    state: TaskState | None,
+    limit: int,
+) -> list[TaskView]:
+    """The account's tasks, newest first, older than `before`."""
+    rows = await connection.fetch(_sql.list, account_id, before, state, limit)
+    return await _views(connection, rows)
+
+
+async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
+    """The task's state, which nobody changes until this transaction ends."""
+    state = await connection.fetchval(_sql.lock, task_id, account_id)
+    if state is None:
+        raise _no_such_task(task_id)
+    return TaskState(state)
+
+
+async def live_attempt(connection: Connection, task_id: TaskId) -> AttemptId | None:
+    found = await connection.fetchval(_sql.live_attempt, task_id)
+    return None if found is None else AttemptId(found)
+
+
+async def finish_queued(
+    connection: Connection, task_id: TaskId, state: TaskState, reason: EndReason
+) -> AccountId | None:
+    """Ends a task that waits; None when it does not wait any more."""
+    found = await connection.fetchval(_sql.finish_queued, task_id, state, reason)
+    return None if found is None else AccountId(found)
+
+
+async def past_deadline(connection: Connection) -> list[TaskId]:
+    return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
+
+
+async def start(connection: Connection, task_id: TaskId) -> AccountId | None:
+    """Running; None when it already was."""
+    found = await connection.fetchval(_sql.start, task_id)
+    return None if found is None else AccountId(found)
+
+
+async def touch(connection: Connection, task_id: TaskId) -> None:
+    """Something about it changed that its owner may see."""
+    await connection.execute(_sql.touch, task_id)
+
+
+def _no_such_task(task_id: TaskId) -> NotFound:
+    return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
+
+
+async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
+    attempts: dict[str, list[AttemptView]] = {}
+    for row in await connection.fetch(_sql.attempts, [row["id"] for row in rows]):
+        attempts.setdefault(row["task_id"], []).append(_attempt_view(row))
+    return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
+
+
+def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
+    request = codec.decode_json(row["request"], TaskRequest)
+    state = TaskState(row["state"])
+    return TaskView(
+        id=row["id"],
+        name=row["name"],
+        kind="script",
+        state=state,
+        priority=row["priority"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        requirements=request.requirements,
+        limits=request.limits,
+        version=row["version"],
+        phase=_phase(state, attempts),
+        exit_code=row["exit_code"],
+        reason=_reason(row),
+        detail=row["detail"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        charge_micro=row["charge_micro"],
+        attempts=attempts,
+    )
+
+
+def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
+    preparing = bool(attempts) and attempts[-1].state is AttemptState.PREPARING
+    return AttemptState.PREPARING.value if preparing else state.value
+
+
+def _attempt_view(row: Any) -> AttemptView:
+    usage = row["usage"]
+    return AttemptView(
+        id=row["id"],
+        number=row["number"],
+        state=AttemptState(row["state"]),
+        node_id=row["node_id"],
+        node_name=row["node_name"],
+        devices=list(row["device_models"]),
+        assigned_at=row["assigned_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        exit_code=row["exit_code"],
+        reason=_reason(row),
+        detail=row["detail"],
+        usage=None if usage is None else codec.decode_json(usage, Usage),
+        charge_micro=row["charge_micro"],
+    )
+
+
+def _reason(row: Any) -> EndReason | None:
+    return None if row["reason"] is None else EndReason(row["reason"])
