@@ -1,0 +1,21 @@
+"""What the owner of a node grants to installations, as one frozen value."""
+
+from msgspec import Struct
+
+from potluck.model.task import GIB, MIB
+
+
+class PrepareSettings(Struct, frozen=True):
+    """Defaults that fit large packages (a GPU framework is 3 GiB) on an ordinary machine."""
+
+    allow_builds: bool = False  # source distributions too; their code runs inside the sandbox
+    memory_bytes: int = GIB
+    work_bytes: int = 256 * MIB
+    processes: int = 256
+    cores: int = 2
+    environment_bytes: int = 20 * GIB
+    environment_files: int = 500_000
+    shelf_bytes: int = 40 * GIB  # of all environments together; the least recently used go first
+    download_bytes: int = 20 * GIB
+    lock_seconds: float = 3600.0  # how long a resolution is taken again without asking the index
+    watch_seconds: float = 0.5
