@@ -1,0 +1,84 @@
+"""What the provider tells the person (or program) that started it, as it happens."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription
+from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+
+
+class Registered(Struct, frozen=True, tag_field="event", tag="registered"):
+    """The server knows this node, and work can come."""
+
+    node_id: NodeId
+    url: str
+    name: str
+    devices: tuple[DeviceDescription, ...]
+    sandbox: SandboxReport
+    own_tasks_only: bool
+
+
+class AttemptPreparing(Struct, frozen=True, tag_field="event", tag="attempt_preparing"):
+    """Dependencies are being installed."""
+
+    attempt_id: AttemptId
+    task_id: TaskId
+
+
+class AttemptStarted(Struct, frozen=True, tag_field="event", tag="attempt_started"):
+    """A task's code runs here."""
+
+    attempt_id: AttemptId
+    task_id: TaskId
+
+
+class AttemptFinished(Struct, frozen=True, tag_field="event", tag="attempt_finished"):
+    """It is over; the server will be told."""
+
+    attempt_id: AttemptId
+    task_id: TaskId
+    reason: EndReason
+    exit_code: int | None
+    detail: str
+    run_seconds: float
+
+
+class AttemptStopped(Struct, frozen=True, tag_field="event", tag="attempt_stopped"):
+    """The server called it off, or the provider is shutting down."""
+
+    attempt_id: AttemptId
+    task_id: TaskId
+
+
+class ServerSilent(Struct, frozen=True, tag_field="event", tag="server_silent"):
+    """The server does not answer, or refuses us; work goes on and we keep trying."""
+
+    code: str
+    detail: str
+    hint: str
+
+
+class ServerAnswers(Struct, frozen=True, tag_field="event", tag="server_answers"):
+    """The server answers again."""
+
+    silent_seconds: float
+
+
+class Stopped(Struct, frozen=True, tag_field="event", tag="stopped"):
+    """The provider ended in good order."""
+
+
+Announcement = (
+    Registered
+    | AttemptPreparing
+    | AttemptStarted
+    | AttemptFinished
+    | AttemptStopped
+    | ServerSilent
+    | ServerAnswers
+    | Stopped
+)
+Announce = Callable[[Announcement], None]

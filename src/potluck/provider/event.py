@@ -1,0 +1,89 @@
+"""What can happen to the attempts of this node: the inputs of the state machine."""
+
+from msgspec import Struct
+
+from potluck.model.ids import AttemptId
+from potluck.model.lease import Lease
+from potluck.wire.provider import Finished, Grant
+
+
+class Granted(Struct, frozen=True):
+    """The server gave this node an attempt, perhaps not for the first time."""
+
+    grant: Grant
+
+
+class Recovered(Struct, frozen=True):
+    """The journal of an earlier life holds this attempt; without `finished` it was cut short."""
+
+    lease: Lease
+    finished: Finished | None
+    log_pieces: int
+
+
+class PrepareBegan(Struct, frozen=True):
+    """Its dependencies are being installed."""
+
+    attempt_id: AttemptId
+
+
+class CodeStarted(Struct, frozen=True):
+    """The consumer's code runs."""
+
+    attempt_id: AttemptId
+
+
+class RunEnded(Struct, frozen=True):
+    """Nothing of the run is left. `finished` is missing when we ended it ourselves."""
+
+    attempt_id: AttemptId
+    finished: Finished | None
+
+
+class LogAcknowledged(Struct, frozen=True):
+    """The server has this many pieces of its log."""
+
+    attempt_id: AttemptId
+    pieces: int
+
+
+class LogCut(Struct, frozen=True):
+    """The server takes no more of its log than this many pieces."""
+
+    attempt_id: AttemptId
+    pieces: int
+
+
+class FinishAccepted(Struct, frozen=True):
+    """The server has the `Finished` report."""
+
+    attempt_id: AttemptId
+
+
+class LeaseLost(Struct, frozen=True):
+    """The server called it off: cancelled, expired and given away, or unknown there."""
+
+    attempt_id: AttemptId
+
+
+class ShutdownAsked(Struct, frozen=True):
+    """The owner wants the provider to stop: no new work, and running work is given back."""
+
+
+class LeaveAccepted(Struct, frozen=True):
+    """The server took everything back that this node still held."""
+
+
+Event = (
+    Granted
+    | Recovered
+    | PrepareBegan
+    | CodeStarted
+    | RunEnded
+    | LogAcknowledged
+    | LogCut
+    | FinishAccepted
+    | LeaseLost
+    | ShutdownAsked
+    | LeaveAccepted
+)

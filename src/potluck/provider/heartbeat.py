@@ -1,0 +1,26 @@
+"""The duty that keeps the leases alive: small calls of their own, never behind anything else."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from potluck.provider.acquire import Held
+from potluck.provider.event import Event, LeaseLost
+from potluck.provider.link import Link
+from potluck.provider.meter import measure_node
+from potluck.wire.provider import Heartbeat
+
+_JITTER = 0.2
+
+
+async def beat_forever(
+    link: Link, held: Held, tell: Callable[[list[Event]], bool], interval_seconds: float
+) -> None:
+    """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
+    while True:
+        await asyncio.sleep(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
+        node = measure_node()
+        answer = await link.heartbeat(
+            Heartbeat(held(), node.load_percent, node.memory_used_bytes),
+        )
+        tell([LeaseLost(attempt_id) for attempt_id in answer.stop])

@@ -1,0 +1,147 @@
+"""What this node holds, on disk: leases, and outcomes that the server has not acknowledged.
+
+An append-only file of small records. `write` returns when they survive kill -9 and a lost power
+line: one fsync for all of them together. The file is written anew (beside, then renamed) at each
+start and whenever most of it is about attempts that are over. A task's source, arguments and
+environment variables are never in it.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from potluck.model.ids import AttemptId, TaskId
+from potluck.model.lease import Lease
+from potluck.provider.framing import frame, frames
+from potluck.wire.provider import Finished
+
+_FILE = "journal"
+# Below this many records a rewrite is not worth its fsyncs.
+_REWRITE_FROM_RECORDS = 1_000
+
+
+class Leased(Struct, frozen=True, tag_field="record", tag="leased"):
+    """This attempt is ours from now on."""
+
+    lease: Lease
+    task_id: TaskId
+
+
+class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
+    """It is over here, with this outcome."""
+
+    finished: Finished
+
+
+class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
+    """The server has it, or wants no more of it."""
+
+    attempt_id: AttemptId
+
+
+Record = Leased | Concluded | Forgotten
+
+
+class Kept(Struct):
+    """All that the journal knows about one attempt."""
+
+    leased: Leased
+    finished: Finished | None = None
+
+
+class Journal:
+    """The open journal of one data directory. One process at a time; the caller holds the lock."""
+
+    def __init__(self, directory: Path, kept: dict[AttemptId, Kept]) -> None:
+        self._directory = directory
+        self._kept = kept
+        self._rewrite()
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cls(directory, _read(directory / _FILE))
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The attempts that are not forgotten, oldest first."""
+        return list(self._kept.values())
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Makes them durable together. Forgetting needs no fsync: to report twice is harmless."""
+        batch = list(records)
+        if not batch:
+            return
+        for record in batch:
+            _apply(self._kept, record)
+        self._records += len(batch)
+        if self._records > max(_REWRITE_FROM_RECORDS, 8 * len(self._kept)):
+            self._rewrite()
+            return
+        _write_all(self._descriptor, b"".join(_framed(record) for record in batch))
+        if any(not isinstance(record, Forgotten) for record in batch):
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _rewrite(self) -> None:
+        """Writes only what is still held, beside the old file, and puts it in its place."""
+        self.close()
+        fresh = self._directory / f"{_FILE}.new"
+        live = [record for kept in self._kept.values() for record in _records(kept)]
+        self._descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        _write_all(self._descriptor, b"".join(_framed(record) for record in live))
+        os.fsync(self._descriptor)
+        fresh.replace(self._directory / _FILE)
+        _sync_directory(self._directory)
+        self._records = len(live)
+
+    _descriptor = -1
+    _records = 0
+
+
+def _read(path: Path) -> dict[AttemptId, Kept]:
+    kept: dict[AttemptId, Kept] = {}
+    content = path.read_bytes() if path.exists() else b""
+    for _, payload in frames(content):
+        _apply(kept, msgspec.msgpack.decode(payload, type=Record))
+    return kept
+
+
+def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
+    match record:
+        case Leased(lease):
+            kept[lease.attempt_id] = Kept(record)
+        case Concluded(finished) if finished.lease.attempt_id in kept:
+            kept[finished.lease.attempt_id].finished = finished
+        case Forgotten(attempt_id):
+            kept.pop(attempt_id, None)
+
+
+def _records(kept: Kept) -> list[Record]:
+    return [kept.leased] if kept.finished is None else [kept.leased, Concluded(kept.finished)]
+
+
+def _framed(record: Record) -> bytes:
+    return frame(msgspec.msgpack.encode(record))
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,84 @@
+"""The duty that tells the server what became of the attempts.
+
+Reports leave in the order in which they were made, as many in one call as have gathered, and each
+stays until it has an answer. What the server calls off meanwhile is taken out.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from potluck.model.error import Conflict, InvalidInput, NotFound, by_code
+from potluck.model.ids import AttemptId
+from potluck.provider.event import Event, FinishAccepted, LeaseLost
+from potluck.provider.link import Link
+from potluck.wire.provider import Finished, Report, ReportAnswer, Reports
+
+MOST_REPORTS = 500
+
+log = structlog.get_logger()
+
+
+class ReportSender:
+    """Reports that wait for the server."""
+
+    def __init__(self, link: Link, tell: Callable[[list[Event]], bool]) -> None:
+        self._link = link
+        self._tell = tell
+        self._waiting: list[Report] = []
+        self._something = asyncio.Event()
+
+    def send(self, report: Report) -> None:
+        self._waiting.append(report)
+        self._something.set()
+
+    def withdraw(self, attempt_id: AttemptId) -> None:
+        self._waiting = [one for one in self._waiting if one.lease.attempt_id != attempt_id]
+
+    async def run(self) -> None:
+        unanswered = 0
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                batch = self._waiting[:MOST_REPORTS]
+                answered = await self._deliver(batch)
+                unanswered = 0 if answered else unanswered + 1
+                if not answered:
+                    await self._link.pause(unanswered)
+
+    async def _deliver(self, batch: list[Report]) -> bool:
+        """Whether each of them has its answer; the others stay."""
+        try:
+            answers = (await self._link.report(Reports(tuple(batch)))).answers
+        except InvalidInput as error:
+            return await self._deliver_singly(batch, error)
+        pairs = list(zip(batch, answers, strict=False))
+        events = [event for report, answer in pairs for event in self._digest(report, answer)]
+        self._tell(events)
+        return not any(report in self._waiting for report in batch)
+
+    async def _deliver_singly(self, batch: list[Report], error: InvalidInput) -> bool:
+        """One report that the server can not read must not hold up its neighbours."""
+        if len(batch) > 1:
+            return all([await self._deliver([report]) for report in batch])
+        log.error("report refused", report=type(batch[0]).__name__, detail=error.detail)
+        self._remove(batch[0])
+        self._tell([LeaseLost(batch[0].lease.attempt_id)])
+        return True
+
+    def _digest(self, report: Report, answer: ReportAnswer) -> list[Event]:
+        attempt_id = report.lease.attempt_id
+        if answer.accepted:
+            self._remove(report)
+            return [FinishAccepted(attempt_id)] if isinstance(report, Finished) else []
+        if issubclass(by_code(answer.code), (Conflict, InvalidInput, NotFound)):
+            self._remove(report)
+            return [LeaseLost(attempt_id)]
+        log.warning("report not taken, will be sent again", code=answer.code)
+        return []
+
+    def _remove(self, report: Report) -> None:
+        """By identity: what was withdrawn meanwhile is already gone."""
+        self._waiting = [one for one in self._waiting if one is not report]

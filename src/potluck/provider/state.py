@@ -1,0 +1,278 @@
+"""The provider's mind: events in, instructions out. No I/O and no clock.
+
+One value, `Attempts`, knows every attempt that this node holds. What happened comes in as an event;
+what is to be done comes out as instructions, in the order in which they must be done (the records
+for the journal before the acts that rely on them). It guarantees:
+
+- an attempt is started at most once, however often its grant comes;
+- a device serves a new attempt only when the runs on it leave it room, and a run that was called
+  off counts until it has really ended;
+- `Finished` is sent only when the server has acknowledged every log piece;
+- what was granted is reported, or was called off by the server, or is given back at shutdown;
+- nothing is reported about an attempt that the server called off.
+"""
+
+from enum import StrEnum
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.model.ids import AttemptId
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason
+from potluck.provider.event import (
+    CodeStarted,
+    Event,
+    FinishAccepted,
+    Granted,
+    LeaseLost,
+    LeaveAccepted,
+    LogAcknowledged,
+    LogCut,
+    PrepareBegan,
+    Recovered,
+    RunEnded,
+    ShutdownAsked,
+)
+from potluck.provider.instruction import (
+    Conclude,
+    Forget,
+    Instruction,
+    Remember,
+    SendReport,
+    StartAttempt,
+    StopAttempt,
+)
+from potluck.wire.provider import Finished, Grant, Preparing, Started
+
+WHOLE_DEVICE_MILLI = 1000
+# How many attempts that are over are remembered, in case a grant of one comes once more.
+REMEMBERED_ENDS = 4096
+
+
+class Phase(StrEnum):
+    """Where an attempt stands on this node."""
+
+    WAITING = "waiting"  # granted; a device of it is still taken by a run that is ending
+    RUNNING = "running"  # its run has been started
+    STOPPING = "stopping"  # its run was told to end and has not ended yet
+    STOPPED = "stopped"  # ended for the shutdown, to be given back
+    DRAINING = "draining"  # ended; the server lacks pieces of its log
+    REPORTING = "reporting"  # ended; `Finished` was sent and has no answer yet
+
+
+class Holding(Struct):
+    """One attempt on this node."""
+
+    lease: Lease
+    phase: Phase
+    devices_milli: dict[str, int] = {}
+    grant: Grant | None = None  # only as long as it has to be started
+    finished: Finished | None = None
+    acknowledged_pieces: int = 0
+    cut_at_pieces: int | None = None
+    is_leased: bool = True  # false once the server called it off
+
+    @property
+    def occupies_devices(self) -> bool:
+        return self.phase in (Phase.RUNNING, Phase.STOPPING)
+
+
+class Attempts:
+    """Every attempt that this node holds."""
+
+    def __init__(self) -> None:
+        self._holdings: dict[AttemptId, Holding] = {}
+        self._over: dict[AttemptId, None] = {}
+        self._is_leaving = False
+
+    def held(self) -> tuple[Lease, ...]:
+        """The leases to list in every poll and heartbeat."""
+        return tuple(one.lease for one in self._holdings.values() if one.is_leased)
+
+    def is_settled(self) -> bool:
+        """Whether nothing runs here and no outcome waits for the server."""
+        unsettled = {Phase.RUNNING, Phase.STOPPING, Phase.DRAINING, Phase.REPORTING}
+        return all(one.phase not in unsettled for one in self._holdings.values())
+
+    def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, the table of events
+        """What to do about it."""
+        match event:
+            case Granted(grant):
+                return self._granted(grant)
+            case Recovered():
+                return self._recovered(event)
+            case PrepareBegan(attempt_id):
+                return self._progress(attempt_id, Preparing)
+            case CodeStarted(attempt_id):
+                return self._progress(attempt_id, Started)
+            case RunEnded(attempt_id, finished):
+                return self._run_ended(attempt_id, finished)
+            case LogAcknowledged(attempt_id, pieces):
+                return self._log_acknowledged(attempt_id, pieces)
+            case LogCut(attempt_id, pieces):
+                return self._log_cut(attempt_id, pieces)
+            case FinishAccepted(attempt_id):
+                return self._finish_accepted(attempt_id)
+            case LeaseLost(attempt_id):
+                return self._lease_lost(attempt_id)
+            case ShutdownAsked():
+                return self._shut_down()
+            case LeaveAccepted():
+                return self._left()
+            case _:
+                assert_never(event)
+
+    def _granted(self, grant: Grant) -> list[Instruction]:
+        attempt_id = grant.attempt_id
+        if self._is_leaving or attempt_id in self._holdings or attempt_id in self._over:
+            return []
+        lease = Lease(attempt_id, grant.token)
+        devices = {device.uuid: device.milli for device in grant.devices}
+        self._holdings[attempt_id] = Holding(lease, Phase.WAITING, devices, grant)
+        return [Remember(lease, grant.task_id), *self._start_waiting()]
+
+    def _recovered(self, event: Recovered) -> list[Instruction]:
+        finished = event.finished or Finished(
+            event.lease,
+            EndReason.NODE_RESTARTED,
+            detail="The provider stopped in the middle of this attempt.",
+            log_pieces=event.log_pieces,
+        )
+        holding = Holding(event.lease, Phase.DRAINING, finished=finished)
+        self._holdings[event.lease.attempt_id] = holding
+        # A second crash must not turn what was cut short into something else.
+        conclude: list[Instruction] = [] if event.finished else [Conclude(finished)]
+        return [*conclude, *self._report_if_drained(holding)]
+
+    def _progress(
+        self, attempt_id: AttemptId, report: type[Preparing] | type[Started]
+    ) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or holding.phase is not Phase.RUNNING:
+            return []
+        return [SendReport(report(holding.lease))]
+
+    def _run_ended(self, attempt_id: AttemptId, finished: Finished | None) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or not holding.occupies_devices:
+            return []
+        if holding.is_leased and finished is not None and holding.phase is Phase.RUNNING:
+            return [*self._conclude(holding, finished), *self._start_waiting()]
+        if holding.is_leased:
+            holding.phase = Phase.STOPPED
+        else:
+            self._drop(attempt_id)
+        return self._start_waiting()
+
+    def _conclude(self, holding: Holding, finished: Finished) -> list[Instruction]:
+        holding.phase = Phase.DRAINING
+        holding.finished = _cut(finished, holding.cut_at_pieces)
+        return [Conclude(holding.finished), *self._report_if_drained(holding)]
+
+    def _log_acknowledged(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None:
+            return []
+        holding.acknowledged_pieces = pieces
+        finished = holding.finished
+        if finished and holding.phase is Phase.DRAINING and pieces > finished.log_pieces:
+            # The machine lost power before the last pieces reached our disk; the server has them.
+            holding.finished = replace(finished, log_pieces=pieces)
+        return self._report_if_drained(holding)
+
+    def _log_cut(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None:
+            return []
+        holding.cut_at_pieces = holding.acknowledged_pieces = pieces
+        if holding.finished is not None:
+            holding.finished = _cut(holding.finished, pieces)
+        return self._report_if_drained(holding)
+
+    def _report_if_drained(self, holding: Holding) -> list[Instruction]:
+        finished = holding.finished
+        if finished is None or holding.phase is not Phase.DRAINING:
+            return []
+        if holding.acknowledged_pieces < finished.log_pieces:
+            return []
+        holding.phase = Phase.REPORTING
+        return [SendReport(finished)]
+
+    def _finish_accepted(self, attempt_id: AttemptId) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or holding.phase is not Phase.REPORTING:
+            return []
+        self._drop(attempt_id)
+        return [Forget(attempt_id)]
+
+    def _lease_lost(self, attempt_id: AttemptId) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or not holding.is_leased:
+            return []
+        if not holding.occupies_devices:
+            self._drop(attempt_id)
+            return [Forget(attempt_id)]
+        holding.is_leased = False
+        return [*self._stop(holding), Forget(attempt_id)]
+
+    def _shut_down(self) -> list[Instruction]:
+        self._is_leaving = True
+        return [each for one in self._holdings.values() for each in self._stop(one)]
+
+    def _stop(self, holding: Holding) -> list[Instruction]:
+        if holding.phase is not Phase.RUNNING:
+            return []
+        holding.phase = Phase.STOPPING
+        return [StopAttempt(holding.lease.attempt_id)]
+
+    def _left(self) -> list[Instruction]:
+        given_back = list(self.held())
+        for lease in given_back:
+            self._drop(lease.attempt_id)
+        return [Forget(lease.attempt_id) for lease in given_back]
+
+    def _start_waiting(self) -> list[Instruction]:
+        """Starts what has room now, the longest waiting first; nobody overtakes on a device."""
+        if self._is_leaving:
+            return []
+        started: list[Instruction] = []
+        taken = self._taken_milli()
+        for holding in self._holdings.values():
+            if holding.phase is not Phase.WAITING:
+                continue
+            if holding.grant and _has_room(holding, taken):
+                started.append(StartAttempt(holding.grant))
+                holding.phase, holding.grant = Phase.RUNNING, None
+            for uuid, milli in holding.devices_milli.items():
+                taken[uuid] = taken.get(uuid, 0) + milli
+        return started
+
+    def _taken_milli(self) -> dict[str, int]:
+        taken: dict[str, int] = {}
+        for holding in self._holdings.values():
+            if holding.occupies_devices:
+                for uuid, milli in holding.devices_milli.items():
+                    taken[uuid] = taken.get(uuid, 0) + milli
+        return taken
+
+    def _drop(self, attempt_id: AttemptId) -> None:
+        del self._holdings[attempt_id]
+        self._over[attempt_id] = None
+        if len(self._over) > REMEMBERED_ENDS:
+            del self._over[next(iter(self._over))]
+
+
+def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
+    """A device that nobody is on always has room, whatever share of it was granted."""
+    return all(
+        taken_milli.get(uuid, 0) == 0 or taken_milli[uuid] + milli <= WHOLE_DEVICE_MILLI
+        for uuid, milli in holding.devices_milli.items()
+    )
+
+
+def _cut(finished: Finished, at_pieces: int | None) -> Finished:
+    if at_pieces is None or finished.log_pieces <= at_pieces:
+        return finished
+    return replace(finished, log_pieces=at_pieces)
