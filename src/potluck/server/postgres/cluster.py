@@ -8,6 +8,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
 
 from potluck.model.error import StartFailed
@@ -15,6 +16,7 @@ from potluck.server.postgres.programs import find_program, spawn
 
 USER = "potluck"
 MAJOR_VERSION = "18"
+_UNFINISHED = "cluster.new-"
 
 
 class Cluster:
@@ -32,15 +34,16 @@ class Cluster:
 async def open_cluster(directory: Path) -> Cluster:
     """The cluster of this directory; the first time it is made."""
     cluster = Cluster(directory / "cluster")
+    for unfinished in directory.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
     if not cluster.directory.exists():
-        await _make(cluster, Cluster(directory / "cluster.new"))
+        # A name of its own: the initdb of a killed server may still be clearing up the last one.
+        await _make(cluster, Cluster(Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=directory))))
     _check_version(cluster)
     return cluster
 
 
 async def _make(cluster: Cluster, unfinished: Cluster) -> None:
-    shutil.rmtree(unfinished.directory, ignore_errors=True)
-    unfinished.directory.mkdir(mode=0o700)
     _write_password(unfinished.password_file)
     await _run_initdb(unfinished)
     _sync(unfinished.password_file)

@@ -1,6 +1,7 @@
 """Starts PostgreSQL on a cluster, waits until it answers, and stops it again."""
 
 import asyncio
+import re
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -25,6 +26,7 @@ from potluck.server.postgres.socket_directory import (
 
 _POLL_SECONDS = 0.02
 _REMIND_SECONDS = 10.0
+_CAUSE = re.compile(r"(?:FATAL|PANIC): *(.+)")
 
 _SETTINGS = MappingProxyType(
     {
@@ -121,7 +123,7 @@ class EmbeddedPostgres:
         if leftovers:
             log.warning("ending a PostgreSQL that an earlier server left", pid=leftovers[0].pid)
             await self._shut_down(leftovers)
-        _forget_reused_pid(cluster.data / "postmaster.pid")
+        _forget_stale_pid(cluster.data / "postmaster.pid")
 
     async def _shut_down(self, processes: list[psutil.Process]) -> None:
         patience = self._patience
@@ -162,10 +164,8 @@ class EmbeddedPostgres:
     def _last_words(self) -> str:
         written = sorted(self._log_directory.glob("*.log"), key=lambda file: file.stat().st_mtime)
         for file in reversed(written):
-            for line in reversed(file.read_text(errors="replace").splitlines()):
-                _, fatal, words = line.partition("FATAL:")
-                if fatal:
-                    return words.strip()
+            if found := _CAUSE.findall(file.read_text(errors="replace")):
+                return str(found[-1])
         return "it did not say why."
 
     @property
@@ -203,13 +203,14 @@ async def _connects(url: str) -> bool:
     return True
 
 
-def _forget_reused_pid(pid_file: Path) -> None:
+def _forget_stale_pid(pid_file: Path) -> None:
     """PostgreSQL trusts a pid file whose pid is taken, be it by a stranger or a zombie.
 
-    Nothing runs on this cluster any more, so such a file is stale. One with a free pid is left:
-    PostgreSQL recognises that itself, and looks for shared memory in use besides.
+    Nothing runs on this cluster any more, so such a file is stale, and so is one that a crash left
+    empty. One with a free pid stays: PostgreSQL recognises that itself, and looks for shared memory
+    in use besides.
     """
-    with suppress(FileNotFoundError, ValueError, IndexError):
-        pid = int(pid_file.read_text().splitlines()[0])
-        if psutil.pid_exists(pid):
+    with suppress(FileNotFoundError):
+        lines = pid_file.read_text().splitlines()
+        if not lines or not lines[0].isdigit() or psutil.pid_exists(int(lines[0])):
             pid_file.unlink()

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -67,7 +66,6 @@ def _has_name(uid: int) -> bool:
     return True
 
 
-@cache
 def _in_user_namespace() -> list[str]:
     nobody = pwd.getpwnam("nobody")
     prefix = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
