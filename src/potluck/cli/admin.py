@@ -1,0 +1,46 @@
+"""`potluck admin`: what only the operator of the server may do."""
+
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.units import parse_credits, show_credits
+
+
+def add_account(
+    name: Annotated[str, typer.Argument(help="What to call it.", show_default=False)],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make an account and show its token, this once."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        added, url = potluck.add_account(name), potluck.url
+    if json:
+        screen.emit(added)
+        return
+    screen.err.line(f"Made the account {printable(added.name)} ({added.id}). Its token:")
+    screen.out.line(added.token)
+    screen.err.line("It is shown this once; hand it over on a safe way. To use it there:")
+    screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
+
+
+def grant(
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT_ID", show_default=False)],
+    amount: Annotated[
+        str, typer.Argument(metavar="CREDITS", help="Such as 25 or 0.5.", show_default=False)
+    ],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give an account credits."""
+    screen = Screen(json)
+    amount_micro = parse_credits(amount, "CREDITS")
+    with connect(server) as potluck:
+        answer = potluck.grant(account, amount_micro)
+    if json:
+        screen.emit(answer)
+    else:
+        screen.out.line(f"Gave {show_credits(amount_micro)} credits to {account}.")

@@ -1,0 +1,16 @@
+"""`potluck cancel`: calls a task off."""
+
+from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.pick import pick_task_id
+from potluck.cli.screen import Screen, printable
+
+
+def cancel(task: TaskArgument, server: ServerOption = None, json: JsonOption = False) -> None:
+    """Call a task off, whether it waits or runs."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        cancelled = potluck.cancel(pick_task_id(potluck, task))
+    if json:
+        screen.emit(cancelled)
+    else:
+        screen.out.line(f"Cancelled {printable(cancelled.name)} ({cancelled.id}).")

@@ -1,0 +1,41 @@
+"""How errors are told: a sentence, what to do about it, an exit status. Never a traceback.
+
+With --json the error is also the last line of stdout: {"error": {…problem details…}}.
+"""
+
+import os
+import traceback
+
+from potluck.cli.screen import Screen, Tone, printable
+from potluck.model.error import Internal, InvalidInput, PotluckError
+from potluck.wire.problem import to_problem
+
+UNEXPECTED_STATUS = 70
+
+
+def tell(error: Exception, json: bool) -> int:
+    """Tells a person, and with `json` a program; returns the exit status."""
+    screen = Screen(json)
+    told = error if isinstance(error, PotluckError) else _unexpected(error)
+    # A detail may quote a log's last lines, so its line breaks stay.
+    detail = "\n".join(printable(line) for line in told.detail.splitlines())
+    screen.err.line(f"{screen.err.paint('Error:', Tone.BAD)} {detail}")
+    if told.hint:
+        screen.err.line(f"       {printable(told.hint)}")
+    if json:
+        screen.emit({"error": to_problem(told)})
+    return told.exit_status if told is error else UNEXPECTED_STATUS
+
+
+def misused(sentence: str, command_path: str) -> InvalidInput:
+    """The command line itself does not fit."""
+    return InvalidInput(sentence, f"`{command_path} --help` shows how it is used.")
+
+
+def _unexpected(error: Exception) -> PotluckError:
+    if os.environ.get("POTLUCK_DEBUG"):
+        traceback.print_exception(error)
+    return Internal(
+        f"Something unexpected happened ({type(error).__name__}: {error}).",
+        "This is a mistake of ours. Run with POTLUCK_DEBUG=1 for the traceback, and report it.",
+    )

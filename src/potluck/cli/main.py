@@ -1,0 +1,60 @@
+"""The `potluck` program: its commands, and the one place where it ends."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from potluck.cli.admin import add_account, grant
+from potluck.cli.cancel import cancel
+from potluck.cli.command import Command
+from potluck.cli.failure import misused, tell
+from potluck.cli.logs import logs
+from potluck.cli.nodes import nodes
+from potluck.cli.ps import ps
+from potluck.cli.result import result
+from potluck.cli.run import run
+from potluck.cli.version import version
+from potluck.cli.whoami import whoami
+
+_TASKS = "Tasks"
+_POOL = "The pool"
+_HELP = "Everyone brings a GPU: run your work on the devices of a pool, and share your own."
+
+app = typer.Typer(
+    help=_HELP,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# Options end at the script's name: what follows belongs to the script.
+app.command(
+    cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
+)(run)
+for task_command in (ps, logs, result, cancel):
+    app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
+for pool_command in (nodes, whoami, version):
+    app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
+
+admin = typer.Typer(help="What only the operator may do.")
+admin.command("add-account", cls=Command)(add_account)
+admin.command("grant", cls=Command)(grant)
+app.add_typer(admin, name="admin", rich_help_panel=_POOL)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without UTF-8
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit status."""
+    try:
+        status = app(list(arguments) or ["--help"], prog_name="potluck", standalone_mode=False)
+    except typer.TyperException as error:
+        group = getattr(getattr(error, "ctx", None), "command_path", "potluck")
+        return tell(misused(error.format_message(), group), "--json" in arguments)
+    except typer.Abort:
+        return 130
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,100 @@
+"""`potluck result`: how a task ended and what it wrote."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from potluck.cli.logs import log_pages
+from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.story import duration_seconds, last_attempt, place, why
+from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.model.error import Conflict
+from potluck.wire.consumer import TaskView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+def result(
+    task: NewestTaskArgument = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the task has ended.")] = False,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how a task ended (on stderr) and its stdout (on stdout)."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        task_id = pick_task_id(potluck, task)
+        found = potluck.wait(task_id) if wait else _finished(potluck, task_id)
+        stdout = _stdout(potluck, found)
+    if json:
+        screen.emit({**msgspec.to_builtins(found), "stdout": stdout.decode("utf-8", "replace")})
+        return
+    _show_facts(screen.err, found)
+    screen.out.write_bytes(stdout)
+
+
+def _finished(potluck: "Potluck", task_id: str) -> TaskView:
+    found = potluck.task(task_id)
+    if found.state.is_final:
+        return found
+    reason = why(found)
+    raise Conflict(
+        f"{found.name} has not ended yet; it is {found.phase}{f' ({reason})' if reason else ''}.",
+        f"Wait for it with `potluck result {short_id(task_id)} --wait`,"
+        f" or watch it with `potluck logs {short_id(task_id)} -f`.",
+    )
+
+
+def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
+    pages = log_pages(potluck, task.id) if task.attempts else ()
+    return b"".join(
+        piece.data for page in pages for piece in page.pieces if piece.stream == "stdout"
+    )
+
+
+def _show_facts(pane: Pane, task: TaskView) -> None:
+    facts = _facts(task)
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        pane.line(f"{pane.paint(name.ljust(width), Tone.FAINT)}  {value}")
+    pane.line()
+
+
+def _facts(task: TaskView) -> dict[str, str]:
+    """What is known, in the order in which people ask for it."""
+    attempt = last_attempt(task)
+    waited = (task.started_at or task.finished_at or task.updated_at) - task.created_at
+    facts = {
+        "task": f"{printable(task.name)} ({task.id})",
+        "state": task.state.value,
+        "reason": why(task),
+        "exit status": "" if task.exit_code is None else str(task.exit_code),
+        "node": place(attempt) if attempt else "",
+        "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
+        "waited": show_seconds(waited.total_seconds()),
+        "ran": _ran(task),
+        "attempts": str(len(task.attempts)),
+        "used": _used(task),
+        "cost": f"{show_credits(task.charge_micro)} credits",
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _ran(task: TaskView) -> str:
+    seconds = duration_seconds(task, task.updated_at)
+    return "" if seconds is None else show_seconds(seconds)
+
+
+def _used(task: TaskView) -> str:
+    attempt = last_attempt(task)
+    if attempt is None or attempt.usage is None:
+        return ""
+    usage = attempt.usage
+    return (
+        f"{show_seconds(usage.cpu_seconds)} of processor, {show_bytes(usage.memory_peak_bytes)} of"
+        f" memory at most, {show_bytes(usage.log_bytes)} of log"
+    )

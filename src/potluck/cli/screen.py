@@ -1,0 +1,74 @@
+"""Where a command's words go: answers to stdout, everything about them to stderr.
+
+With --json stdout carries JSON and nothing else. Colour is used only in a terminal, and not at all
+when NO_COLOR is set or the terminal is dumb.
+"""
+
+import os
+import shutil
+import sys
+from enum import StrEnum
+from typing import Any, TextIO
+
+from potluck.wire.codec import encode_json
+
+
+class Tone(StrEnum):
+    """What a colour means; the value is the terminal's code for it."""
+
+    GOOD = "32"
+    BAD = "1;31"
+    BUSY = "36"
+    WAITING = "33"
+    FAINT = "2"
+    STRONG = "1"
+    PLAIN = ""
+
+
+class Pane:
+    """One of the two outputs."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+        self.is_live = self.is_terminal and os.environ.get("TERM") != "dumb"
+        self.has_colour = self.is_live and not os.environ.get("NO_COLOR")
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size((80, 24)).columns if self.is_terminal else 10_000
+
+    def paint(self, text: str, tone: Tone) -> str:
+        return f"\x1b[{tone}m{text}\x1b[0m" if self.has_colour and tone and text else text
+
+    def line(self, text: str = "", tone: Tone = Tone.PLAIN) -> None:
+        self.write(self.paint(text, tone) + "\n")
+
+    def write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+    def write_bytes(self, data: bytes) -> None:
+        """The bytes as they are; text of the same stream written before comes before them."""
+        self._stream.flush()
+        self._stream.buffer.write(data)
+        self._stream.buffer.flush()
+
+
+class Screen:
+    """Both outputs, and whether stdout is for programs."""
+
+    def __init__(self, json: bool = False):
+        self.json = json
+        self.out = Pane(sys.stdout)
+        self.err = Pane(sys.stderr)
+
+    def emit(self, value: Any) -> None:
+        """One JSON object on a line of its own."""
+
+        self.out.write_bytes(encode_json(value) + b"\n")
+
+
+def printable(text: str) -> str:
+    """Text from strangers, without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "�" for character in text)

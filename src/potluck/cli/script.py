@@ -1,0 +1,72 @@
+"""The file that `run` sends: read whole and checked here, before anybody else sees it."""
+
+import sys
+from pathlib import Path
+
+from potluck.model.error import InvalidInput, TooLarge
+
+MAX_BYTES = 524_288
+STDIN = "-"
+
+
+def read_script(path: str) -> tuple[str, str]:
+    """The name and the source; `-` is stdin."""
+    name, content = ("stdin.py", _read_stdin()) if path == STDIN else _read_file(path)
+    if len(content) > MAX_BYTES:
+        raise TooLarge(
+            f"{path} is larger than {MAX_BYTES // 1024} KiB, which is what a script may have.",
+            "Keep data out of the script.",
+        )
+    source = _decoded(content, path)
+    _check_block(source)
+    return name, source
+
+
+def _read_file(path: str) -> tuple[str, bytes]:
+    file = Path(path)
+    try:
+        if not file.is_file():
+            raise InvalidInput(_not_a_file(file), "Name a Python file; `-` reads it from stdin.")
+        with file.open("rb") as opened:
+            return file.name, opened.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"{path} can not be read: {reason}.", "Check its name and its permissions."
+        ) from error
+
+
+def _read_stdin() -> bytes:
+    return sys.stdin.buffer.read(MAX_BYTES + 1)
+
+
+def _not_a_file(file: Path) -> str:
+    if file.is_dir():
+        return f"{file} is a directory, not a script."
+    if file.exists():
+        return f"{file} is not a regular file."
+    return f"There is no file {file}."
+
+
+def _decoded(content: bytes, path: str) -> str:
+    try:
+        source = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{path} is not a Python script: byte {error.start} is not valid UTF-8.",
+            "Save it as UTF-8, or name another file.",
+        ) from error
+    if "\0" in source:
+        raise InvalidInput(
+            f"{path} is not a Python script: it contains NUL bytes.", "Name another file."
+        )
+    if not source.strip():
+        raise InvalidInput(f"{path} is empty.", "Name a script with something in it.")
+    return source
+
+
+def _check_block(source: str) -> None:
+    """A bad PEP 723 block is told here, not after waiting for a device."""
+    from potluck.model.script import read_metadata
+
+    read_metadata(source)

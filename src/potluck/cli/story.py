@@ -1,0 +1,74 @@
+"""A task in words: where it stands, why, how long, and where it ran."""
+
+from datetime import datetime
+
+from potluck.cli.screen import Tone, printable
+from potluck.cli.units import show_seconds
+from potluck.model.task import EndReason, TaskState
+from potluck.wire.consumer import AttemptView, TaskView
+
+TONES = {
+    TaskState.QUEUED: Tone.WAITING,
+    TaskState.ASSIGNED: Tone.BUSY,
+    TaskState.RUNNING: Tone.BUSY,
+    TaskState.SUCCEEDED: Tone.GOOD,
+    TaskState.FAILED: Tone.BAD,
+    TaskState.CANCELLED: Tone.FAINT,
+    TaskState.EXPIRED: Tone.BAD,
+}
+
+
+def why(task: TaskView) -> str:
+    """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
+    if task.waiting is not None and not task.state.is_final:
+        return printable(task.waiting.sentence)
+    if task.reason is None or task.reason is EndReason.COMPLETED:
+        return ""
+    if task.detail:
+        return printable(task.detail)
+    if task.reason is EndReason.EXIT_STATUS:
+        return f"exit status {task.exit_code}"
+    return task.reason.replace("_", " ")
+
+
+def duration_seconds(task: TaskView, now: datetime) -> float | None:
+    """How long the consumer's code ran, or has been running."""
+    if task.started_at is None:
+        return None
+    return ((task.finished_at or now) - task.started_at).total_seconds()
+
+
+def last_attempt(task: TaskView) -> AttemptView | None:
+    return max(task.attempts, key=lambda attempt: attempt.number, default=None)
+
+
+def place(attempt: AttemptView) -> str:
+    """The node, and the devices it gave."""
+    devices = ", ".join(attempt.devices)
+    return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
+
+
+def exit_status(task: TaskView) -> int:
+    """What `run` exits with: the task's own status, as a shell would report it."""
+    if task.state is TaskState.CANCELLED:
+        return 130
+    if task.state is TaskState.SUCCEEDED:
+        return 0
+    if task.exit_code is None or task.exit_code == 0:
+        return 1
+    # A negative exit code is a signal, as in Python's subprocess.
+    return 128 - task.exit_code if task.exit_code < 0 else task.exit_code
+
+
+def summary(task: TaskView, now: datetime) -> str:
+    """One line for the end of a task."""
+    parts = [f"{printable(task.name)} {task.state}"]
+    attempt = last_attempt(task)
+    ran = duration_seconds(task, now)
+    if ran is not None:
+        parts[0] += f" after {show_seconds(ran)}"
+    if attempt is not None:
+        parts[0] += f" on {place(attempt)}"
+    if explained := why(task):
+        parts.append(explained)
+    return ": ".join(parts)

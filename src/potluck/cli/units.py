@@ -1,0 +1,91 @@
+"""Sizes, times and credits as people write and read them.
+
+GB is a thousand million bytes and GiB is 2^30, as the standards say; that also lets a card sold as
+24 GB, which reports a little less than 24 GiB, meet `--device-memory 24GB`.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from potluck.model.credit import MICRO
+from potluck.model.error import InvalidInput
+
+_NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
+_SIZE = re.compile(_NUMBER + r"\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
+_TIME_PART = re.compile(_NUMBER + r"\s*([smhd]|sec|min)?\s*", re.IGNORECASE)
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_POWERS = "kmgtp"
+
+
+def parse_bytes(text: str, option: str) -> int:
+    """`8GB`, `512 MiB`, `1.5g`, or a plain number of bytes."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or (found[3] and not found[2]):
+        raise InvalidInput(
+            f"{option} {text!r} is not a size.", "Write it like 8GB, 512MB or 1.5GiB."
+        )
+    power = _POWERS.index(found[2].lower()) + 1 if found[2] else 0
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """`90`, `90s`, `15m`, `1h30m`, `1.5h`, `2d`."""
+    rest, total = text.strip(), 0.0
+    while found := _TIME_PART.match(rest):
+        total += float(found[1]) * _SECONDS[(found[2] or "s").lower()]
+        rest = rest[found.end() :]
+    if rest or total == 0:
+        raise InvalidInput(
+            f"{option} {text!r} is not a length of time.", "Write it like 90s, 15m, 1h30m or 2d."
+        )
+    return total
+
+
+def parse_credits(text: str, option: str) -> int:
+    """Credits with up to six decimals, in micro-credits."""
+    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip())
+    if found is None:
+        raise InvalidInput(
+            f"{option} {text!r} is not a number of credits.",
+            "Write it like 2 or 0.25, with up to six decimals.",
+        )
+    return int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0"))
+
+
+def show_bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if size < 100 else f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def show_seconds(seconds: float) -> str:
+    """Short, and never more exact than a person cares for."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def show_age(then: datetime, now: datetime) -> str:
+    """Only the largest unit."""
+    seconds = max(now - then, timedelta()).total_seconds()
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def show_credits(micro: int) -> str:
+    sign = "-" if micro < 0 else ""
+    whole, part = divmod(abs(micro), MICRO)
+    decimals = f"{part:06d}".rstrip("0")
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"

@@ -1,0 +1,120 @@
+"""A task from submit to its end, before somebody's eyes.
+
+Ctrl-C asks in a terminal whether to detach or to cancel, and cancels elsewhere: nobody is left with
+work that they believe ended.
+"""
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from potluck.cli.output import TaskOutput
+from potluck.cli.pick import short_id
+from potluck.cli.progress import Progress
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.story import exit_status, summary
+from potluck.model.error import Conflict, PotluckError
+from potluck.model.task import TaskRequest, TaskState
+from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Follow, Potluck
+
+_MARKS = {TaskState.SUCCEEDED: ("✓", Tone.GOOD), TaskState.CANCELLED: ("■", Tone.FAINT)}
+
+
+def watch(potluck: "Potluck", request: TaskRequest, screen: Screen) -> int:
+    """Submits, shows all that happens, and returns the exit status for the shell."""
+    with Progress(screen) as progress:
+        watcher = Watcher(potluck, potluck.submit(request), screen, progress)
+        return watcher.watch()
+
+
+class Watcher:
+    """Follows one task through any number of interruptions."""
+
+    def __init__(self, potluck: "Potluck", task: TaskView, screen: Screen, progress: Progress):
+        self._potluck = potluck
+        self._task = task
+        self._screen = screen
+        self._progress = progress
+        self._output = TaskOutput(screen)
+
+    def watch(self) -> int:
+        follow = self._potluck.follow(self._task.id, self._tell_gap)
+        while not self._task.state.is_final:
+            try:
+                self._take_all(follow)
+            except KeyboardInterrupt:
+                if self._wants_to_detach():
+                    return self._detach()
+        return self._finish()
+
+    def _take_all(self, follow: "Follow") -> None:
+        for event in follow:
+            self._take(event)
+
+    def _take(self, event: FollowEvent) -> None:
+        if isinstance(event, FollowedState):
+            self._task = event.task
+            if self._screen.json:
+                self._screen.emit({"event": "state", "task": event.task})
+            self._progress.show(event.task)
+            return
+        self._progress.hide()
+        self._output.show(event.page)
+        if self._output.at_line_start:
+            self._progress.unhide()
+
+    def _tell_gap(self, error: PotluckError) -> None:
+        self._progress.say(f"{error.detail.rstrip('.')} Trying again …")
+
+    def _wants_to_detach(self) -> bool:
+        """Asks, if there is somebody to ask; otherwise, and at a second Ctrl-C, cancels."""
+        self._progress.hide()
+        if self._screen.json or not (sys.stdin.isatty() and self._screen.err.is_terminal):
+            self._cancel()
+            return False
+        answer = self._ask()
+        if answer == "c":
+            self._cancel()
+        self._progress.unhide()
+        return answer == "d"
+
+    def _ask(self) -> str:
+        self._output.finish_line()
+        question = "\r[d]etach and let it run, [c]ancel it, or Enter to go on? "
+        self._screen.err.write(self._screen.err.paint(question, Tone.STRONG))
+        try:
+            return sys.stdin.readline().strip().lower()[:1]
+        except KeyboardInterrupt:
+            self._screen.err.line()
+            return "c"
+
+    def _cancel(self) -> None:
+        try:
+            self._task = self._potluck.cancel(self._task.id)
+        except Conflict:  # it ended at the same moment; its end is what is shown
+            self._task = self._potluck.task(self._task.id)
+
+    def _detach(self) -> int:
+        end = short_id(self._task.id)
+        self._progress.hide()
+        self._screen.err.line(f"It goes on without you ({self._task.id}).")
+        self._screen.err.line(
+            f"`potluck logs -f {end}` shows its output, `potluck cancel {end}` ends it."
+        )
+        return 0
+
+    def _finish(self) -> int:
+        self._progress.hide()
+        if self._screen.json:
+            self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
+            return exit_status(self._task)
+        self._output.finish_line()
+        mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
+        pane = self._screen.err
+        pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
+        return exit_status(self._task)
