@@ -1,40 +1,35 @@
 """Everything a provider can be told, as one frozen value, read once.
 
-Options win over variables, variables over defaults. A field `cores` is the option `--cores` and the
-variable POTLUCK_PROVIDER_CORES; the token, the address and the data directory share the variables
-of the other commands (POTLUCK_TOKEN, POTLUCK_URL, POTLUCK_DATA_DIR).
+Options win over variables, variables over defaults. The variable of a field is its name after
+POTLUCK_PROVIDER_, so POTLUCK_PROVIDER_CORES for `cores`. The server's address and the token are
+given by the caller, and POTLUCK_DATA_DIR names the directory that all commands share.
 """
 
 import platform
 from collections.abc import Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
-from potluck.model.credit import MICRO
 from potluck.model.error import BadSettings
 from potluck.model.text import Count, ShortText
 
-Token = Annotated[str, Meta(min_length=1, max_length=1_000, pattern=r"^[\x21-\x7e]+$")]
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
-Price = Annotated[Decimal, Meta(ge=0, le=1_000_000)]
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True):
     """What the owner of this machine decided."""
 
     url: str
-    token: Token
+    token: str
     data_directory: Path
     name: ShortText
     unsafe_no_sandbox: bool = False
     index_url: str = "https://pypi.org/simple"
-    price: Price = Decimal(0)  # credits for an hour of each device
+    price_micro_per_hour: Count = 0  # of each device
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # none: as many as there are
     memory_bytes: Annotated[Count, Meta(ge=2**26)] | None = None  # none: 60 % of the RAM
     disk_bytes: Annotated[Count, Meta(ge=2**20)] | None = None  # none: 20 % of the RAM
@@ -53,27 +48,19 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     stop_grace_seconds: Interval = 5.0
     detect_seconds: Interval = 20.0
 
-    @property
-    def price_micro_per_hour(self) -> int:
-        return int(self.price * MICRO)
 
-
-def read_settings(options: Mapping[str, Any], variables: Mapping[str, str]) -> ProviderSettings:
+def read_settings(
+    url: str, token: str, options: Mapping[str, Any], variables: Mapping[str, str]
+) -> ProviderSettings:
     """The settings, or BadSettings naming the option or variable that is wrong."""
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Any] = {"name": platform.node() or "provider"}
     for field in msgspec.structs.fields(ProviderSettings):
         said = _said(field, options, variables)
         if said is not None:
             chosen[field.name] = _convert(field, *said)
-    if "token" not in chosen:
-        raise BadSettings(
-            "There is no token for this server.",
-            "Set POTLUCK_TOKEN; `potluck up` and `potluck server` write one to a file.",
-        )
-    chosen["url"] = _checked_url(chosen.get("url", ""))
-    chosen.setdefault("name", platform.node() or "provider")
-    chosen.setdefault("data_directory", _default_data_directory(variables))
-    return ProviderSettings(**chosen)
+    if "data_directory" not in chosen:
+        chosen["data_directory"] = _default_data_directory(variables)
+    return ProviderSettings(**chosen | {"url": url, "token": token})
 
 
 def _said(
@@ -82,12 +69,16 @@ def _said(
     """Where the value was said, in the words of who said it, and the value."""
     if options.get(field.name) is not None:
         return _OPTIONS.get(field.name, f"--{field.name.replace('_', '-')}"), options[field.name]
-    variable = _VARIABLES.get(field.name, f"POTLUCK_PROVIDER_{field.name.upper()}")
+    variable = f"POTLUCK_PROVIDER_{field.name.upper()}"
     return (variable, variables[variable]) if variables.get(variable) else None
 
 
-_OPTIONS = {"data_directory": "--data-dir", "url": "URL"}
-_VARIABLES = {"token": "POTLUCK_TOKEN", "url": "POTLUCK_URL"}
+_OPTIONS = {
+    "data_directory": "--data-dir",
+    "price_micro_per_hour": "--price",
+    "memory_bytes": "--memory",
+    "disk_bytes": "--disk",
+}
 
 
 def _convert(field: FieldInfo, source: str, value: Any) -> Any:
@@ -98,19 +89,8 @@ def _convert(field: FieldInfo, source: str, value: Any) -> Any:
 
 
 def _path(kind: type, value: Any) -> Any:
-    if kind is not Path:
-        raise NotImplementedError(kind)
+    assert kind is Path
     return Path(value).expanduser().absolute()
-
-
-def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadSettings(
-            f"{url!r} is not the address of a server.",
-            "Write it like http://127.0.0.1:8470; `potluck up` prints it.",
-        )
-    return url.rstrip("/")
 
 
 def _default_data_directory(variables: Mapping[str, str]) -> Path:

@@ -1,0 +1,66 @@
+"""Values in the words of the domain, for the provider's tests."""
+
+from pathlib import Path
+
+from potluck.model.ids import AttemptId, DeviceId, TaskId, new_attempt_id, new_task_id
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason, Limits, Requirements, ScriptSpec
+from potluck.provider.settings import ProviderSettings
+from potluck.wire.provider import Finished, Grant, GrantedDevice
+
+TOKEN = "a-token-of-an-account"
+
+
+def a_grant(
+    source: str = "print('hello')",
+    *,
+    attempt_id: AttemptId | None = None,
+    device: str = "cpu-1",
+    milli: int = 1000,
+    limits: Limits | None = None,
+    arguments: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Grant:
+    attempt_id = attempt_id or new_attempt_id()
+    return Grant(
+        attempt_id=attempt_id,
+        token=f"token-of-{attempt_id}",
+        task_id=new_task_id(),
+        account_id="account_01j00000000000000000000000",
+        spec=ScriptSpec("script.py", source, arguments, environment or {}),
+        requirements=Requirements(memory_bytes=256 * 2**20, disk_bytes=16 * 2**20),
+        limits=limits or Limits(run_seconds=30, prepare_seconds=30),
+        devices=[GrantedDevice(DeviceId("device_01j00000000000000000000000"), device, milli)],
+    )
+
+
+def lease_of(grant: Grant) -> Lease:
+    return Lease(grant.attempt_id, grant.token)
+
+
+def a_lease() -> tuple[Lease, TaskId]:
+    attempt_id = new_attempt_id()
+    return Lease(attempt_id, f"token-of-{attempt_id}"), new_task_id()
+
+
+def completed(lease: Lease, log_pieces: int = 0) -> Finished:
+    return Finished(lease, EndReason.COMPLETED, 0, log_pieces=log_pieces)
+
+
+def settings_for(url: str, data_directory: Path) -> ProviderSettings:
+    """All times in tenths of seconds."""
+    return ProviderSettings(
+        url=url,
+        token=TOKEN,
+        data_directory=data_directory,
+        name="test-node",
+        heartbeat_seconds=0.1,
+        poll_seconds=0.5,
+        answer_seconds=2.0,
+        beat_answer_seconds=1.0,
+        backoff_first_seconds=0.01,
+        backoff_longest_seconds=0.1,
+        log_flush_seconds=0.02,
+        stop_grace_seconds=2.0,
+        detect_seconds=5.0,
+    )

@@ -1,0 +1,188 @@
+"""The state machine, one story at a time. The properties are in test_state_properties.py."""
+
+from potluck.model.ids import AttemptId
+from potluck.model.task import EndReason
+from potluck.provider.event import (
+    CodeStarted,
+    FinishAccepted,
+    Granted,
+    LeaseLost,
+    LeaveAccepted,
+    LogAcknowledged,
+    LogCut,
+    PrepareBegan,
+    Recovered,
+    RunEnded,
+    ShutdownAsked,
+)
+from potluck.provider.instruction import (
+    Conclude,
+    Forget,
+    Remember,
+    SendReport,
+    StartAttempt,
+    StopAttempt,
+)
+from potluck.provider.state import REMEMBERED_ENDS, Attempts
+from potluck.wire.provider import Preparing, Started
+from tests.provider.build import a_grant, a_lease, completed, lease_of
+
+
+def test_a_grant_is_remembered_before_it_is_started() -> None:
+    grant = a_grant()
+    assert Attempts().handle(Granted(grant)) == [
+        Remember(lease_of(grant), grant.task_id),
+        StartAttempt(grant),
+    ]
+
+
+def test_a_grant_that_comes_again_is_not_started_again() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    assert attempts.handle(Granted(grant)) == []
+    assert attempts.held() == (lease_of(grant),)
+
+
+def test_the_whole_life_of_an_attempt() -> None:
+    attempts, grant = Attempts(), a_grant()
+    lease, attempt_id = lease_of(grant), grant.attempt_id
+    attempts.handle(Granted(grant))
+    assert attempts.handle(PrepareBegan(attempt_id)) == [SendReport(Preparing(lease))]
+    assert attempts.handle(CodeStarted(attempt_id)) == [SendReport(Started(lease))]
+    assert attempts.handle(LogAcknowledged(attempt_id, 1)) == []
+    finished = completed(lease, log_pieces=2)
+    assert attempts.handle(RunEnded(attempt_id, finished)) == [Conclude(finished)]
+    assert not attempts.is_settled()
+    assert attempts.handle(LogAcknowledged(attempt_id, 2)) == [SendReport(finished)]
+    assert attempts.held() == (lease,)
+    assert attempts.handle(FinishAccepted(attempt_id)) == [Forget(attempt_id)]
+    assert attempts.held() == ()
+    assert attempts.is_settled()
+
+
+def test_a_device_is_given_on_only_when_the_run_on_it_has_ended() -> None:
+    attempts, old, new = Attempts(), a_grant(), a_grant()
+    attempts.handle(Granted(old))
+    assert attempts.handle(LeaseLost(old.attempt_id)) == [
+        StopAttempt(old.attempt_id),
+        Forget(old.attempt_id),
+    ]
+    assert attempts.handle(Granted(new)) == [Remember(lease_of(new), new.task_id)]
+    assert attempts.handle(RunEnded(old.attempt_id, None)) == [StartAttempt(new)]
+
+
+def test_shares_of_a_device_run_side_by_side_as_far_as_they_fit() -> None:
+    attempts = Attempts()
+    grants = [a_grant(milli=400) for _ in range(3)]
+    started = [attempts.handle(Granted(grant))[1:] for grant in grants]
+    assert started == [[StartAttempt(grants[0])], [StartAttempt(grants[1])], []]
+    ended = attempts.handle(RunEnded(grants[0].attempt_id, completed(lease_of(grants[0]))))
+    assert ended[-1] == StartAttempt(grants[2])
+
+
+def test_a_small_share_does_not_overtake_one_that_waits() -> None:
+    attempts = Attempts()
+    running, whole, small = a_grant(milli=600), a_grant(milli=1000), a_grant(milli=100)
+    attempts.handle(Granted(running))
+    assert StartAttempt(whole) not in attempts.handle(Granted(whole))
+    assert StartAttempt(small) not in attempts.handle(Granted(small))
+
+
+def test_nothing_is_reported_after_a_stop() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(LeaseLost(grant.attempt_id))
+    assert attempts.held() == ()
+    assert attempts.handle(CodeStarted(grant.attempt_id)) == []
+    assert attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)))) == []
+    assert attempts.handle(LeaseLost(grant.attempt_id)) == []
+
+
+def test_a_stop_of_what_is_over_drops_its_outcome() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 1)))
+    assert attempts.handle(LeaseLost(grant.attempt_id)) == [Forget(grant.attempt_id)]
+    assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == []
+
+
+def test_a_log_that_the_server_cuts_does_not_hold_the_outcome_back() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 9)))
+    assert attempts.handle(LogCut(grant.attempt_id, 4)) == [
+        SendReport(completed(lease_of(grant), 4))
+    ]
+
+
+def test_a_log_cut_while_it_runs_shortens_the_outcome() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(LogCut(grant.attempt_id, 4))
+    cut = completed(lease_of(grant), 4)
+    ended = attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 9)))
+    assert ended == [Conclude(cut), SendReport(cut)]
+
+
+def test_an_outcome_from_before_a_crash_is_sent_when_its_log_is_there() -> None:
+    attempts, (lease, _) = Attempts(), a_lease()
+    finished = completed(lease, log_pieces=3)
+    assert attempts.handle(Recovered(lease, finished, log_pieces=3)) == []
+    assert attempts.held() == (lease,)
+    assert attempts.handle(LogAcknowledged(lease.attempt_id, 3)) == [SendReport(finished)]
+
+
+def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
+    attempts, (lease, _) = Attempts(), a_lease()
+    conclude, send = attempts.handle(Recovered(lease, None, log_pieces=0))
+    assert isinstance(conclude, Conclude)
+    assert conclude.finished.reason is EndReason.NODE_RESTARTED
+    assert send == SendReport(conclude.finished)
+
+
+def test_log_pieces_that_only_the_server_still_has_are_counted() -> None:
+    attempts, (lease, _) = Attempts(), a_lease()
+    attempts.handle(Recovered(lease, None, log_pieces=2))
+    [send] = attempts.handle(LogAcknowledged(lease.attempt_id, 5))
+    assert isinstance(send, SendReport)
+    assert getattr(send.report, "log_pieces", None) == 5
+
+
+def test_shutdown_stops_runs_and_gives_them_back_after_goodbye() -> None:
+    attempts, grant, later = Attempts(), a_grant(), a_grant()
+    attempts.handle(Granted(grant))
+    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(Granted(later)) == []
+    assert attempts.handle(RunEnded(grant.attempt_id, None)) == []
+    assert attempts.is_settled()
+    # Until the server has said that it takes it back, the journal must keep it.
+    assert attempts.held() == (lease_of(grant),)
+    assert attempts.handle(LeaveAccepted()) == [Forget(grant.attempt_id)]
+
+
+def test_shutdown_starts_nothing_that_waited() -> None:
+    attempts, running, waiting = Attempts(), a_grant(), a_grant()
+    attempts.handle(Granted(running))
+    attempts.handle(Granted(waiting))
+    attempts.handle(ShutdownAsked())
+    assert attempts.handle(RunEnded(running.attempt_id, None)) == []
+
+
+def test_news_about_unknown_attempts_change_nothing() -> None:
+    attempts, nobody = Attempts(), AttemptId("attempt_nobody")
+    events = (
+        *(CodeStarted(nobody), PrepareBegan(nobody), RunEnded(nobody, None), LeaseLost(nobody)),
+        *(LogAcknowledged(nobody, 1), LogCut(nobody, 1), FinishAccepted(nobody)),
+    )
+    assert [attempts.handle(event) for event in events] == [[]] * len(events)
+
+
+def test_the_memory_of_what_is_over_is_bounded() -> None:
+    attempts = Attempts()
+    for _ in range(REMEMBERED_ENDS + 10):
+        grant = a_grant()
+        attempts.handle(Granted(grant))
+        attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant))))
+        attempts.handle(FinishAccepted(grant.attempt_id))
+    assert len(attempts._over) == REMEMBERED_ENDS
+    assert attempts.handle(Granted(grant)) == []

@@ -1,0 +1,214 @@
+"""What holds whatever the server, the runs and the network do, in whatever order."""
+
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from potluck.model.ids import AttemptId
+from potluck.model.lease import Lease
+from potluck.provider.event import (
+    CodeStarted,
+    Event,
+    FinishAccepted,
+    Granted,
+    LeaseLost,
+    LeaveAccepted,
+    LogAcknowledged,
+    PrepareBegan,
+    Recovered,
+    RunEnded,
+    ShutdownAsked,
+)
+from potluck.provider.instruction import (
+    Conclude,
+    Forget,
+    Instruction,
+    Remember,
+    SendReport,
+    StartAttempt,
+    StopAttempt,
+)
+from potluck.provider.state import WHOLE_DEVICE_MILLI, Attempts
+from potluck.wire.provider import Finished, Grant
+from tests.provider.build import a_grant, completed, lease_of
+
+DEVICES = ("one", "two")
+
+
+class World(RuleBasedStateMachine):
+    """A server, runs and a journal, as they are seen from outside the machine."""
+
+    grants = Bundle("grants")
+
+    @initialize(earlier=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=3))
+    def begin(self, earlier: list[tuple[bool, int]]) -> None:
+        self.attempts = Attempts()
+        self.numbers = count()
+        self.started: set[AttemptId] = set()
+        self.running: dict[AttemptId, Grant] = {}
+        self.told_to_stop: set[AttemptId] = set()
+        self.called_off: set[AttemptId] = set()
+        self.journal: dict[AttemptId, Finished | None] = {}
+        self.acknowledged: dict[AttemptId, int] = {}
+        self.outcomes: dict[AttemptId, Finished] = {}
+        self.ever_held: set[AttemptId] = set()
+        self.settled: set[AttemptId] = set()
+        self.is_leaving = False
+        for is_finished, pieces in earlier:
+            self.recover(lease_of(self.new_grant()), is_finished, pieces)
+
+    def new_grant(self, device: str = "one", milli: int = 1000) -> Grant:
+        """Numbered, not random: a failing example must replay."""
+        attempt_id = AttemptId(f"attempt_{next(self.numbers):026d}")
+        return a_grant(attempt_id=attempt_id, device=device, milli=milli)
+
+    def recover(self, lease: Lease, is_finished: bool, pieces: int) -> None:
+        finished = completed(lease, pieces) if is_finished else None
+        self.journal[lease.attempt_id] = finished
+        self.ever_held.add(lease.attempt_id)
+        self.feed(Recovered(lease, finished, pieces))
+
+    def feed(self, event: Event) -> None:
+        for instruction in self.attempts.handle(event):
+            self.obey(instruction)
+
+    def obey(self, instruction: Instruction) -> None:
+        match instruction:
+            case Remember(lease):
+                self.journal[lease.attempt_id] = None
+                self.ever_held.add(lease.attempt_id)
+            case Conclude(finished):
+                self.journal[finished.lease.attempt_id] = finished
+            case Forget(attempt_id):
+                assert self.journal.pop(attempt_id, "absent") != "absent", "forgotten twice"
+                self.settled.add(attempt_id)
+            case StartAttempt(grant):
+                self.start(grant)
+            case StopAttempt(attempt_id):
+                assert attempt_id in self.running and attempt_id not in self.told_to_stop
+                self.told_to_stop.add(attempt_id)
+            case SendReport(report):
+                self.receive(report.lease.attempt_id, report)
+
+    def start(self, grant: Grant) -> None:
+        assert grant.attempt_id not in self.started, "never two runs of one attempt"
+        assert grant.attempt_id in self.journal, "remembered before it is started"
+        assert not self.is_leaving and grant.attempt_id not in self.called_off
+        self.started.add(grant.attempt_id)
+        self.running[grant.attempt_id] = grant
+
+    def receive(self, attempt_id: AttemptId, report: object) -> None:
+        assert attempt_id not in self.called_off, "nothing is reported after a stop"
+        if isinstance(report, Finished):
+            assert attempt_id not in self.running
+            assert self.journal[attempt_id] is not None, "concluded before it is reported"
+            assert self.acknowledged.get(attempt_id, 0) >= report.log_pieces, "logs come first"
+            self.outcomes[attempt_id] = report
+
+    @rule(target=grants, device=st.sampled_from(DEVICES), milli=st.sampled_from([300, 700, 1000]))
+    def grant(self, device: str, milli: int) -> Grant:
+        grant = self.new_grant(device, milli)
+        self.feed(Granted(grant))
+        return grant
+
+    @rule(grant=grants)
+    def grant_again(self, grant: Grant) -> None:
+        self.feed(Granted(grant))
+
+    @rule(grant=grants, prepares=st.booleans())
+    def progress(self, grant: Grant, prepares: bool) -> None:
+        if grant.attempt_id in self.running:
+            kind = PrepareBegan if prepares else CodeStarted
+            self.feed(kind(grant.attempt_id))
+
+    @rule(grant=grants, pieces=st.integers(0, 3))
+    def end_of_a_run(self, grant: Grant, pieces: int) -> None:
+        if self.running.pop(grant.attempt_id, None):
+            by_us = grant.attempt_id in self.told_to_stop
+            outcome = None if by_us else completed(lease_of(grant), pieces)
+            self.feed(RunEnded(grant.attempt_id, outcome))
+
+    @rule(data=st.data(), pieces=st.integers(0, 3))
+    def acknowledge_log(self, data: st.DataObject, pieces: int) -> None:
+        if self.ever_held:
+            attempt_id = data.draw(st.sampled_from(sorted(self.ever_held)))
+            if pieces >= self.acknowledged.get(attempt_id, 0):
+                self.acknowledged[attempt_id] = pieces
+                self.feed(LogAcknowledged(attempt_id, pieces))
+
+    @rule(data=st.data())
+    def accept_outcome(self, data: st.DataObject) -> None:
+        if self.outcomes:
+            self.feed(FinishAccepted(data.draw(st.sampled_from(sorted(self.outcomes)))))
+
+    @rule(data=st.data())
+    def call_off(self, data: st.DataObject) -> None:
+        if self.ever_held:
+            attempt_id = data.draw(st.sampled_from(sorted(self.ever_held)))
+            self.feed(LeaseLost(attempt_id))
+            self.called_off.add(attempt_id)
+
+    @precondition(lambda self: not self.is_leaving)
+    @rule()
+    def shut_down(self) -> None:
+        self.feed(ShutdownAsked())
+        self.is_leaving = True
+        assert set(self.running) <= self.told_to_stop | self.called_off
+
+    @invariant()
+    def devices_are_not_overcommitted(self) -> None:
+        for device in DEVICES:
+            shares = [
+                part.milli
+                for grant in self.running.values()
+                for part in grant.devices
+                if part.uuid == device
+            ]
+            assert sum(shares) <= WHOLE_DEVICE_MILLI
+
+    @invariant()
+    def the_journal_holds_exactly_what_is_held(self) -> None:
+        held = {lease.attempt_id for lease in self.attempts.held()}
+        assert held == set(self.journal)
+
+    def teardown(self) -> None:
+        """Everything granted is reported, called off or given back, once all has calmed down."""
+        if not hasattr(self, "attempts"):
+            return
+        self.calm_down()
+        if self.is_leaving:
+            self.feed(LeaveAccepted())
+        assert self.attempts.held() == ()
+        assert self.settled == self.ever_held
+        assert self.attempts.is_settled()
+
+    def calm_down(self) -> None:
+        while self.running or (self.outcomes.keys() & self.journal.keys()) or self.undelivered():
+            for attempt_id, grant in list(self.running.items()):
+                del self.running[attempt_id]
+                by_us = attempt_id in self.told_to_stop
+                outcome = None if by_us else completed(lease_of(grant))
+                self.feed(RunEnded(attempt_id, outcome))
+            for attempt_id in self.undelivered():
+                self.acknowledged[attempt_id] = 3
+                self.feed(LogAcknowledged(attempt_id, 3))
+            for attempt_id in list(self.outcomes.keys() & self.journal.keys()):
+                self.feed(FinishAccepted(attempt_id))
+
+    def undelivered(self) -> list[AttemptId]:
+        return [
+            one for one, outcome in self.journal.items() if outcome and one not in self.outcomes
+        ]
+
+
+World.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestWorld = World.TestCase
