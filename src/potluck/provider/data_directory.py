@@ -6,7 +6,9 @@ DATA/attempts/     the journal and the logs of what is held
 """
 
 import fcntl
+import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +63,12 @@ def save_node_id(directory: Path, url: str, node_id: NodeId) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(directory / "node.json")
+
+
+def attempts_directory(directory: Path, url: str) -> Path:
+    """One for each server: what one of them entrusted to us is nothing for another."""
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", url)[:80]
+    return directory / "attempts" / f"{readable}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
 
 
 def _load(directory: Path) -> dict[str, str]:

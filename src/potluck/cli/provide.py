@@ -1,0 +1,119 @@
+"""`potluck provide`: this machine's devices for the pool, until Ctrl-C."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from potluck.cli.options import JsonOption
+from potluck.cli.screen import Screen
+from potluck.cli.units import parse_bytes, parse_credits
+
+if TYPE_CHECKING:
+    from potluck.provider.announcement import Announce, Announcement
+
+_OFFER = "What it offers"
+
+
+def provide(
+    url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What others call this machine; its host name if not given.")
+    ] = None,
+    data_dir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="One for each provider on a machine.")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CREDITS",
+            help="For each device and hour; free if not given.",
+            rich_help_panel=_OFFER,
+        ),
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="All if not given.", rich_help_panel=_OFFER)
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="60 % if not given.", rich_help_panel=_OFFER),
+    ] = None,
+    disk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Out of memory too; 20 % of it if not given.",
+            rich_help_panel=_OFFER,
+        ),
+    ] = None,
+    index_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where tasks' dependencies come from.")
+    ] = None,
+    unsafe_no_sandbox: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-no-sandbox", help="Run without walls; then only your own tasks are taken."
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Bring this machine's devices to the pool, until Ctrl-C."""
+    from potluck.consumer import load_profile
+    from potluck.provider.daemon import run_provider
+    from potluck.provider.settings import read_settings
+
+    options: dict[str, Any] = {
+        "name": name,
+        "data_directory": data_dir,
+        "price_micro_per_hour": price and parse_credits(price, "--price"),
+        "cores": cores,
+        "memory_bytes": memory and parse_bytes(memory, "--memory"),
+        "disk_bytes": disk and parse_bytes(disk, "--disk"),
+        "index_url": index_url,
+        "unsafe_no_sandbox": unsafe_no_sandbox or None,
+    }
+    profile = load_profile(url)
+    settings = read_settings(profile.url, profile.token, options, os.environ)
+    _send_logs_to_stderr()
+    run_provider(settings, _announcer(Screen(json)))
+
+
+def _announcer(screen: Screen) -> "Announce":
+    if screen.json:
+        return screen.emit
+    from potluck.cli.provide_story import tell
+
+    def announce(announcement: "Announcement") -> None:
+        tell(screen, announcement)
+
+    return announce
+
+
+def _send_logs_to_stderr() -> None:
+    """Warnings about this machine; what happens to tasks is told by the announcements."""
+    import logging
+    import sys
+
+    import structlog
+
+    is_terminal = sys.stderr.isatty()
+    renderer: Any = structlog.processors.JSONRenderer()
+    if is_terminal:
+        renderer = structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

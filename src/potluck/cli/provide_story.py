@@ -1,0 +1,94 @@
+"""What a provider does, in calm lines for a person who watches it."""
+
+from datetime import datetime
+from typing import assert_never
+
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.model.device import DeviceDescription
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+from potluck.provider.announcement import (
+    Announcement,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+    Registered,
+    ServerAnswers,
+    ServerSilent,
+    Stopped,
+)
+
+
+def tell(screen: Screen, announcement: Announcement) -> None:
+    pane = screen.out
+    match announcement:
+        case Registered():
+            _introduce(pane, announcement)
+        case AttemptPreparing(_, task_id):
+            _line(pane, f"preparing {task_id}", Tone.BUSY)
+        case AttemptStarted(_, task_id):
+            _line(pane, f"running   {task_id}", Tone.BUSY)
+        case AttemptFinished():
+            _finished(pane, announcement)
+        case AttemptStopped(_, task_id):
+            _line(pane, f"stopped   {task_id}", Tone.FAINT)
+        case ServerSilent(_, detail, hint):
+            _line(screen.err, f"{detail} Trying on; running tasks go on. {hint}", Tone.WAITING)
+        case ServerAnswers(silent_seconds):
+            _line(
+                screen.err, f"The server answers after {show_seconds(silent_seconds)}.", Tone.GOOD
+            )
+        case Stopped():
+            _line(pane, "Stopped. Your machine is your own again.", Tone.FAINT)
+        case _:
+            assert_never(announcement)
+
+
+def _introduce(pane: Pane, registered: Registered) -> None:
+    columns = [
+        *(Column("DEVICE"), Column("MODEL", shrinks=True), Column("MEMORY", is_number=True)),
+        *(Column("THROUGH"), Column("PRICE", is_number=True)),
+    ]
+    show_table(pane, columns, [_device_row(device) for device in registered.devices])
+    pane.line(f"Sandbox: {_sandbox(registered.sandbox)}")
+    for note in registered.sandbox.notes:
+        pane.line(f"  {printable(note)}", Tone.FAINT)
+    if registered.own_tasks_only:
+        pane.line("Without a sandbox this machine takes your own tasks only.", Tone.WAITING)
+    pane.line(
+        f"{printable(registered.name)} is in the pool at {registered.url}. Ctrl-C takes it out.",
+        Tone.GOOD,
+    )
+
+
+def _device_row(device: DeviceDescription) -> list[Cell]:
+    price = device.price_micro_per_hour
+    return [
+        Cell(device.kind.upper(), Tone.STRONG),
+        Cell(device.model),
+        Cell(show_bytes(device.memory_bytes)),
+        Cell(device.interface),
+        Cell(f"{show_credits(price)}/h" if price else "free"),
+    ]
+
+
+def _sandbox(report: SandboxReport) -> str:
+    """The driver, and what each of its walls is made of."""
+    walls = ("memory", "processes", "cpu", "disk", "network", "syscalls", "user")
+    parts = [f"{wall} by {getattr(report, wall)}" for wall in walls]
+    return printable(f"{report.driver} ({', '.join(parts)})")
+
+
+def _finished(pane: Pane, finished: AttemptFinished) -> None:
+    is_good = finished.reason is EndReason.COMPLETED
+    reason = "" if is_good else f": {finished.detail or finished.reason.replace('_', ' ')}"
+    text = f"finished  {finished.task_id} after {show_seconds(finished.run_seconds)}{reason}"
+    _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
+
+
+def _line(pane: Pane, text: str, tone: Tone) -> None:
+    clock = datetime.now().astimezone().strftime("%H:%M:%S")
+    pane.line(f"{pane.paint(clock, Tone.FAINT)}  {pane.paint(printable(text), tone)}")

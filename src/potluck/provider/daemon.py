@@ -1,0 +1,172 @@
+"""The provider from start to goodbye; the one place where its parts are put together.
+
+Start: lock the data directory, end what an earlier life left behind, find out what the sandbox
+enforces and which devices there are, register, take up the journal. Then the duties run until
+somebody wants it to stop: no more work is taken, runs are ended and given back, outcomes are sent,
+and the server is told goodbye. All of that takes seconds, and kill -9 at any moment loses nothing.
+"""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+import structlog
+
+from potluck.model.error import PotluckError
+from potluck.model.ids import NodeId
+from potluck.model.node import SandboxReport
+from potluck.provider.acquire import acquire_forever
+from potluck.provider.announcement import Announce, Registered, Stopped
+from potluck.provider.data_directory import (
+    attempts_directory,
+    load_node_id,
+    locked,
+    save_node_id,
+)
+from potluck.provider.detect.devices import detect_devices
+from potluck.provider.event import LeaveAccepted, ShutdownAsked
+from potluck.provider.heartbeat import beat_forever
+from potluck.provider.link import Link, open_link
+from potluck.provider.offer import describe_node
+from potluck.provider.prepare.index import PackageIndex
+from potluck.provider.prepare.preparer import Preparer
+from potluck.provider.runner import Runner
+from potluck.provider.sandbox.choose import choose
+from potluck.provider.settings import ProviderSettings
+from potluck.provider.workbench import Workbench
+from potluck.wire.provider import NodeRegistered, RegisterNode
+
+log = structlog.get_logger()
+
+# What a shell reports for a program that was interrupted.
+_INTERRUPTED_STATUS = 130
+
+
+def run_provider(settings: ProviderSettings, announce: Announce) -> None:
+    """Provides until SIGTERM or SIGINT; a second one ends it at once."""
+    asyncio.run(_run(settings, announce))
+
+
+async def _run(settings: ProviderSettings, announce: Announce) -> None:
+    stop = asyncio.Event()
+
+    def asked() -> None:
+        if stop.is_set():
+            # The sandboxes die with us and the journal knows the rest.
+            os._exit(_INTERRUPTED_STATUS)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked)
+    await provide(settings, announce, stop)
+
+
+async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
+    """Provides until `stop` is set."""
+    index = PackageIndex(settings.index_url)
+    with locked(settings.data_directory):
+        driver, sandbox = await choose(
+            settings.data_directory / "sandbox", settings.name, settings.unsafe_no_sandbox
+        )
+        await driver.reap()
+        preparer = Preparer(driver, settings.data_directory / "environments", index)
+        await preparer.reap()
+        registration = await _registration(settings, sandbox)
+        await _serve(settings, announce, stop, registration, Runner(driver, preparer))
+    announce(Stopped())
+
+
+async def _registration(settings: ProviderSettings, sandbox: SandboxReport) -> RegisterNode:
+    directory = settings.data_directory
+    devices = await detect_devices(
+        directory, settings.detect_seconds, settings.price_micro_per_hour
+    )
+    return RegisterNode(
+        describe_node(settings, devices, sandbox),
+        load_node_id(directory, settings.url),
+        own_tasks_only=not sandbox.is_safe_for_strangers,
+    )
+
+
+async def _serve(
+    settings: ProviderSettings,
+    announce: Announce,
+    stop: asyncio.Event,
+    registration: RegisterNode,
+    runner: Runner,
+) -> None:
+    def keep(node_id: NodeId) -> None:
+        save_node_id(settings.data_directory, settings.url, node_id)
+
+    async with open_link(settings, registration, announce, keep) as link:
+        answer = await link.register()
+        bench = Workbench(
+            attempts_directory(settings.data_directory, settings.url),
+            link,
+            runner,
+            announce,
+            settings.log_flush_seconds,
+        )
+        announce(_registered(settings, registration, answer.node_id))
+        await _work(settings, link, bench, answer, stop)
+
+
+def _registered(
+    settings: ProviderSettings, registration: RegisterNode, node_id: NodeId
+) -> Registered:
+    offer = registration.description
+    return Registered(
+        node_id,
+        settings.url,
+        offer.name,
+        offer.devices,
+        offer.sandbox,
+        registration.own_tasks_only,
+    )
+
+
+async def _work(
+    settings: ProviderSettings,
+    link: Link,
+    bench: Workbench,
+    answer: NodeRegistered,
+    stop: asyncio.Event,
+) -> None:
+    """The duties, side by side; a mistake in one of them ends the provider, and says so."""
+    wait_seconds = min(settings.poll_seconds, answer.poll_seconds)
+    beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
+    try:
+        async with asyncio.TaskGroup() as duties:
+            bench.begin(duties)
+            duties.create_task(beat_forever(link, bench.held, bench.tell, beat_seconds))
+            polling = duties.create_task(
+                acquire_forever(link, bench.held, bench.tell, wait_seconds)
+            )
+            await stop.wait()
+            polling.cancel()
+            await _shut_down(settings, link, bench)
+            raise _Done
+    except* _Done:
+        log.debug("duties ended")
+    finally:
+        bench.close()
+
+
+class _Done(Exception):
+    """Ends the duties; a task group ends its tasks only when one of them raises."""
+
+
+async def _shut_down(settings: ProviderSettings, link: Link, bench: Workbench) -> None:
+    """Ends the runs, lets outcomes travel for a moment, and gives the rest back."""
+    bench.tell([ShutdownAsked()])
+    with suppress(TimeoutError):
+        async with asyncio.timeout(settings.stop_grace_seconds):
+            await bench.settled()
+    try:
+        await link.leave()
+    except PotluckError as error:
+        # The journal keeps what is held; the next start reports it.
+        log.warning("no goodbye", detail=error.detail)
+        return
+    bench.tell([LeaveAccepted()])

@@ -1,0 +1,137 @@
+"""Runs one attempt: its dependencies first, then its code, both in the sandbox.
+
+However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
+Nothing of the attempt is left running when it returns.
+"""
+
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from potluck.model.error import InvalidInput, PotluckError
+from potluck.model.lease import Lease
+from potluck.model.script import ScriptMetadata, read_metadata
+from potluck.model.task import EndReason
+from potluck.model.usage import Usage
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.meter import usage_of
+from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed, one_line
+from potluck.provider.prepare.preparer import Preparer
+from potluck.provider.sandbox.driver import Confinement, Driver
+from potluck.wire.provider import Finished, Grant
+
+Tell = Callable[[Event], None]
+
+
+class Runner:
+    """Runs attempts, any number at a time."""
+
+    def __init__(self, driver: Driver, preparer: Preparer) -> None:
+        self._driver = driver
+        self._preparer = preparer
+
+    async def run(self, grant: Grant, log: AttemptLog, tell: Tell) -> Finished:
+        began = time.monotonic()
+        try:
+            environment = await self._prepare(grant, log, tell)
+            prepare_seconds = time.monotonic() - began
+            finished = await self._run_code(grant, environment, log, tell, prepare_seconds)
+        except PrepareFailed as failure:
+            finished = _failed(grant, failure.reason, failure.detail, time.monotonic() - began)
+        except (PotluckError, OSError) as error:
+            finished = _failed(
+                grant, EndReason.SANDBOX_FAILED, str(error), time.monotonic() - began
+            )
+        finally:
+            self._preparer.release(grant.attempt_id)
+            log.flush()
+        return with_log(finished, log)
+
+    async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
+        metadata = _metadata_of(grant)
+        if metadata == ScriptMetadata():
+            return BARE
+        tell(PrepareBegan(grant.attempt_id))
+        count = len(metadata.dependencies)
+        if count:
+            await log.remark(f"Installing {count} dependenc{'y' if count == 1 else 'ies'} …")
+
+        async def remark(_: str, data: bytes) -> None:
+            # What the installer says is the platform's remark, not the script's output.
+            await log.write("potluck", data)
+
+        return await self._preparer.prepare(
+            grant.attempt_id, grant.account_id, metadata, grant.limits, remark
+        )
+
+    async def _run_code(
+        self,
+        grant: Grant,
+        environment: Environment,
+        log: AttemptLog,
+        tell: Tell,
+        prepare_seconds: float,
+    ) -> Finished:
+        async def started() -> None:
+            tell(CodeStarted(grant.attempt_id))
+
+        ended = await self._driver.run(_confinement(grant, environment), log.write, started)
+        return Finished(
+            Lease(grant.attempt_id, grant.token),
+            ended.reason,
+            ended.exit_code,
+            one_line(ended.detail),
+            usage_of(ended, prepare_seconds),
+        )
+
+
+def with_log(finished: Finished, log: AttemptLog) -> Finished:
+    """The outcome with the length of its log, which is known only when nothing more is written."""
+    return replace(finished, log_pieces=log.pieces)
+
+
+def _metadata_of(grant: Grant) -> ScriptMetadata:
+    try:
+        return read_metadata(grant.spec.source)
+    except InvalidInput as error:
+        raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
+
+
+def _confinement(grant: Grant, environment: Environment) -> Confinement:
+    filename = _plain_name(grant.spec.filename)
+    # A name that begins with a dash would be read as an option of Python.
+    script = f"./{filename}" if filename.startswith("-") else filename
+    return Confinement(
+        name=grant.attempt_id,
+        command=(environment.interpreter, "-u", script, *grant.spec.arguments),
+        memory_bytes=grant.requirements.memory_bytes,
+        disk_bytes=grant.requirements.disk_bytes,
+        processes=grant.limits.processes,
+        cores=grant.requirements.cores,
+        seconds=grant.limits.run_seconds,
+        log_bytes=grant.limits.log_bytes,
+        environment={
+            **grant.spec.environment,
+            "POTLUCK_TASK_ID": grant.task_id,
+            "POTLUCK_ATTEMPT_ID": grant.attempt_id,
+        },
+        files={filename: grant.spec.source.encode()},
+        mounts=environment.mounts,
+    )
+
+
+def _plain_name(filename: str) -> str:
+    """The last part of a path as any system writes it; the sandbox takes plain names only."""
+    name = filename.replace("\\", "/").rpartition("/")[2]
+    return name if name.strip(".") else "script.py"
+
+
+def _failed(grant: Grant, reason: EndReason, detail: str, prepare_seconds: float) -> Finished:
+    return Finished(
+        Lease(grant.attempt_id, grant.token),
+        reason,
+        detail=one_line(detail),
+        usage=Usage(prepare_seconds=prepare_seconds),
+    )

@@ -1,0 +1,202 @@
+"""The hands of the provider: does what the state machine says, and tells it what happened.
+
+Instructions of one moment are done together: first all records for the journal, durable after one
+fsync, then the acts that rely on them.
+"""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from potluck.model.ids import AttemptId, TaskId
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason
+from potluck.provider.announcement import (
+    Announce,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+)
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
+from potluck.provider.instruction import (
+    Conclude,
+    Forget,
+    Instruction,
+    Remember,
+    SendReport,
+    StartAttempt,
+    StopAttempt,
+)
+from potluck.provider.journal import Concluded, Forgotten, Journal, Leased, Record
+from potluck.provider.link import Link
+from potluck.provider.prepare.outcome import one_line
+from potluck.provider.report import ReportSender
+from potluck.provider.runner import Runner, with_log
+from potluck.provider.ship import ship_log
+from potluck.provider.spool import LogSpool, remove_strays
+from potluck.provider.state import Attempts
+from potluck.wire.provider import Finished, Grant
+
+log = structlog.get_logger()
+
+
+class ShippedLog(Struct, frozen=True):
+    """A log and the duty that carries it to the server."""
+
+    log: AttemptLog
+    shipping: asyncio.Task[None]
+
+
+class Workbench:
+    """Everything this node holds, with its runs, logs, reports and journal."""
+
+    def __init__(
+        self,
+        directory: Path,
+        link: Link,
+        runner: Runner,
+        announce: Announce,
+        log_flush_seconds: float,
+    ) -> None:
+        self._directory = directory
+        self._link = link
+        self._runner = runner
+        self._announce = announce
+        self._log_flush_seconds = log_flush_seconds
+        self._attempts = Attempts()
+        self._logs: dict[AttemptId, ShippedLog] = {}
+        self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
+        self._changed = asyncio.Event()
+        self._is_closed = False
+        self.reports = ReportSender(link, self.tell)
+
+    def begin(self, duties: asyncio.TaskGroup) -> None:
+        """Takes up what an earlier life left; from here on events may come."""
+        self._duties = duties
+        self._journal = Journal.open(self._directory)
+        kept = self._journal.kept
+        remove_strays(self._directory, {each.leased.lease.attempt_id for each in kept})
+        self.tell([self._recovered(each.leased.lease, each.finished) for each in kept])
+        duties.create_task(self.reports.run())
+
+    def held(self) -> tuple[Lease, ...]:
+        return self._attempts.held()
+
+    def tell(self, events: list[Event]) -> bool:
+        """Whether anything came of it. What comes after the end is for the next life to find."""
+        if self._is_closed:
+            return False
+        instructions = [each for event in events for each in self._attempts.handle(event)]
+        self._journal.write(filter(None, map(self._record, instructions)))
+        for instruction in instructions:
+            self._perform(instruction)
+        self._changed.set()
+        return bool(instructions)
+
+    async def settled(self) -> None:
+        """Returns when nothing runs here and the server has every outcome."""
+        while self._runs or not self._attempts.is_settled():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def close(self) -> None:
+        self._is_closed = True
+        for shipped in self._logs.values():
+            shipped.log.spool.close()
+        self._journal.close()
+
+    def _record(self, instruction: Instruction) -> Record | None:
+        match instruction:
+            case Remember(lease, task_id):
+                return Leased(lease, task_id)
+            case Conclude(finished):
+                self._sync_log(finished.lease.attempt_id)
+                return Concluded(finished)
+            case Forget(attempt_id):
+                return Forgotten(attempt_id)
+        return None
+
+    def _perform(self, instruction: Instruction) -> None:
+        match instruction:
+            case StartAttempt(grant):
+                self._start(grant)
+            case StopAttempt(attempt_id):
+                self._runs[attempt_id].cancel()
+            case SendReport(report):
+                self.reports.send(report)
+            case Forget(attempt_id):
+                self.reports.withdraw(attempt_id)
+                self._discard_log(attempt_id)
+
+    def _start(self, grant: Grant) -> None:
+        attempt_log = self._open_log(Lease(grant.attempt_id, grant.token))
+        running = asyncio.create_task(
+            self._runner.run(grant, attempt_log, partial(self._progress, grant.task_id))
+        )
+        self._runs[grant.attempt_id] = running
+        running.add_done_callback(partial(self._run_over, grant, attempt_log))
+
+    def _progress(self, task_id: TaskId, event: Event) -> None:
+        self.tell([event])
+        match event:
+            case PrepareBegan(attempt_id):
+                self._announce(AttemptPreparing(attempt_id, task_id))
+            case CodeStarted(attempt_id):
+                self._announce(AttemptStarted(attempt_id, task_id))
+
+    def _run_over(self, grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished]) -> None:
+        del self._runs[grant.attempt_id]
+        finished = None if run.cancelled() else _outcome(grant, attempt_log, run)
+        self.tell([RunEnded(grant.attempt_id, finished)])
+        if finished is None:
+            self._announce(AttemptStopped(grant.attempt_id, grant.task_id))
+        else:
+            self._announce(_announcement(grant, finished))
+
+    def _recovered(self, lease: Lease, finished: Finished | None) -> Recovered:
+        return Recovered(lease, finished, self._open_log(lease).pieces)
+
+    def _open_log(self, lease: Lease) -> AttemptLog:
+        spool = LogSpool.open(self._directory, lease.attempt_id)
+        attempt_log = AttemptLog(spool, self._log_flush_seconds)
+        shipping = self._duties.create_task(ship_log(self._link, lease, attempt_log, self.tell))
+        self._logs[lease.attempt_id] = ShippedLog(attempt_log, shipping)
+        return attempt_log
+
+    def _sync_log(self, attempt_id: AttemptId) -> None:
+        """The outcome counts the pieces, so they must be as durable as it is."""
+        if attempt_id in self._logs:
+            self._logs[attempt_id].log.spool.sync()
+
+    def _discard_log(self, attempt_id: AttemptId) -> None:
+        shipped = self._logs.pop(attempt_id, None)
+        if shipped is not None:
+            shipped.shipping.cancel()
+            shipped.log.spool.discard()
+
+
+def _outcome(grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished]) -> Finished:
+    """What the run returned; a mistake of ours becomes an outcome too, and is logged as one."""
+    error = run.exception()
+    if error is None:
+        return run.result()
+    log.error("run broke", attempt_id=grant.attempt_id, exc_info=error)
+    detail = one_line(f"The provider made a mistake ({type(error).__name__}: {error}).")
+    lease = Lease(grant.attempt_id, grant.token)
+    return with_log(Finished(lease, EndReason.SANDBOX_FAILED, detail=detail), attempt_log)
+
+
+def _announcement(grant: Grant, finished: Finished) -> AttemptFinished:
+    return AttemptFinished(
+        grant.attempt_id,
+        grant.task_id,
+        finished.reason,
+        finished.exit_code,
+        finished.detail,
+        finished.usage.run_seconds,
+    )
