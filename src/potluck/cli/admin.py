@@ -39,8 +39,8 @@ def grant(
     screen = Screen(json)
     amount_micro = parse_credits(amount, "CREDITS")
     with connect(server) as potluck:
-        answer = potluck.grant(account, amount_micro)
+        potluck.grant(account, amount_micro)
     if json:
-        screen.emit(answer)
+        screen.emit({"account_id": account, "amount_micro": amount_micro})
     else:
         screen.out.line(f"Gave {show_credits(amount_micro)} credits to {account}.")

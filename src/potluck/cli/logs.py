@@ -9,6 +9,7 @@ from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, co
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Screen
+from potluck.cli.story import last_attempt
 from potluck.wire.consumer import FollowedLog, LogPage
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")
     ] = False,
     attempt: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Of this attempt, not the newest.", show_default=False),
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of the N-th attempt, not the newest."),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -36,16 +37,17 @@ def logs(
             output.show(page)
 
 
-def log_pages(potluck: "Potluck", task_id: str, attempt: str | None = None) -> Iterator[LogPage]:
-    """All that there is now of one attempt's log."""
-    offset = 0
-    while True:
-        page = potluck.logs(task_id, attempt, offset)
+def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> Iterator[LogPage]:
+    """All that there is now of one attempt's log; the newest attempt's unless numbered."""
+    newest = last_attempt(potluck.task(task_id))
+    # Named in every call: another attempt may begin while this one's log is read.
+    number = attempt or (newest.number if newest else None)
+    offset, is_last = 0, number is None
+    while not is_last:
+        page = potluck.logs(task_id, number, offset)
         yield page
-        if page.next_offset <= offset:
-            return
-        # Stay with the attempt that the first page came from, even if another begins meanwhile.
-        attempt, offset = page.attempt_id, page.next_offset
+        is_last = page.next_offset <= offset
+        offset = page.next_offset
 
 
 def _followed(potluck: "Potluck", task_id: str) -> Iterator[LogPage]:

@@ -11,9 +11,12 @@ from potluck.cli.command import Command
 from potluck.cli.failure import misused, tell
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
+from potluck.cli.provide import provide
 from potluck.cli.ps import ps
 from potluck.cli.result import result
 from potluck.cli.run import run
+from potluck.cli.server import server
+from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
 
@@ -33,7 +36,7 @@ app.command(
 )(run)
 for task_command in (ps, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
-for pool_command in (nodes, whoami, version):
+for pool_command in (up, server, provide, nodes, whoami, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
 admin = typer.Typer(help="What only the operator may do.")

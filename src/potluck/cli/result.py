@@ -50,10 +50,8 @@ def _finished(potluck: "Potluck", task_id: str) -> TaskView:
 
 
 def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
-    pages = log_pages(potluck, task.id) if task.attempts else ()
-    return b"".join(
-        piece.data for page in pages for piece in page.pieces if piece.stream == "stdout"
-    )
+    pieces = (piece for page in log_pages(potluck, task.id) for piece in page.pieces)
+    return b"".join(piece.data for piece in pieces if piece.stream == "stdout")
 
 
 def _show_facts(pane: Pane, task: TaskView) -> None:

@@ -48,6 +48,15 @@ def place(attempt: AttemptView) -> str:
     return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
 
 
+def stage(task: TaskView) -> str:
+    """The phase, and where it is or why it waits."""
+    attempt = last_attempt(task)
+    phase, reason = printable(task.phase), why(task)
+    if task.state is not TaskState.QUEUED and attempt is not None:
+        return f"{phase} on {place(attempt)}"
+    return f"{phase}: {reason}" if reason else phase
+
+
 def exit_status(task: TaskView) -> int:
     """What `run` exits with: the task's own status, as a shell would report it."""
     if task.state is TaskState.CANCELLED:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from potluck.cli.live_line import LiveLine
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
-from potluck.cli.progress import Progress
 from potluck.cli.screen import Screen, Tone
-from potluck.cli.story import exit_status, summary
+from potluck.cli.story import TONES, exit_status, stage, summary
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
@@ -27,19 +27,20 @@ _MARKS = {TaskState.SUCCEEDED: ("✓", Tone.GOOD), TaskState.CANCELLED: ("■", 
 
 def watch(potluck: "Potluck", request: TaskRequest, screen: Screen) -> int:
     """Submits, shows all that happens, and returns the exit status for the shell."""
-    with Progress(screen) as progress:
-        watcher = Watcher(potluck, potluck.submit(request), screen, progress)
+    with LiveLine(screen) as line:
+        line.say("submitting")
+        watcher = Watcher(potluck, potluck.submit(request), screen, line)
         return watcher.watch()
 
 
 class Watcher:
     """Follows one task through any number of interruptions."""
 
-    def __init__(self, potluck: "Potluck", task: TaskView, screen: Screen, progress: Progress):
+    def __init__(self, potluck: "Potluck", task: TaskView, screen: Screen, line: LiveLine):
         self._potluck = potluck
         self._task = task
         self._screen = screen
-        self._progress = progress
+        self._line = line
         self._output = TaskOutput(screen)
 
     def watch(self) -> int:
@@ -61,26 +62,27 @@ class Watcher:
             self._task = event.task
             if self._screen.json:
                 self._screen.emit({"event": "state", "task": event.task})
-            self._progress.show(event.task)
+            if not event.task.state.is_final:  # the end is told by the summary
+                self._line.say(stage(event.task), TONES[event.task.state])
             return
-        self._progress.hide()
+        self._line.hide()
         self._output.show(event.page)
         if self._output.at_line_start:
-            self._progress.unhide()
+            self._line.unhide()
 
     def _tell_gap(self, error: PotluckError) -> None:
-        self._progress.say(f"{error.detail.rstrip('.')} Trying again …")
+        self._line.say(f"{error.detail.rstrip('.')} Trying again …", Tone.WAITING)
 
     def _wants_to_detach(self) -> bool:
         """Asks, if there is somebody to ask; otherwise, and at a second Ctrl-C, cancels."""
-        self._progress.hide()
+        self._line.hide()
         if self._screen.json or not (sys.stdin.isatty() and self._screen.err.is_terminal):
             self._cancel()
             return False
         answer = self._ask()
         if answer == "c":
             self._cancel()
-        self._progress.unhide()
+        self._line.unhide()
         return answer == "d"
 
     def _ask(self) -> str:
@@ -101,7 +103,7 @@ class Watcher:
 
     def _detach(self) -> int:
         end = short_id(self._task.id)
-        self._progress.hide()
+        self._line.hide()
         self._screen.err.line(f"It goes on without you ({self._task.id}).")
         self._screen.err.line(
             f"`potluck logs -f {end}` shows its output, `potluck cancel {end}` ends it."
@@ -109,7 +111,7 @@ class Watcher:
         return 0
 
     def _finish(self) -> int:
-        self._progress.hide()
+        self._line.hide()
         if self._screen.json:
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
             return exit_status(self._task)

@@ -80,8 +80,8 @@ class Potluck:
         key = {"Idempotency-Key": uuid4().hex}
         return self._ask(routes.CANCEL_TASK, TaskView, names={"task_id": task_id}, headers=key)
 
-    def logs(self, task_id: str, attempt: str | None = None, offset: int | None = None) -> LogPage:
-        """A part of the log of an attempt (the newest one unless named)."""
+    def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
+        """A part of the log of the attempt with this number; of the newest without one."""
         query = {"attempt": attempt, "offset": offset}
         return self._ask(routes.TASK_LOGS, LogPage, names={"task_id": task_id}, query=query)
 
@@ -115,11 +115,10 @@ class Potluck:
         """For operators. Not repeated when the answer is lost: each call makes an account."""
         return self._ask(routes.ADD_ACCOUNT, AccountAdded, body=encode_json(AddAccount(name)))
 
-    def grant(self, account_id: str, amount_micro: int) -> Me:
+    def grant(self, account_id: str, amount_micro: int) -> None:
         """For operators: gives credit. Not repeated when the answer is lost."""
-        names = {"account_id": account_id}
-        body = encode_json(GrantCredit(amount_micro))
-        return self._ask(routes.GRANT_CREDIT, Me, names=names, body=body)
+        path = routes.GRANT_CREDIT.url(account_id=_safe(account_id))
+        self._transport.call("POST", path, encode_json(GrantCredit(amount_micro)))
 
     def _ask(
         self,

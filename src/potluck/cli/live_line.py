@@ -1,24 +1,23 @@
-"""The live line of `run` on stderr: where the task is, why it waits, how long already.
+"""One line on stderr that says what is going on, and for how long already.
 
-In a terminal it is one line with a spinner that makes room for the task's own output. Elsewhere
-each change is a line of its own, so that a log file reads well. With --json it is silent.
+In a terminal it has a spinner and makes room for whatever else is written. Elsewhere each change is
+a line of its own, so that a log file reads well. With --json it is silent.
 """
 
 import threading
 import time
+from typing import Self
 
-from potluck.cli.screen import Screen, Tone, printable
-from potluck.cli.story import TONES, last_attempt, place, why
+from potluck.cli.screen import Screen, Tone
 from potluck.cli.units import show_seconds
-from potluck.wire.consumer import TaskView
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS = 0.1
 _ERASE = "\r\x1b[K"
 
 
-class Progress:
-    """Draws from a thread of its own; `paused` hides the line while others write."""
+class LiveLine:
+    """Draws from a thread of its own, until the `with` block ends."""
 
     def __init__(self, screen: Screen):
         self._pane = screen.err
@@ -27,12 +26,12 @@ class Progress:
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._began = time.monotonic()
-        self._text, self._tone = "submitting", Tone.BUSY
+        self._text, self._tone = "", Tone.PLAIN
         self._is_hidden = False
         self._is_drawn = False
         self._thread = threading.Thread(target=self._spin, daemon=True)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if self._is_live:
             self._thread.start()
         return self
@@ -43,12 +42,7 @@ class Progress:
             self._thread.join()
         self.hide()
 
-    def show(self, task: TaskView) -> None:
-        """The task changed. Its end is told by the summary, not here."""
-        if not task.state.is_final:
-            self.say(_words(task), TONES[task.state])
-
-    def say(self, text: str, tone: Tone = Tone.WAITING) -> None:
+    def say(self, text: str, tone: Tone = Tone.BUSY) -> None:
         with self._lock:
             if text == self._text:
                 return
@@ -73,7 +67,7 @@ class Progress:
         while not self._ended.wait(_FRAME_SECONDS):
             frame += 1
             with self._lock:
-                if not self._is_hidden:
+                if self._text and not self._is_hidden:
                     self._draw(_FRAMES[frame % len(_FRAMES)])
 
     def _draw(self, spinner: str) -> None:
@@ -83,13 +77,3 @@ class Progress:
         painted = self._pane.paint(f"{spinner} {text}", self._tone)
         self._pane.write(f"{_ERASE}{painted} {self._pane.paint('· ' + elapsed, Tone.FAINT)}")
         self._is_drawn = True
-
-
-def _words(task: TaskView) -> str:
-    """The phase, and where or why."""
-    attempt = last_attempt(task)
-    phase = printable(task.phase)
-    if task.state.value != "queued" and attempt is not None:
-        return f"{phase} on {place(attempt)}"
-    reason = why(task)
-    return f"{phase}: {reason}" if reason else phase

@@ -1,0 +1,1 @@
+"""What `potluck up` does: claim a place, start the parts, check them, welcome, watch, stop."""

@@ -1,0 +1,66 @@
+"""The self-check: a small task through the whole flow, as any consumer would run it."""
+
+import threading
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from potluck.cli.start.part import Checked, Inbox
+from potluck.cli.story import duration_seconds, why
+from potluck.cli.units import show_seconds
+from potluck.consumer import Potluck, Profile
+from potluck.model.error import PotluckError
+from potluck.model.task import ScriptSpec, TaskRequest, TaskState
+from potluck.wire.consumer import FollowedLog, FollowedState, TaskView
+
+SCRIPT = """\
+import os, platform
+total = sum(n * n for n in range(1_000_000))
+print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+      f" with {os.cpu_count()} cores")
+print(f"the first million squares add up to {total:,}")
+"""
+ANSWER = "333,332,833,333,500,000"
+
+
+class FirstTask(Struct, frozen=True):
+    """How it went, and what it wrote to stdout."""
+
+    task: TaskView
+    stdout: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.task.state is TaskState.SUCCEEDED and ANSWER in self.stdout
+
+    def timing(self) -> str:
+        whole = (self.task.finished_at or self.task.updated_at) - self.task.created_at
+        ran = show_seconds(duration_seconds(self.task, datetime.now(UTC)) or 0.0)
+        return f"{show_seconds(whole.total_seconds())} from submit to end, {ran} of it running"
+
+    def explanation(self) -> str:
+        return why(self.task) or f"it ended as {self.task.state} with {self.stdout!r}"
+
+
+def begin_first_task(profile: Profile, inbox: Inbox) -> None:
+    """Runs it beside the caller; the outcome, or the error, comes by the inbox."""
+    threading.Thread(target=_check, args=(profile, inbox), daemon=True).start()
+
+
+def _check(profile: Profile, inbox: Inbox) -> None:
+    try:
+        with Potluck(profile) as potluck:
+            inbox.put(Checked(_run(potluck)))
+    except PotluckError as error:
+        inbox.put(Checked(error))
+
+
+def _run(potluck: Potluck) -> FirstTask:
+    task = potluck.submit(TaskRequest(ScriptSpec("first-task.py", SCRIPT), name="first task"))
+    written = b""
+    for event in potluck.follow(task.id):
+        if isinstance(event, FollowedState):
+            task = event.task
+        elif isinstance(event, FollowedLog):
+            written += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
+    return FirstTask(task, written.decode("utf-8", "replace").strip())

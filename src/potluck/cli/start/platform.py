@@ -1,0 +1,211 @@
+"""The running platform: starts the parts one after the other, watches them, ends them in order."""
+
+import queue
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.cli.screen import Screen
+from potluck.cli.start.checklist import Checklist, Step
+from potluck.cli.start.first_task import FirstTask, begin_first_task
+from potluck.cli.start.part import Checked, Ended, Happening, Inbox, Part, Said, Signalled
+from potluck.cli.start.welcome import show_welcome
+from potluck.consumer import Profile, save_profile
+from potluck.model.error import PotluckError, SandboxUnavailable, StartFailed
+
+SERVER, PROVIDER = "server", "provider"
+
+
+class Plan(Struct, frozen=True):
+    """What to start, and how long to wait for it."""
+
+    directory: Path
+    server_arguments: tuple[str, ...]
+    provider_arguments: tuple[str, ...] | None  # none: no provider here
+    start_seconds: float = 180.0  # a first start makes a database; a slow disk takes its time
+    check_seconds: float = 120.0
+    stop_seconds: float = 30.0
+
+
+class Interrupted(Exception):
+    """Somebody asked to stop while we were starting."""
+
+
+class Platform:
+    """Both parts and the inbox that all news come through."""
+
+    def __init__(self, plan: Plan, screen: Screen):
+        self._plan = plan
+        self._screen = screen
+        self._checklist = Checklist(screen)
+        self._inbox: Inbox = queue.SimpleQueue()
+        logs = plan.directory / "logs"
+        self._server = Part(SERVER, logs / "server.log", self._inbox)
+        self._provider = Part(PROVIDER, logs / "provider.log", self._inbox)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def run(self) -> None:
+        """Returns after an orderly stop; raises if a part failed, with nothing left running."""
+        try:
+            self._start()
+            self._watch()
+        except Interrupted:
+            pass
+        finally:
+            self._stop()
+        if self._screen.json:
+            self._screen.emit({"event": "stopped"})
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._inbox.put(Signalled())
+
+    def _start(self) -> None:
+        ready = self._start_server()
+        profile = Profile(ready["url"], Path(ready["token_file"]).read_text().strip())
+        path = save_profile(profile)
+        has_provider = self._plan.provider_arguments is not None and self._start_provider(profile)
+        if has_provider:
+            self._run_first_task(profile)
+        if self._screen.json:
+            self._screen.emit({**ready, "event": "ready", "profile": str(path)})
+        else:
+            show_welcome(self._screen.err, profile.url, Path(ready["token_file"]), has_provider)
+
+    def _start_server(self) -> dict[str, Any]:
+        with self._checklist.step("server", "starting the database and the server") as step:
+            self._server.start(self._plan.server_arguments, {})
+            ready = self._await(SERVER, "ready")
+            step.done(f"answers at {ready['url']}")
+        self._emit("server_ready", url=ready["url"])
+        return ready
+
+    def _start_provider(self, profile: Profile) -> bool:
+        """Whether this machine now takes work."""
+        with self._checklist.step("provider", "looking for devices and a sandbox") as step:
+            arguments = ("provide", profile.url, *(self._plan.provider_arguments or ()))
+            self._provider.start(arguments, {"POTLUCK_TOKEN": profile.token})
+            try:
+                registered = self._await(PROVIDER, "registered")
+            except SandboxUnavailable as error:
+                step.fell_short("takes no work here: " + error.detail, error.hint)
+                self._emit("provider_unavailable", detail=error.detail, hint=error.hint)
+                return False
+            step.done(*_offer(registered))
+        self._emit("provider_ready", registered=registered)
+        return True
+
+    def _run_first_task(self, profile: Profile) -> None:
+        with self._checklist.step("first task", "running a first small task") as step:
+            begin_first_task(profile, self._inbox)
+            outcome = self._await_check()
+            _tell_check(step, outcome)
+        if isinstance(outcome, FirstTask):
+            self._emit("first_task", task=outcome.task, stdout=outcome.stdout)
+        else:
+            self._emit("first_task_failed", detail=outcome.detail)
+
+    def _emit(self, event: str, **values: object) -> None:
+        if self._screen.json:
+            self._screen.emit({"event": event, **values})
+
+    def _await(self, part: str, event: str) -> dict[str, Any]:
+        """The named news of a part; its end, or a signal, ends the waiting."""
+        deadline = time.monotonic() + self._plan.start_seconds
+        while True:
+            news = self._next(deadline)
+            if news is None:
+                raise self._too_slow(part)
+            if isinstance(news, Said) and news.part == part and news.values.get("event") == event:
+                return news.values
+
+    def _await_check(self) -> "FirstTask | PotluckError":
+        deadline = time.monotonic() + self._plan.check_seconds
+        while True:
+            news = self._next(deadline)
+            if news is None:
+                return StartFailed(
+                    f"it did not end within {self._plan.check_seconds:.0f} s",
+                    "`potluck ps` shows where it is, and why.",
+                )
+            if isinstance(news, Checked):
+                assert isinstance(news.outcome, FirstTask | PotluckError)
+                return news.outcome
+
+    def _watch(self) -> None:
+        while True:
+            self._next(None)
+
+    def _next(self, deadline: float | None) -> Happening | None:
+        """The next news that is good, or nothing in time; bad news are raised."""
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            news = self._inbox.get(timeout=left)
+        except queue.Empty:
+            return None
+        if isinstance(news, Signalled):
+            raise Interrupted
+        if isinstance(news, Ended):
+            raise self._part(news.part).failure(news.status)
+        return news
+
+    def _part(self, name: str) -> Part:
+        return self._server if name == SERVER else self._provider
+
+    def _too_slow(self, part: str) -> StartFailed:
+        return StartFailed(
+            f"The {part} was not ready after {self._plan.start_seconds:.0f} s."
+            f" The end of its log:\n{self._part(part).tail()}",
+            f"The whole log is in {self._part(part).log}.",
+        )
+
+    def _stop(self) -> None:
+        """The provider first, so that it can still hand its work back to the server."""
+        for part in (self._provider, self._server):
+            if part.is_running:
+                self._say(f"Stopping the {part.name} …")
+                part.ask_to_stop()
+                self._await_end(part)
+        self._say("Stopped.")
+
+    def _await_end(self, part: Part) -> None:
+        deadline = time.monotonic() + self._plan.stop_seconds
+        while part.is_running:
+            try:
+                news = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                part.kill()
+                return
+            if isinstance(news, Signalled):  # the second one: at once
+                self._provider.kill()
+                self._server.kill()
+
+    def _say(self, text: str) -> None:
+        if not self._screen.json:
+            self._screen.err.line(text)
+
+
+def _offer(registered: dict[str, Any]) -> list[str]:
+    """The devices and walls that the provider found, a line for each."""
+    devices = [
+        f"offers {device['kind'].upper()} {device['model']}" for device in registered["devices"]
+    ]
+    sandbox = registered["sandbox"]
+    if sandbox["driver"] == "none":
+        return [*devices, "without a sandbox, so it takes only your own tasks"]
+    walls = {sandbox[wall] for wall in ("memory", "processes", "cpu")} - {"none"}
+    limits = f", limits by {' and '.join(sorted(walls))}" if walls else ""
+    return [*devices, f"behind {sandbox['driver']}{limits}"]
+
+
+def _tell_check(step: Step, outcome: "FirstTask | PotluckError") -> None:
+    if isinstance(outcome, PotluckError):
+        step.fell_short(f"failed: {outcome.detail}", outcome.hint)
+    elif outcome.is_right:
+        step.done(outcome.timing(), *outcome.stdout.splitlines())
+    else:
+        step.fell_short(f"failed: {outcome.explanation()}", "`potluck logs` shows what it wrote.")

@@ -1,0 +1,55 @@
+"""What somebody can do now that the platform is up."""
+
+import shutil
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from potluck.cli.screen import Pane, Tone
+
+
+def show_welcome(pane: Pane, url: str, token_file: Path, has_provider: bool) -> None:
+    """Addresses, the next command, and how others join. Secrets are named, not shown."""
+    potluck = program()
+    port = urlsplit(url).port
+    pane.line()
+    _fact(pane, "API", url)
+    _fact(pane, "reference", f"{url}/schema")
+    pane.line()
+    _advice(pane, "Run something:", f"{potluck} run examples/hello.py")
+    join = "Join from this machine too:" if has_provider else "Bring this machine's devices:"
+    _advice(pane, join, f"{potluck} provide {url}{' --data-dir DIR' if has_provider else ''}")
+    _advice(
+        pane,
+        "Join from another machine, through a tunnel to this one:",
+        f"ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE",
+        f"POTLUCK_TOKEN=… potluck provide http://127.0.0.1:{port}",
+        note=f"the token is in {token_file}, on this machine",
+    )
+    pane.line("Ctrl-C stops everything.", Tone.FAINT)
+
+
+def program() -> str:
+    """How to call us from the shell that somebody has open now."""
+    if shutil.which("potluck"):
+        return "potluck"
+    beside = Path(sys.argv[0])
+    if beside.name != "potluck":
+        return f"{sys.executable} -m potluck"
+    try:
+        return str(beside.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(beside.absolute())
+
+
+def _fact(pane: Pane, name: str, value: str) -> None:
+    pane.line(f"  {pane.paint(name.ljust(10), Tone.FAINT)} {value}")
+
+
+def _advice(pane: Pane, wish: str, *commands: str, note: str = "") -> None:
+    pane.line(f"  {wish}")
+    for command in commands:
+        pane.line(f"    {pane.paint(command, Tone.STRONG)}")
+    if note:
+        pane.line(f"    {pane.paint(f'({note})', Tone.FAINT)}")
+    pane.line()

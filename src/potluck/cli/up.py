@@ -1,0 +1,90 @@
+"""`potluck up`: the whole platform on this machine, with one command."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from potluck import __version__
+from potluck.cli.options import JsonOption
+from potluck.cli.screen import Screen, Tone
+
+HOST = "127.0.0.1"
+
+
+def up(
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = 8470,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where everything is kept.", show_default=False),
+    ] = None,
+    no_provider: Annotated[
+        bool, typer.Option("--no-provider", help="Only the server; offer no devices.")
+    ] = False,
+    unsafe_no_sandbox: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-no-sandbox", help="Run your own tasks, and only those, without a sandbox."
+        ),
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="What to call this machine.")] = None,
+    index_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The package index for tasks.")
+    ] = None,
+    database_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Your PostgreSQL instead of the built-in one.")
+    ] = None,
+    redis_url: Annotated[str | None, typer.Option(metavar="URL", help="Your Redis.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Start the server and a provider here, check them, and stay until Ctrl-C."""
+    from potluck.cli.start.place import check_port, claimed, data_directory
+    from potluck.cli.start.platform import Plan, Platform
+
+    screen = Screen(json)
+    directory = data_directory(data_dir)
+    # Only Linux has bubblewrap. Elsewhere the owner's own tasks run without it.
+    is_open = unsafe_no_sandbox or sys.platform != "linux"
+    provider = _given(
+        {"--data-dir": str(directory / "provider"), "--name": name, "--index-url": index_url}
+    ) + (("--unsafe-no-sandbox",) if is_open else ())
+    server = _given(
+        {
+            "--host": HOST,
+            "--port": str(port),
+            "--data-dir": str(directory / "server"),
+            "--database-url": database_url,
+            "--redis-url": redis_url,
+        }
+    )
+    with claimed(directory):
+        check_port(HOST, port)
+        _greet(screen, directory, is_open and not no_provider)
+        Platform(
+            Plan(
+                directory,
+                ("server", *server, "--json"),
+                None if no_provider else (*provider, "--json"),
+            ),
+            screen,
+        ).run()
+
+
+def _given(options: dict[str, str | None]) -> tuple[str, ...]:
+    """Those options that have a value, as a command line."""
+    pairs = [(option, value) for option, value in options.items() if value is not None]
+    return tuple(text for pair in pairs for text in pair)
+
+
+def _greet(screen: Screen, directory: Path, is_open: bool) -> None:
+    if screen.json:
+        return
+    pane = screen.err
+    pane.line(f"{pane.paint(f'Potluck {__version__}', Tone.STRONG)} in {directory}")
+    if is_open:
+        pane.line(
+            "There is no sandbox: tasks run with your own rights, so only your own are taken.",
+            Tone.WAITING,
+        )
+    pane.line()
