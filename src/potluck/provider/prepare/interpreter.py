@@ -1,0 +1,67 @@
+"""What the sandbox's own Python is. Only the sandbox can tell: it is not the one we run on."""
+
+import msgspec
+from msgspec import Struct
+from packaging.specifiers import SpecifierSet
+
+from potluck.model.task import MIB, EndReason
+from potluck.provider.prepare.outcome import PrepareFailed, failed
+from potluck.provider.sandbox.driver import Confinement, Driver
+
+_PROGRAM = """
+import json, os, platform, sys, sysconfig
+print(json.dumps({
+    "version": platform.python_version(),
+    "platform": " ".join([sys.implementation.cache_tag, sysconfig.get_platform(),
+                          *platform.libc_ver()]),
+    "paths": [sys.executable, os.path.realpath(sys.executable)],
+}))
+"""
+
+
+class Interpreter(Struct, frozen=True):
+    version: str
+    platform: str  # all else that decides which wheels fit
+    paths: frozenset[str]  # inside the sandbox
+
+
+async def find_interpreter(driver: Driver, name: str) -> Interpreter:
+    """Asks the sandbox; raises PrepareFailed if it can not answer."""
+    said = bytearray()
+
+    async def listen(stream: str, data: bytes) -> None:
+        if stream == "stdout":
+            said.extend(data)
+
+    ended = await driver.run(_question(name), listen, _ignore)
+    if ended.reason is not EndReason.COMPLETED:
+        raise PrepareFailed(EndReason.SANDBOX_FAILED, f"The sandbox's Python: {ended.detail}")
+    return msgspec.json.decode(said, type=Interpreter)
+
+
+def check_version(interpreter: Interpreter, requires_python: str | None) -> None:
+    """Raises PrepareFailed if the script wants another Python than the sandbox has."""
+    if requires_python is None:
+        return
+    if not SpecifierSet(requires_python).contains(interpreter.version, prereleases=True):
+        raise failed(
+            f"The script requires Python {requires_python}, but the sandbox of this node has"
+            f" Python {interpreter.version}. Change `requires-python` or choose another node."
+        )
+
+
+def _question(name: str) -> Confinement:
+    return Confinement(
+        name=f"{name}-python",
+        command=("{python}", "-I", "-S", "-c", _PROGRAM),
+        memory_bytes=256 * MIB,
+        disk_bytes=MIB,
+        processes=16,
+        cores=1,
+        seconds=60.0,
+        log_bytes=65_536,
+    )
+
+
+async def _ignore() -> None:
+    pass
