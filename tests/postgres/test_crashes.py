@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.postgres.owner import owner
-from tests.postgres.test_embedded import ask, data_of
 
 from potluck.model.error import StartFailed
 from potluck.server.postgres import EmbeddedPostgres, Patience, embedded_postgres
 from potluck.server.postgres.processes import find_processes
+from tests.postgres.owner import owner
+from tests.postgres.test_embedded import ask, data_of
 
 
 def await_condition(condition: Callable[[], object], what: str) -> None:

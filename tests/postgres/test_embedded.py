@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import asyncpg
 import psutil
 import pytest
-from tests.postgres.owner import owner
 
 from potluck.model.error import StartFailed
 from potluck.server.postgres import EmbeddedPostgres, embedded_postgres
 from potluck.server.postgres.processes import find_processes
+from tests.postgres.owner import owner
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""The live side of a server with one instance: in its own memory.
+
+Memory is bounded by what is still valid: every `put` clears away some of what has expired.
+"""
+
+import heapq
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+from potluck.live.interface import Listener
+from potluck.live.listeners import Listeners
+
+# More than one, so that what has expired shrinks; few, so that no single put takes long.
+_CLEARED_PER_PUT = 16
+
+
+class _Value(NamedTuple):
+    data: bytes
+    expires_at: float
+
+
+class InProcessLive:
+    def __init__(self) -> None:
+        self._listeners = Listeners()
+        self._values: dict[str, _Value] = {}
+        self._expiries: list[tuple[float, str]] = []  # a heap, the next to expire first
+
+    async def wake(self, topic: str) -> None:
+        self._listeners.wake(topic)
+
+    def listen(self, *topics: str) -> AbstractAsyncContextManager[Listener]:
+        return self._listeners.listen(*topics)
+
+    async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
+        now = time.monotonic()
+        self._clear_expired(now)
+        self._values[key] = _Value(value, now + ttl_seconds)
+        heapq.heappush(self._expiries, (now + ttl_seconds, key))
+
+    async def get(self, key: str) -> bytes | None:
+        value = self._values.get(key)
+        if value is None or value.expires_at <= time.monotonic():
+            return None
+        return value.data
+
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [await self.get(key) for key in keys]
+
+    async def drop(self, key: str) -> None:
+        self._values.pop(key, None)
+
+    async def ping(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        self._values.clear()
+        self._expiries.clear()
+
+    def _clear_expired(self, now: float) -> None:
+        for _ in range(_CLEARED_PER_PUT):
+            if not self._expiries or self._expiries[0][0] > now:
+                return
+            _, key = heapq.heappop(self._expiries)
+            value = self._values.get(key)
+            if value is not None and value.expires_at <= now:  # it was not put anew meanwhile
+                del self._values[key]

@@ -1,0 +1,51 @@
+"""The listeners of one process, by topic. A topic without listeners costs nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from potluck.live.interface import Listener
+
+
+class Listeners:
+    def __init__(self) -> None:
+        self._by_topic: dict[str, set[_Woken]] = {}
+
+    def wake(self, topic: str) -> None:
+        for listener in self._by_topic.get(topic, ()):
+            listener.event.set()
+
+    def wake_all(self) -> None:
+        for topic in self._by_topic:
+            self.wake(topic)
+
+    @asynccontextmanager
+    async def listen(self, *topics: str) -> AsyncIterator[Listener]:
+        listener = _Woken()
+        for topic in topics:
+            self._by_topic.setdefault(topic, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            for topic in topics:
+                self._forget(topic, listener)
+
+    def _forget(self, topic: str, listener: "_Woken") -> None:
+        remaining = self._by_topic.get(topic, set())
+        remaining.discard(listener)
+        if not remaining:
+            self._by_topic.pop(topic, None)
+
+
+class _Woken:
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.event.wait()
+        except TimeoutError:
+            return False
+        self.event.clear()
+        return True

@@ -1,0 +1,127 @@
+"""One contract for both drivers: what `live` promises, whichever is behind it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from potluck.live.in_process import InProcessLive
+from potluck.live.interface import Live
+from potluck.live.redis import RedisLive
+
+NEVER_SECONDS = 0.05  # how long a wait lasts that should find nothing
+SOON_SECONDS = 10.0
+
+
+@pytest.fixture(params=["in_process", "redis"])
+async def live(request: pytest.FixtureRequest) -> AsyncIterator[Live]:
+    if request.param == "in_process":
+        driver: Live = InProcessLive()
+    else:
+        driver = await RedisLive.connect(request.getfixturevalue("redis_url"))
+    yield driver
+    await driver.close()
+
+
+async def test_a_wake_ends_a_wait(live: Live) -> None:
+    async with live.listen("task:1") as listener:
+        waiting = asyncio.create_task(listener.wait(SOON_SECONDS))
+        await asyncio.sleep(0)
+        await live.wake("task:1")
+        assert await waiting
+
+
+async def test_a_wake_between_two_waits_is_not_missed(live: Live) -> None:
+    async with live.listen("task:1") as listener:
+        await live.wake("task:1")
+        assert await listener.wait(NEVER_SECONDS)
+        await live.wake("task:1")
+        assert await listener.wait(NEVER_SECONDS)
+
+
+async def test_many_wakes_count_as_one(live: Live) -> None:
+    async with live.listen("task:1") as listener:
+        for _ in range(100):
+            await live.wake("task:1")
+        assert await listener.wait(SOON_SECONDS)
+        assert not await listener.wait(NEVER_SECONDS)
+
+
+async def test_another_topic_wakes_nobody(live: Live) -> None:
+    async with live.listen("task:1", "shutdown") as listener:
+        await live.wake("task:2")
+        assert not await listener.wait(NEVER_SECONDS)
+
+
+async def test_any_of_several_topics_wakes(live: Live) -> None:
+    async with live.listen("task:1", "shutdown") as listener:
+        await live.wake("shutdown")
+        assert await listener.wait(SOON_SECONDS)
+
+
+async def test_every_listener_of_a_topic_is_woken(live: Live) -> None:
+    async with live.listen("task:1") as first, live.listen("task:1") as second:
+        await live.wake("task:1")
+        assert await first.wait(SOON_SECONDS)
+        assert await second.wait(SOON_SECONDS)
+
+
+async def test_a_wake_from_before_listening_is_not_heard(live: Live) -> None:
+    await live.wake("task:1")
+    async with live.listen("task:1") as listener:
+        assert not await listener.wait(NEVER_SECONDS)
+
+
+async def test_a_value_is_kept_replaced_and_dropped(live: Live) -> None:
+    await live.put("reason", b"first", 60)
+    await live.put("reason", b"\x00\xff", 60)
+    assert await live.get("reason") == b"\x00\xff"
+    await live.drop("reason")
+    assert await live.get("reason") is None
+    await live.drop("reason")
+
+
+async def test_a_value_expires(live: Live) -> None:
+    await live.put("reason", b"gone soon", 0.02)
+    deadline = time.monotonic() + SOON_SECONDS
+    while await live.get("reason") is not None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+async def test_replacing_a_value_renews_its_time(live: Live) -> None:
+    await live.put("reason", b"short", 0.02)
+    await live.put("reason", b"long", 60)
+    await live.put("clock", b"", 0.05)
+    while await live.get("clock") is not None:
+        await asyncio.sleep(0.005)
+    await live.put("clock", b"", 60)
+    assert await live.get("reason") == b"long"
+
+
+async def test_many_values_come_in_order(live: Live) -> None:
+    await live.put("a", b"1", 60)
+    await live.put("c", b"3", 60)
+    assert await live.get_many(["c", "b", "a"]) == [b"3", None, b"1"]
+    assert await live.get_many([]) == []
+
+
+async def test_it_answers(live: Live) -> None:
+    assert await live.ping()
+
+
+async def test_expired_values_leave_the_memory() -> None:
+    live = InProcessLive()
+    for number in range(10_000):
+        await live.put(f"{number}", b"", -1)
+    assert len(live._values) < 50
+    assert len(live._expiries) < 50
+
+
+async def test_topics_without_listeners_leave_the_memory() -> None:
+    live = InProcessLive()
+    for number in range(100):
+        async with live.listen(f"task:{number}", "shutdown"):
+            pass
+    assert not live._listeners._by_topic

@@ -1,0 +1,156 @@
+"""What only Redis can do: reach other instances, and go away."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import redis.asyncio
+
+from potluck.live.redis import RedisLive
+from potluck.model.error import BadSettings
+from tests.redis_server import RedisServer
+
+SOON_SECONDS = 10.0
+
+
+@pytest.fixture
+async def pair(own_redis: RedisServer) -> AsyncIterator[tuple[RedisLive, RedisLive]]:
+    """Two instances of one server."""
+    one, other = await RedisLive.connect(own_redis.url), await RedisLive.connect(own_redis.url)
+    yield one, other
+    await one.close()
+    await other.close()
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    deadline = time.monotonic() + SOON_SECONDS
+    while not await condition():
+        assert time.monotonic() < deadline, "it did not become true"
+        await asyncio.sleep(0.01)
+
+
+async def can_put(live: RedisLive, key: str) -> bool:
+    await live.put(key, b"here", 60)
+    return await live.get(key) == b"here"
+
+
+async def test_a_wake_reaches_the_other_instance(pair: tuple[RedisLive, RedisLive]) -> None:
+    one, other = pair
+    async with other.listen("task:1") as listener:
+        for _ in range(3):
+            await one.wake("task:1")
+            assert await listener.wait(SOON_SECONDS)
+
+
+async def test_a_thousand_topics_at_once_all_arrive(pair: tuple[RedisLive, RedisLive]) -> None:
+    one, other = pair
+    topics = [f"task:{number}" for number in range(1_000)]
+    async with asyncio.TaskGroup() as group:
+        listening = asyncio.Semaphore(0)
+
+        async def hear(topic: str) -> None:
+            async with other.listen(topic) as listener:
+                listening.release()
+                assert await listener.wait(SOON_SECONDS)
+
+        for topic in topics:
+            group.create_task(hear(topic))
+        for _ in topics:
+            await listening.acquire()
+        for topic in topics:
+            await one.wake(topic)
+
+
+async def test_what_was_woken_last_before_closing_still_goes_out(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    leaving = await RedisLive.connect(own_redis.url)
+    async with pair[0].listen("schedule") as listener:
+        await leaving.wake("schedule")
+        await leaving.close()
+        assert await listener.wait(SOON_SECONDS)
+
+
+async def test_values_are_shared(pair: tuple[RedisLive, RedisLive]) -> None:
+    one, other = pair
+    await one.put("reason", b"no GPU", 60)
+    assert await other.get("reason") == b"no GPU"
+
+
+async def test_without_redis_everything_goes_on(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    one, _ = pair
+    await one.put("reason", b"no GPU", 60)
+    own_redis.kill()
+    started = time.monotonic()
+    async with one.listen("task:1") as listener:
+        assert not await one.ping()
+        assert await one.get("reason") is None
+        assert await one.get_many(["reason", "other"]) == [None, None]
+        await one.put("reason", b"no GPU", 60)
+        await one.drop("reason")
+        await one.wake("task:1")
+        assert await listener.wait(SOON_SECONDS), "its own listeners need no Redis"
+        assert not await listener.wait(0.02)
+    assert time.monotonic() - started < 5
+
+
+async def test_a_restarted_redis_is_used_again(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    one, other = pair
+    async with other.listen("task:1") as listener:
+        own_redis.kill()
+        await until(lambda: is_down(one))
+        own_redis.start()
+        assert await listener.wait(SOON_SECONDS), "what was missed meanwhile is looked for once"
+        await until(lambda: can_put(one, "reason"))
+        await one.wake("task:1")
+        assert await listener.wait(SOON_SECONDS)
+    assert await one.ping()
+
+
+async def is_down(live: RedisLive) -> bool:
+    return not await live.ping()
+
+
+async def test_flushall_costs_nothing_but_a_moment(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    one, other = pair
+    await one.put("reason", b"no GPU", 60)
+    async with other.listen("task:1") as listener:
+        own_redis.flush()
+        assert await one.get("reason") is None
+        assert await can_put(one, "reason")
+        await one.wake("task:1")
+        assert await listener.wait(SOON_SECONDS)
+
+
+async def test_it_starts_before_redis_does(own_redis: RedisServer) -> None:
+    own_redis.kill()
+    live = await RedisLive.connect(own_redis.url)
+    try:
+        assert not await live.ping()
+        own_redis.start()
+        await until(lambda: can_put(live, "reason"))
+    finally:
+        await live.close()
+
+
+async def test_a_stranger_s_message_is_ignored(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    one, other = pair
+    async with redis.asyncio.Redis.from_url(own_redis.url) as stranger:
+        await stranger.publish("potluck:wake", b"\xff not ours")
+    async with other.listen("task:1") as listener:
+        await one.wake("task:1")
+        assert await listener.wait(SOON_SECONDS)
+
+
+async def test_an_address_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(BadSettings, match="Redis address"):
+        await RedisLive.connect("http://localhost")
