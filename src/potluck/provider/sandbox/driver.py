@@ -12,6 +12,8 @@ from potluck.model.task import EndReason
 # Where the task works inside every sandbox, and where a prepared environment is mounted.
 WORK = "/work"
 ENVIRONMENT = "/environment"
+# As the first word of a command: the sandbox's own interpreter.
+PYTHON = "{python}"
 
 
 class Mount(Struct, frozen=True):
@@ -26,7 +28,7 @@ class Confinement(Struct, frozen=True):
     """One command and the walls around it."""
 
     name: str  # unique on this machine while it runs: the attempt's id, or that plus a suffix
-    command: tuple[str, ...]  # {python} as first word means the sandbox's own interpreter
+    command: tuple[str, ...]  # PYTHON as first word: the sandbox's own interpreter
     memory_bytes: int
     disk_bytes: int
     processes: int
@@ -51,6 +53,7 @@ class Ended(Struct, frozen=True):
 
 
 # Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
+# Where the log is cut, called once more with "potluck" and a line that says so.
 Output = Callable[[str, bytes], Awaitable[None]]
 # Called once, when the command itself has been started.
 Started = Callable[[], Awaitable[None]]

@@ -1,0 +1,128 @@
+"""The bubblewrap driver: namespaces, a root built up from nothing, a filter, and limits.
+
+`run` guarantees that nothing of the command survives it, however it returns: when the command
+ends, when a wall is touched, when it is cancelled. When the provider itself is killed, the kernel
+ends the sandbox with it, and `reap` of the next life removes what has no life of its own.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+
+from potluck.model.node import SandboxReport
+from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox.binary import bwrap_binaries
+from potluck.provider.sandbox.cgroup import remove_all
+from potluck.provider.sandbox.confined import ConfinedRun, Workshop
+from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
+from potluck.provider.sandbox.driver import PYTHON, Confinement, Ended, Output, Started
+from potluck.provider.sandbox.held import Held, adopt_orphans, named
+from potluck.provider.sandbox.hierarchy import find_hierarchy
+from potluck.provider.sandbox.identity import mechanism
+from potluck.provider.sandbox.interpreter import Interpreter, interpreters
+from potluck.provider.sandbox.limits import process_rlimit_works
+from potluck.provider.sandbox.root import base_options
+from potluck.provider.sandbox.seccomp import compile_filter, this_machine
+
+_SCOPE_HINT = (
+    "limits without control groups; for firm ones start the provider with "
+    "`systemd-run --user --scope -p Delegate=yes potluck provide …`"
+)
+
+
+class BubblewrapDriver:
+    """Runs commands in bubblewrap, as root or as an ordinary user."""
+
+    def __init__(
+        self, state_directory: Path, node_name: str, python_prefix: Path = Path(sys.base_prefix)
+    ) -> None:
+        adopt_orphans()
+        self._name = _name(state_directory, node_name)
+        self._filter = compile_filter(this_machine())
+        self._hierarchy = find_hierarchy(f"{self._name}-")
+        self._candidates = [
+            self._workshop(binary, interpreter)
+            for binary in bwrap_binaries()
+            for interpreter in interpreters(python_prefix)
+        ]
+        if not self._candidates:
+            raise no_binary()
+
+    async def probe(self) -> SandboxReport:
+        """Runs the interpreter inside; keeps the first bwrap and way to start it that work."""
+        failures = []
+        for workshop in self._candidates:
+            failure = await _try(workshop)
+            if failure is None:
+                self._candidates = [workshop]
+                return self._report()
+            failures.append(failure)
+        raise why_unavailable(failures[0])
+
+    async def run(self, confinement: Confinement, output: Output, started: Started) -> Ended:
+        return await ConfinedRun(self._candidates[0], confinement, output).to_its_end(started)
+
+    async def reap(self) -> None:
+        for pid in named(self._name):
+            with Held(pid) as leftover:
+                leftover.kill()
+                await leftover.ended()
+        if self._hierarchy is not None:
+            await remove_all(self._hierarchy)
+
+    def _workshop(self, binary: Path, interpreter: Interpreter) -> Workshop:
+        return Workshop(
+            binary=binary,
+            name=self._name,
+            interpreter=interpreter,
+            base_options=tuple(base_options(interpreter)),
+            seccomp_filter=self._filter,
+            hierarchy=self._hierarchy,
+        )
+
+    def _report(self) -> SandboxReport:
+        groups = self._hierarchy
+        by_rlimit = "rlimits and watchdog" if process_rlimit_works() else "watchdog"
+        return SandboxReport(
+            driver="bwrap",
+            memory=(groups and groups.mechanism("memory")) or "watchdog",
+            processes=(groups and groups.mechanism("pids")) or by_rlimit,
+            cpu=(groups and groups.mechanism("cpu")) or "none",
+            disk="tmpfs",
+            network="namespaces",
+            syscalls="seccomp",
+            user=mechanism(),
+            notes=() if groups else (_SCOPE_HINT,),
+        )
+
+
+def _name(state_directory: Path, node_name: str) -> str:
+    """Two providers on one machine differ at least in their directories."""
+    told = f"{state_directory.resolve()}\0{node_name}".encode()
+    return f"potluck-{hashlib.sha256(told).hexdigest()[:12]}"
+
+
+async def _try(workshop: Workshop) -> str | None:
+    """What went wrong with the smallest possible run, or None."""
+    said = bytearray()
+
+    async def listen(_: str, data: bytes) -> None:
+        said.extend(data)
+
+    async def nothing() -> None:
+        return None
+
+    trial = Confinement(
+        name="probe",
+        command=(PYTHON, "-I", "-S", "-c", "pass"),
+        memory_bytes=256 * MIB,
+        disk_bytes=MIB,
+        processes=16,
+        cores=1,
+        seconds=30.0,
+        log_bytes=65_536,
+    )
+    ended = await ConfinedRun(workshop, trial, listen).to_its_end(nothing)
+    if ended.reason is EndReason.COMPLETED:
+        return None
+    return f"{ended.detail}; {said.decode(errors='replace').strip()}"

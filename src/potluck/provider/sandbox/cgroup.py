@@ -1,0 +1,178 @@
+"""The control group of one run: its limits, what it used, and its removal.
+
+The kernel's wall for memory is memory and disk together, since the pages of the work directory are
+charged to the group as well; the watchdog holds the run to its memory alone. What is enforced is
+what the hierarchy offers, and every reading of a missing controller is zero or None.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.provider.sandbox.hierarchy import Hierarchy
+from potluck.provider.sandbox.inside import Memory
+
+_PERIOD_MICROSECONDS = 100_000
+_REMOVE_SECONDS = 10.0
+
+
+class Dialect(Struct, frozen=True):
+    """What the two versions call the same things."""
+
+    memory_limit: tuple[str, ...]  # the later ones may be missing
+    no_swap: tuple[str, ...]
+    memory_own: str  # the key of memory that is neither files nor shared, in memory.stat
+    memory_shared: str
+    oom_events: str
+    memory_peak: str
+
+
+_DIALECTS = {
+    1: Dialect(
+        memory_limit=("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+        no_swap=(),
+        memory_own="total_rss",
+        memory_shared="total_shmem",
+        oom_events="memory.oom_control",
+        memory_peak="memory.max_usage_in_bytes",
+    ),
+    2: Dialect(
+        memory_limit=("memory.max",),
+        no_swap=("memory.swap.max",),
+        memory_own="anon",
+        memory_shared="shmem",
+        oom_events="memory.events",
+        memory_peak="memory.peak",
+    ),
+}
+
+
+class GroupLimits(Struct, frozen=True):
+    memory_bytes: int
+    processes: int
+    cores: int
+
+
+class Group:
+    """One directory for each controller; in version 2 they are all the same one."""
+
+    def __init__(self, hierarchy: Hierarchy, name: str) -> None:
+        self._version = hierarchy.version
+        self._dialect = _DIALECTS[hierarchy.version]
+        self._directories = {
+            controller: parent / f"{hierarchy.prefix}{name}"
+            for controller, parent in hierarchy.parents.items()
+        }
+
+    def make(self, limits: GroupLimits) -> None:
+        for directory in self._unique():
+            directory.mkdir()
+        for file in self._dialect.memory_limit:
+            self._write("memory", file, limits.memory_bytes)
+        for file in self._dialect.no_swap:
+            self._write("memory", file, 0)
+        self._write("pids", "pids.max", limits.processes)
+        self._limit_cores(limits.cores)
+
+    def add(self, pid: int) -> None:
+        for directory in self._unique():
+            (directory / "cgroup.procs").write_text(str(pid))
+
+    @property
+    def limits_processes(self) -> bool:
+        return "pids" in self._directories
+
+    @property
+    def limits_memory(self) -> bool:
+        return "memory" in self._directories
+
+    def memory_bytes(self) -> Memory:
+        amounts = self._keyed("memory", "memory.stat")
+        dialect = self._dialect
+        return Memory(amounts.get(dialect.memory_own, 0), amounts.get(dialect.memory_shared, 0))
+
+    def was_out_of_memory(self) -> bool:
+        return self._keyed("memory", self._dialect.oom_events).get("oom_kill", 0) > 0
+
+    def refused_a_process(self) -> bool:
+        return self._keyed("pids", "pids.events").get("max", 0) > 0
+
+    def memory_peak_bytes(self) -> int | None:
+        text = self._read("memory", self._dialect.memory_peak)
+        return int(text) if text else None
+
+    def cpu_seconds(self) -> float | None:
+        if self._version == 1:
+            text = self._read("cpuacct", "cpuacct.usage")
+            return int(text) / 1e9 if text else None
+        microseconds = self._keyed("cpu", "cpu.stat").get("usage_usec")
+        return None if microseconds is None else microseconds / 1e6
+
+    async def remove(self) -> None:
+        """Ends what is still in it and removes it; the kernel may need a moment to let go."""
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while not self._removed():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the control group {self._unique()[0]} can not be removed")
+            await asyncio.sleep(0.005)
+
+    def _removed(self) -> bool:
+        for directory in self._unique():
+            if not directory.exists():
+                continue
+            _kill_members(directory)
+            with suppress(OSError):
+                directory.rmdir()
+        return not any(directory.exists() for directory in self._unique())
+
+    def _limit_cores(self, cores: int) -> None:
+        quota = cores * _PERIOD_MICROSECONDS
+        if self._version == 2:
+            self._write("cpu", "cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
+            return
+        self._write("cpu", "cpu.cfs_period_us", _PERIOD_MICROSECONDS)
+        self._write("cpu", "cpu.cfs_quota_us", quota)
+
+    def _unique(self) -> list[Path]:
+        return list(dict.fromkeys(self._directories.values()))
+
+    def _write(self, controller: str, file: str, value: int | str) -> None:
+        """Nothing where the kernel does not offer the file: swap is often not accounted for."""
+        if controller not in self._directories:
+            return
+        path = self._directories[controller] / file
+        if path.exists():
+            path.write_text(str(value))
+
+    def _read(self, controller: str, file: str) -> str:
+        if controller not in self._directories:
+            return ""
+        with suppress(FileNotFoundError):
+            return (self._directories[controller] / file).read_text()
+        return ""
+
+    def _keyed(self, controller: str, file: str) -> dict[str, int]:
+        lines = (line.split() for line in self._read(controller, file).splitlines())
+        return {words[0]: int(words[1]) for words in lines if len(words) == 2}
+
+
+async def remove_all(hierarchy: Hierarchy) -> None:
+    """Ends and removes every group that an earlier life of this node left behind."""
+    for name in sorted(hierarchy.leftovers()):
+        await Group(hierarchy, name).remove()
+
+
+def _kill_members(directory: Path) -> None:
+    """All at once where the kernel offers it, else one after the other until none is left."""
+    at_once = directory / "cgroup.kill"
+    if at_once.exists():
+        at_once.write_text("1")
+        return
+    for pid in (directory / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)

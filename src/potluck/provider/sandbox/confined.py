@@ -1,0 +1,193 @@
+"""One run in bubblewrap, from the launch to the last trace of it."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.driver import (
+    PYTHON,
+    WORK,
+    Confinement,
+    Ended,
+    Mount,
+    Output,
+    Started,
+)
+from potluck.provider.sandbox.held import Held
+from potluck.provider.sandbox.hierarchy import Hierarchy
+from potluck.provider.sandbox.identity import Identity, new_identity
+from potluck.provider.sandbox.inside import Inside
+from potluck.provider.sandbox.interpreter import Interpreter
+from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
+from potluck.provider.sandbox.limits import Limits, sandbox_failed
+from potluck.provider.sandbox.log import Log
+from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, write_run_options
+from potluck.provider.sandbox.supervise import log_limit, supervise, undisturbed
+from potluck.provider.sandbox.verdict import Verdict, of_translated
+from potluck.provider.sandbox.wall import Touched, Wall, first_touched, time_wall
+
+_NAMESPACES = (
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--new-session",
+    "--die-with-parent",
+    "--hostname",
+    HOSTNAME,
+)
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": WORK,
+    "TMPDIR": "/tmp",  # noqa: S108
+    "LANG": "C.UTF-8",
+    "USER": "task",
+    "LOGNAME": "task",
+    "SSL_CERT_FILE": CA_BUNDLE,
+}
+
+
+class Workshop(Struct, frozen=True):
+    """What a driver finds out or computes once, for all its runs."""
+
+    binary: Path
+    name: str
+    interpreter: Interpreter
+    base_options: tuple[str, ...]
+    seccomp_filter: bytes
+    hierarchy: Hierarchy | None
+
+
+class ConfinedRun:
+    """Used once: `to_its_end`."""
+
+    def __init__(self, workshop: Workshop, confinement: Confinement, output: Output) -> None:
+        self._workshop = workshop
+        self._confinement = confinement
+        self._limits = Limits(confinement, workshop.hierarchy)
+        self._log = Log(output, confinement.log_bytes)
+        self._walls: list[Wall] = []
+        self._run_seconds = 0.0
+        self._launch: Launch | None = None
+        self._inside: Inside | None = None
+        self._command: Held | None = None
+        self._pumping: asyncio.Task[None] | None = None
+
+    async def to_its_end(self, started: Started) -> Ended:
+        try:
+            touched = await self._prepare() or await self._live(started)
+            assert self._launch is not None or touched is not None
+            remains = await undisturbed(self._launch.end()) if self._launch else Remains()
+            await self._drain()
+            return self._tell(self._verdict(touched, remains), remains)
+        finally:
+            await undisturbed(self._clear())
+
+    async def _prepare(self) -> Touched | None:
+        """Sets everything up, short of letting the command begin."""
+        try:
+            self._launch = _launch(self._workshop, self._confinement)
+            inner = await self._launch.ready()
+            self._inside = Inside(inner.pid)
+            self._limits.apply(inner.pid)
+        except (Setup, OSError) as failure:
+            return sandbox_failed(f"the sandbox could not be set up: {failure}")
+        return None
+
+    async def _live(self, started: Started) -> Touched | None:
+        assert self._launch is not None and self._inside is not None
+        began = time.monotonic()
+        self._launch.release(self._workshop.seccomp_filter)
+        self._walls = self._limits.walls(self._inside)
+        self._command = await self._launch.command()
+        await started()
+        self._pumping = asyncio.create_task(
+            self._log.pump(self._launch.stdout, self._launch.stderr)
+        )
+        walls = [time_wall(self._confinement.seconds), *self._walls]
+        touched = await supervise(self._launch.outer.ended(), walls, self._log, self._pumping)
+        self._run_seconds = time.monotonic() - began
+        return touched
+
+    async def _drain(self) -> None:
+        """Nobody writes any more, so what is in the pipes is the rest."""
+        if self._pumping is not None:
+            await self._pumping
+
+    def _verdict(self, touched: Touched | None, remains: Remains) -> Verdict:
+        if touched is not None:
+            return Verdict(touched.reason, None, touched.detail)
+        own = self._own_end(remains)
+        late = log_limit(self._log) if self._log.is_cut else first_touched(self._walls)
+        return Verdict(late.reason, own.exit_code, late.detail) if late else own
+
+    def _own_end(self, remains: Remains) -> Verdict:
+        code = os.waitstatus_to_exitcode(remains.wait_status)
+        if self._launch is None or not self._launch.command_was_executed():
+            return Verdict(EndReason.SANDBOX_FAILED, None, f"bwrap ended with status {code}")
+        return of_translated(code, self._command.wait_status() if self._command else None)
+
+    def _tell(self, verdict: Verdict, remains: Remains) -> Ended:
+        return Ended(
+            reason=verdict.reason,
+            exit_code=verdict.exit_code,
+            detail=verdict.detail,
+            run_seconds=self._run_seconds,
+            cpu_seconds=self._limits.cpu_seconds(remains.used),
+            memory_peak_bytes=self._limits.memory_peak_bytes(remains.used),
+            log_bytes=self._log.total_bytes,
+        )
+
+    async def _clear(self) -> None:
+        """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
+        if self._pumping is not None:
+            self._pumping.cancel()
+            await asyncio.wait([self._pumping])
+        if self._launch is not None:
+            await self._launch.end()
+            self._launch.close()
+        if self._command is not None:
+            self._command.close()
+        if self._inside is not None:
+            self._inside.close()
+        await self._limits.remove()
+
+
+def _launch(workshop: Workshop, confinement: Confinement) -> Launch:
+    identity = new_identity()
+    _hand_over(confinement.mounts, identity)
+    inlay = Inlay()
+    try:
+        write_run_options(inlay, confinement, identity.uid)
+        words = Words(
+            binary=workshop.binary,
+            name=workshop.name,
+            options=(*_NAMESPACES, *identity.options, *workshop.base_options),
+            command=(*identity.words, *_command(workshop.interpreter, confinement)),
+        )
+        return Launch(words, inlay)
+    finally:
+        inlay.close()
+
+
+def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:
+    """What is mounted writable belongs to the run's uid from now on (the top of it only)."""
+    if identity.owns_files_of_host:
+        for mount in mounts:
+            if mount.writable:
+                os.chown(mount.source, identity.uid, identity.uid)
+
+
+def _command(interpreter: Interpreter, confinement: Confinement) -> list[str]:
+    """The task's variables are set by env(1), after root was dropped: a loader reads some."""
+    first, *rest = confinement.command
+    program = interpreter.path if first == PYTHON else first
+    assert "=" not in program
+    variables = {**_ENVIRONMENT, **interpreter.environment, **confinement.environment}
+    assignments = [f"{name}={value}" for name, value in variables.items()]
+    return ["/usr/bin/env", "-i", *assignments, program, *rest]

@@ -1,0 +1,57 @@
+"""Who a run is on this machine: never root, never the owner of anything.
+
+An ordinary user gets a user namespace, in which nothing but that user exists. Root can not: what is
+mounted may lie in directories that only root may enter. So bwrap runs as root, and the first step
+inside drops to a random high uid, with no group and no capability, before the command starts.
+"""
+
+import os
+import secrets
+import shutil
+
+from msgspec import Struct
+
+from potluck.model.error import SandboxUnavailable
+
+# Above what systemd gives to containers and below the largest uid; nobody is anybody there.
+_FIRST_UID = 0x7000_0000
+_UIDS = 0x0FFF_0000
+_NAMESPACE_UID = 1000
+
+
+class Identity(Struct, frozen=True):
+    """Options of bwrap, and the words that go before the command inside."""
+
+    uid: int  # as it looks inside
+    options: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    owns_files_of_host: bool = False  # whether writable mounts must be handed to the uid
+
+
+def new_identity() -> Identity:
+    return _dropped_from_root() if os.geteuid() == 0 else _namespaced()
+
+
+def mechanism() -> str:
+    return "own uid" if os.geteuid() == 0 else "user namespace"
+
+
+def _namespaced() -> Identity:
+    uid = str(_NAMESPACE_UID)
+    options = ("--unshare-user", "--disable-userns", "--uid", uid, "--gid", uid)
+    return Identity(_NAMESPACE_UID, (*options, "--cap-drop", "ALL"))
+
+
+def _dropped_from_root() -> Identity:
+    setpriv = shutil.which("setpriv", path="/usr/bin:/bin")
+    if setpriv is None:
+        raise SandboxUnavailable(
+            "As root the sandbox needs the program setpriv, which is not there.",
+            "Install util-linux, or run the provider as an ordinary user.",
+        )
+    uid = _FIRST_UID + secrets.randbelow(_UIDS)
+    capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+    options = [word for name in capabilities for word in ("--cap-add", name)]
+    nothing = ("--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
+    drop = (setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *nothing, "--")
+    return Identity(uid, ("--cap-drop", "ALL", *options), drop, owns_files_of_host=True)

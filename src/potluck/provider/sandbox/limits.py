@@ -1,0 +1,120 @@
+"""The limits of one confined run: by its control group where there is one, else by rlimits and by
+looking into the sandbox. `report_limits` says which, and nothing better than what is in force.
+"""
+
+import os
+import re
+import resource
+from contextlib import suppress
+
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.cgroup import Group, GroupLimits
+from potluck.provider.sandbox.driver import Confinement
+from potluck.provider.sandbox.hierarchy import Hierarchy
+from potluck.provider.sandbox.inside import Inside
+from potluck.provider.sandbox.wall import (
+    Touched,
+    Wall,
+    disk_wall,
+    memory_wall,
+    process_wall,
+)
+
+_OPEN_FILES = 65_536
+# bwrap's own process lives inside the same limits.
+_OWN_PROCESSES = 1
+# The rlimit stands a little behind the watchdog's wall, so that the watchdog can see it crossed.
+_PROCESS_SLACK = 8
+
+
+class Limits:
+    """What holds one run. `remove` when all its processes are dead."""
+
+    def __init__(self, confinement: Confinement, hierarchy: Hierarchy | None) -> None:
+        self._confinement = confinement
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
+        self._group = Group(hierarchy, name) if hierarchy else None
+
+    def apply(self, pid: int) -> None:
+        """To the process at the gate; all that it starts inherits them."""
+        if self._group is not None:
+            self._group.make(self._group_limits())
+            self._group.add(pid)
+        _lower(pid, resource.RLIMIT_CORE, 0)
+        _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
+        if self._needs_process_rlimit():
+            _lower(pid, resource.RLIMIT_NPROC, self._confinement.processes + _PROCESS_SLACK)
+
+    def walls(self, inside: Inside) -> list[Wall]:
+        limit = self._confinement
+        return [
+            *self._memory_walls(inside),
+            self._process_wall(inside),
+            disk_wall(inside.work_is_full, limit.disk_bytes),
+        ]
+
+    def cpu_seconds(self, used: tuple[resource.struct_rusage, ...]) -> float:
+        told = self._group.cpu_seconds() if self._group else None
+        return sum(use.ru_utime + use.ru_stime for use in used) if told is None else told
+
+    def memory_peak_bytes(self, used: tuple[resource.struct_rusage, ...]) -> int:
+        told = self._group.memory_peak_bytes() if self._group else None
+        return max((use.ru_maxrss for use in used), default=0) * 1024 if told is None else told
+
+    async def remove(self) -> None:
+        if self._group is not None:
+            await self._group.remove()
+
+    def _group_limits(self) -> GroupLimits:
+        limit = self._confinement
+        return GroupLimits(
+            memory_bytes=limit.memory_bytes + limit.disk_bytes,
+            processes=limit.processes + _OWN_PROCESSES,
+            cores=limit.cores,
+        )
+
+    def _memory_walls(self, inside: Inside) -> list[Wall]:
+        limit_bytes = self._confinement.memory_bytes
+        group = self._group
+        if group is None or not group.limits_memory:
+            return [memory_wall(lambda: inside.uses_more_memory_than(limit_bytes), limit_bytes)]
+        return [
+            memory_wall(group.was_out_of_memory, limit_bytes),
+            memory_wall(
+                lambda: group.memory_bytes().beyond(inside.work_bytes()) > limit_bytes, limit_bytes
+            ),
+        ]
+
+    def _process_wall(self, inside: Inside) -> Wall:
+        limit = self._confinement.processes
+        if self._group is not None and self._group.limits_processes:
+            return process_wall(self._group.refused_a_process, limit)
+        return process_wall(lambda: inside.thread_count() > limit + _OWN_PROCESSES, limit)
+
+    def _needs_process_rlimit(self) -> bool:
+        if self._group is not None and self._group.limits_processes:
+            return False
+        return process_rlimit_works()
+
+
+def process_rlimit_works() -> bool:
+    """Whether the rlimit counts one run alone: its own uid does that for root, and since Linux
+    5.14 a user namespace does. Before that it would count all processes of the user together."""
+    return os.geteuid() == 0 or _kernel() >= (5, 14)
+
+
+def sandbox_failed(detail: str) -> Touched:
+    return Touched(EndReason.SANDBOX_FAILED, detail)
+
+
+def _kernel() -> tuple[int, int]:
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int(re.sub(r"\D.*", "", minor))
+
+
+def _lower(pid: int, which: int, value: int) -> None:
+    """Never above what the provider itself may have."""
+    _, hard = resource.prlimit(pid, which)
+    ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with suppress(ProcessLookupError):
+        resource.prlimit(pid, which, (ceiling, ceiling))

@@ -1,0 +1,72 @@
+"""What a run writes: passed on as it comes, up to a limit.
+
+Bytes stay bytes. A slow receiver slows the run down (its pipe fills) and nothing else. Over the
+limit the log is cut at the exact byte, and the cut is marked once with a line of our own.
+"""
+
+import asyncio
+import os
+
+from potluck.model.task import MIB
+from potluck.provider.sandbox.driver import Output
+from potluck.provider.sandbox.readiness import readable
+
+PIECE_BYTES = 65_536
+
+
+class Log:
+    """Both streams of one run."""
+
+    def __init__(self, output: Output, limit_bytes: int) -> None:
+        self._output = output
+        self._limit_bytes = limit_bytes
+        self._at_line_start = True
+        self.total_bytes = 0
+        self.is_cut = False
+
+    async def pump(self, stdout: int, stderr: int) -> None:
+        """Returns when both streams have ended, or with `is_cut` set at the limit."""
+        try:
+            async with asyncio.TaskGroup() as streams:
+                streams.create_task(self._pump_one("stdout", stdout))
+                streams.create_task(self._pump_one("stderr", stderr))
+        except* _Cut:
+            await self._mark_cut()
+
+    async def _pump_one(self, stream: str, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        while True:
+            await readable(descriptor)
+            try:
+                data = os.read(descriptor, PIECE_BYTES)
+            except BlockingIOError:
+                continue
+            if not data:
+                return
+            await self._pass_on(stream, data)
+
+    async def _pass_on(self, stream: str, data: bytes) -> None:
+        data, rest = _split(data, self._limit_bytes - self.total_bytes)
+        self.total_bytes += len(data)
+        if data:
+            self._at_line_start = data.endswith(b"\n")
+            await self._output(stream, data)
+        if rest:
+            raise _Cut
+
+    async def _mark_cut(self) -> None:
+        self.is_cut = True
+        mark = f"[potluck: {self.cut_sentence}; the rest is cut]\n"
+        await self._output("potluck", (mark if self._at_line_start else f"\n{mark}").encode())
+
+    @property
+    def cut_sentence(self) -> str:
+        return f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
+
+
+class _Cut(Exception):
+    """One stream went over the limit; both are given up."""
+
+
+def _split(data: bytes, room_bytes: int) -> tuple[bytes, bytes]:
+    return data[:room_bytes], data[room_bytes:]

@@ -1,0 +1,113 @@
+"""The file system that a run sees, built up from nothing, as options of bwrap.
+
+Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; a
+synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private /proc; a minimal /dev;
+what was asked to be mounted. Writable are only
+
+- /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
+- /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
+- mounts that say so, whose size is the concern of whoever mounts them.
+
+There is no /home, /root, /var or /run, no socket, and nothing else of /etc.
+"""
+
+import os
+from pathlib import Path, PurePosixPath
+
+from potluck.provider.sandbox.driver import WORK, Confinement, Mount
+from potluck.provider.sandbox.interpreter import Interpreter
+
+CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+HOSTNAME = "potluck"
+
+_CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
+    "/etc/ssl/ca-bundle.pem",  # openSUSE
+    "/etc/ssl/cert.pem",  # Alpine
+)
+_USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_TEXTS = {
+    "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "/etc/resolv.conf": "# There is no network here.\n",
+}
+
+
+class Inlay:
+    """Options that put bytes into files, and the descriptors that bwrap reads them from."""
+
+    def __init__(self) -> None:
+        self.options: list[str] = []
+        self.descriptors: list[int] = []
+
+    def put(self, target: str, content: bytes, permissions: str) -> None:
+        self.options += ["--perms", permissions, "--file", str(self.hold(content)), target]
+
+    def hold(self, content: bytes) -> int:
+        descriptor = os.memfd_create("potluck")
+        self.descriptors.append(descriptor)
+        # A memory file takes everything at once or fails.
+        assert os.write(descriptor, content) == len(content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+    def close(self) -> None:
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
+def base_options(interpreter: Interpreter) -> list[str]:
+    """What is the same for every run of a driver, so that it is looked up once."""
+    options = ["--ro-bind", "/usr", "/usr", *_directories("/etc/ssl/certs/*")]
+    for name in _USR_LINKS:
+        options += _usr_link(Path("/") / name)
+    for mount in interpreter.mounts:
+        options += mount_options(mount)
+    if Path("/etc/ld.so.cache").exists():
+        options += ["--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    bundle = next((Path(path) for path in _CA_BUNDLES if Path(path).exists()), None)
+    if bundle is not None:
+        options += ["--ro-bind", str(bundle.resolve()), CA_BUNDLE]
+        options += ["--symlink", CA_BUNDLE, "/etc/ssl/cert.pem"]
+    return [*options, "--proc", "/proc", "--dev", "/dev"]
+
+
+def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
+    """What belongs to one run: its sizes, its files, its mounts, its name in passwd."""
+    for target, text in _TEXTS.items():
+        inlay.put(target, text.encode(), "0444")
+    inlay.put("/etc/passwd", f"task:x:{uid}:{uid}:task:{WORK}:/bin/sh\n".encode(), "0444")
+    inlay.put("/etc/group", f"task:x:{uid}:\n".encode(), "0444")
+    inlay.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
+    inlay.options += _tmpfs(WORK, confinement.disk_bytes)
+    inlay.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
+    inlay.options += ["--symlink", f"{WORK}/.tmp", "/tmp"]  # noqa: S108
+    for name, content in confinement.files.items():
+        assert "/" not in name and name not in {"", ".", ".."}
+        inlay.put(f"{WORK}/{name}", content, "0666")
+    for mount in confinement.mounts:
+        inlay.options += mount_options(mount)
+    inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
+
+
+def mount_options(mount: Mount) -> list[str]:
+    bind = "--bind" if mount.writable else "--ro-bind"
+    return [*_directories(mount.target), bind, str(mount.source), mount.target]
+
+
+def _directories(target: str) -> list[str]:
+    """The directories above it, open to all; made by the way, bwrap would shut them to the uid."""
+    above = [str(parent) for parent in reversed(PurePosixPath(target).parents)][1:]
+    return [word for path in above for word in ("--perms", "0755", "--dir", path)]
+
+
+def _usr_link(path: Path) -> list[str]:
+    """/bin and the like as the host has them: links into /usr, or directories of their own."""
+    if path.is_symlink():
+        return ["--symlink", str(path.readlink()), str(path)]
+    return ["--ro-bind", str(path), str(path)] if path.is_dir() else []
+
+
+def _tmpfs(target: str, size_bytes: int) -> list[str]:
+    return ["--perms", "0777", "--size", str(size_bytes), "--tmpfs", target]

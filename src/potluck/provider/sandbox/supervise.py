@@ -1,0 +1,57 @@
+"""From the start of the command to its end: whichever comes first of its own end and a wall."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.log import Log
+from potluck.provider.sandbox.wall import Touched, Wall, watch
+
+T = TypeVar("T")
+
+
+async def supervise(
+    ended: Coroutine[Any, Any, None], walls: Sequence[Wall], log: Log, pumping: asyncio.Task[None]
+) -> Touched | None:
+    """Returns the wall that was touched, or None when the command has ended by itself.
+
+    `pumping` stays with the caller, who lets it read the rest once everything is dead.
+    """
+    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls))
+    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping}
+    try:
+        while not ending.done() and not watching.done():
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if pumping.done():
+                pumping.result()  # a receiver that fails ends the run
+                if log.is_cut:
+                    return log_limit(log)
+                awaited.discard(pumping)
+        return watching.result() if watching.done() else None
+    finally:
+        await _drop(ending, watching)
+
+
+def log_limit(log: Log) -> Touched:
+    return Touched(EndReason.LOG_LIMIT, log.cut_sentence)
+
+
+async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
+    """Finishes the work even when the caller is cancelled meanwhile, and cancels afterwards."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as request:
+            cancelled = request
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
+async def _drop(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
