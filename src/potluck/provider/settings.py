@@ -31,8 +31,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     index_url: str = "https://pypi.org/simple"
     price_micro_per_hour: Count = 0  # of each device
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # none: as many as there are
-    memory_bytes: Annotated[Count, Meta(ge=2**26)] | None = None  # none: 60 % of the RAM
-    disk_bytes: Annotated[Count, Meta(ge=2**20)] | None = None  # none: 20 % of the RAM
+    memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None  # none: 60 % of the RAM
+    disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | None = None  # none: 20 % of the RAM
     # The server names its own intervals; these are the longest that this provider goes along with.
     heartbeat_seconds: Interval = 20.0
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0

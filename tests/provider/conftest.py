@@ -1,0 +1,13 @@
+"""A fake server for every test that wants one."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.provider.fake_server import FakeServer, fake_server
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[FakeServer]:
+    async with fake_server() as fake:
+        yield fake

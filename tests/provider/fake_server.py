@@ -1,0 +1,253 @@
+"""A server that leases as the real one promises, in memory, over real sockets.
+
+It can be told to fall silent, to forget its nodes, to cancel, and to swallow its answers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from potluck.model.error import (
+    Conflict,
+    NotFound,
+    NotSignedIn,
+    PotluckError,
+    StaleLease,
+    TooLarge,
+    Unavailable,
+)
+from potluck.model.ids import AttemptId, NodeId, new_device_id, new_node_id
+from potluck.model.lease import Lease
+from potluck.wire import routes
+from potluck.wire.codec import decode_json, decode_packed, encode_json
+from potluck.wire.problem import CONTENT_TYPE, to_problem
+from potluck.wire.provider import (
+    AcquireLeases,
+    Finished,
+    Grant,
+    Heartbeat,
+    HeartbeatAnswer,
+    LeasesGranted,
+    LogAppended,
+    LogChunk,
+    NodeRegistered,
+    PackedLogPiece,
+    RegisterNode,
+    Report,
+    ReportAnswer,
+    ReportAnswers,
+    Reports,
+)
+from tests.provider.build import TOKEN
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 20.0
+
+
+class FakeServer:
+    """Its public fields are what it has seen, and how it should misbehave."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.token = TOKEN
+        self.nodes: set[NodeId] = set()
+        self.registrations: list[RegisterNode] = []
+        self.beats: list[Heartbeat] = []
+        self.polls: list[AcquireLeases] = []
+        self.reports: list[Report] = []
+        self.chunks: list[LogChunk] = []
+        self.logs: dict[AttemptId, list[PackedLogPiece]] = {}
+        self.left: list[NodeId] = []
+        self.calls = 0
+        self.log_cap_pieces = 1_000_000
+        self.is_silent = False
+        self.fails_with: PotluckError | None = None
+        self.swallow_answers = 0
+        self.report_codes: list[str] = []
+        self._offered: dict[AttemptId, Grant] = {}
+        self._stale: set[AttemptId] = set()
+        self._changed = asyncio.Condition()
+
+    async def offer(self, *grants: Grant) -> None:
+        self._offered |= {grant.attempt_id: grant for grant in grants}
+        await self._notify()
+
+    async def call_off(self, attempt_id: AttemptId) -> None:
+        self._stale.add(attempt_id)
+        self._offered.pop(attempt_id, None)
+        await self._notify()
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits for something to be true here; every call to the server looks again."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
+                await self._changed.wait_for(condition)
+        except TimeoutError:
+            raise AssertionError(f"{what} did not happen; reports: {self.reports}") from None
+
+    def finished(self, attempt_id: AttemptId) -> list[Finished]:
+        return [
+            one
+            for one in self.reports
+            if isinstance(one, Finished) and one.lease.attempt_id == attempt_id
+        ]
+
+    async def outcome(self, attempt_id: AttemptId) -> Finished:
+        await self.until(lambda: bool(self.finished(attempt_id)), f"the end of {attempt_id}")
+        return self.finished(attempt_id)[0]
+
+    def text(self, attempt_id: AttemptId, *streams: str) -> str:
+        pieces = self.logs.get(attempt_id, [])
+        return b"".join(
+            piece.data for piece in pieces if not streams or piece.stream in streams
+        ).decode()
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def register(self, body: bytes, _: NodeId) -> tuple[int, NodeRegistered]:
+        asked = decode_json(body, RegisterNode)
+        self.registrations.append(asked)
+        node_id = asked.node_id if asked.node_id in self.nodes else new_node_id()
+        assert node_id is not None
+        self.nodes.add(node_id)
+        devices = [new_device_id() for _ in asked.description.devices]
+        return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
+
+    async def acquire(self, body: bytes, _: NodeId) -> tuple[int, LeasesGranted]:
+        asked = decode_json(body, AcquireLeases)
+        self.polls.append(asked)
+        held = {lease.attempt_id for lease in asked.held}
+        answer = LeasesGranted()
+        try:
+            async with asyncio.timeout(asked.wait_seconds), self._changed:
+                await self._changed.wait_for(lambda: self._news(held) != LeasesGranted())
+                answer = self._news(held)
+        except TimeoutError:
+            pass
+        return 200, answer
+
+    def _news(self, held: set[AttemptId]) -> LeasesGranted:
+        grants = [grant for one, grant in self._offered.items() if one not in held]
+        return LeasesGranted(grants, sorted(held & self._stale))
+
+    async def heartbeat(self, body: bytes, _: NodeId) -> tuple[int, HeartbeatAnswer]:
+        beat = decode_json(body, Heartbeat)
+        self.beats.append(beat)
+        held = {lease.attempt_id for lease in beat.held}
+        return 200, HeartbeatAnswer(sorted(held & self._stale))
+
+    async def report(self, body: bytes, _: NodeId) -> tuple[int, ReportAnswers]:
+        return 200, ReportAnswers(
+            [self._take(report) for report in decode_json(body, Reports).reports]
+        )
+
+    def _take(self, report: Report) -> ReportAnswer:
+        attempt_id = report.lease.attempt_id
+        if self.report_codes:
+            return ReportAnswer(attempt_id, False, self.report_codes.pop(0))
+        if attempt_id in self._stale:
+            return ReportAnswer(attempt_id, False, StaleLease.code)
+        self.reports.append(report)
+        if isinstance(report, Finished):
+            assert report.log_pieces <= len(self.logs.get(attempt_id, [])), "logs come first"
+            self._offered.pop(attempt_id, None)
+        return ReportAnswer(attempt_id, True)
+
+    async def append_log(self, body: bytes, _: NodeId) -> tuple[int, LogAppended]:
+        chunk = decode_packed(body, LogChunk)
+        self.chunks.append(chunk)
+        self._fence(chunk.lease)
+        known = self.logs.setdefault(chunk.lease.attempt_id, [])
+        if chunk.offset > len(known):
+            raise Conflict("There is a gap in the log.")
+        if chunk.offset + len(chunk.pieces) > self.log_cap_pieces:
+            raise TooLarge("The log is too long.")
+        known.extend(chunk.pieces[len(known) - chunk.offset :])
+        return 200, LogAppended(len(known))
+
+    def _fence(self, lease: Lease) -> None:
+        if lease.attempt_id in self._stale:
+            raise StaleLease("The lease is gone.")
+
+    async def leave(self, _: bytes, node_id: NodeId) -> tuple[int, dict[str, str]]:
+        self.left.append(node_id)
+        return 200, {}
+
+
+Handler = Callable[[bytes, NodeId], Awaitable[tuple[int, Any]]]
+
+
+@asynccontextmanager
+async def fake_server() -> AsyncIterator[FakeServer]:
+    fake = FakeServer()
+    app = web.Application(client_max_size=2**24)
+    handlers: list[tuple[routes.Route, Handler]] = [
+        (routes.REGISTER_NODE, fake.register),
+        (routes.ACQUIRE_LEASES, fake.acquire),
+        (routes.HEARTBEAT, fake.heartbeat),
+        (routes.REPORT, fake.report),
+        (routes.APPEND_LOG, fake.append_log),
+        (routes.LEAVE, fake.leave),
+    ]
+    for route, handler in handlers:
+        app.router.add_route(route.method, route.path, _endpoint(fake, handler))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield fake
+    finally:
+        await runner.cleanup()
+
+
+def _endpoint(
+    fake: FakeServer, handler: Handler
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        fake.calls += 1
+        if fake.is_silent:
+            return _hang_up(request)
+        try:
+            response = await _answered(fake, handler, request)
+        except PotluckError as error:
+            response = web.Response(
+                status=error.status,
+                body=encode_json(to_problem(error)),
+                content_type=CONTENT_TYPE,
+            )
+        await fake._notify()
+        if fake.swallow_answers:
+            fake.swallow_answers -= 1
+            return _hang_up(request)
+        return response
+
+    return answer
+
+
+async def _answered(fake: FakeServer, handler: Handler, request: web.Request) -> web.Response:
+    if request.headers.get("Authorization") != f"Bearer {fake.token}":
+        raise NotSignedIn("The token is not known.")
+    if fake.fails_with is not None:
+        raise fake.fails_with
+    node_id = NodeId(request.match_info.get("node_id", ""))
+    if node_id and node_id not in fake.nodes:
+        raise NotFound("There is no such node.")
+    status, value = await handler(await request.read(), node_id)
+    return web.Response(status=status, body=encode_json(value), content_type="application/json")
+
+
+def _hang_up(request: web.Request) -> web.Response:
+    """The connection ends without an answer, as when the server was killed."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+SERVER_NOT_READY = Unavailable("The database is not ready.")

@@ -1,0 +1,353 @@
+"""The conversation with a server that is slow, silent, forgetful or strict."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.error import Forbidden, NotSignedIn, ServerUnreachable
+from potluck.model.ids import NodeId, new_node_id
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.provider.acquire import acquire_forever
+from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.event import (
+    Event,
+    FinishAccepted,
+    Granted,
+    LeaseLost,
+    LogAcknowledged,
+    LogCut,
+)
+from potluck.provider.heartbeat import beat_forever
+from potluck.provider.link import Link, open_link
+from potluck.provider.report import ReportSender
+from potluck.provider.ship import ship_log
+from potluck.provider.spool import LogSpool
+from potluck.wire.provider import PackedLogPiece, RegisterNode, Reports, Started
+from tests.provider.build import a_grant, a_lease, completed, lease_of, settings_for
+from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
+
+REGISTRATION = RegisterNode(
+    NodeDescription(
+        name="test-node",
+        platform="Linux",
+        python_version="3.11.2",
+        potluck_version="0.1.0",
+        cores=2,
+        memory_bytes=2**30,
+        disk_bytes=2**28,
+        sandbox=SandboxReport("bwrap"),
+        devices=(DeviceDescription(DeviceKind.CPU, "cpu-1", "vendor", "model", 2**30),),
+    )
+)
+
+
+class Provider:
+    """A link with everything that came of it."""
+
+    def __init__(self, link: Link, announced: list[Announcement], ids: list[NodeId]) -> None:
+        self.link = link
+        self.announced = announced
+        self.ids = ids
+        self.events: list[Event] = []
+
+    def tell(self, events: list[Event]) -> bool:
+        self.events += events
+        return bool(events)
+
+    def heard(self, *events: Event) -> Callable[[], bool]:
+        return lambda: all(event in self.events for event in events)
+
+
+@asynccontextmanager
+async def linked(
+    server: FakeServer, registration: RegisterNode = REGISTRATION
+) -> AsyncIterator[Provider]:
+    announced: list[Announcement] = []
+    ids: list[NodeId] = []
+    settings = settings_for(server.url, Path("/nonexistent"))
+    async with open_link(settings, registration, announced.append, ids.append) as link:
+        await link.register()
+        yield Provider(link, announced, ids)
+
+
+@asynccontextmanager
+async def during(duty: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(duty)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_registration_keeps_the_id_that_the_server_gives(server: FakeServer) -> None:
+    async with linked(server) as provider:
+        assert provider.ids == [provider.link.node_id]
+        assert server.registrations == [REGISTRATION]
+
+
+async def test_the_first_contact_fails_at_once_and_clearly(server: FakeServer) -> None:
+    server.is_silent = True
+    with pytest.raises(ServerUnreachable) as caught:
+        async with linked(server):
+            pass
+    assert server.url in caught.value.detail
+    assert "potluck up" in caught.value.hint
+
+
+@pytest.mark.parametrize("refusal", [NotSignedIn("Unknown token."), Forbidden("Not a provider.")])
+async def test_a_refusal_at_registration_is_final(
+    server: FakeServer, refusal: NotSignedIn | Forbidden
+) -> None:
+    server.fails_with = refusal
+    with pytest.raises(type(refusal)):
+        async with linked(server):
+            pass
+
+
+async def test_grants_and_stops_are_told(server: FakeServer) -> None:
+    grant, (stopped, _) = a_grant(), a_lease()
+    async with linked(server) as provider:
+        polling = acquire_forever(provider.link, lambda: (stopped,), provider.tell, 0.5)
+        async with during(polling):
+            await server.call_off(stopped.attempt_id)
+            await server.offer(grant)
+            expected = provider.heard(Granted(grant), LeaseLost(stopped.attempt_id))
+            await server.until(expected, "both")
+
+
+async def test_a_grant_whose_answer_was_lost_comes_again(server: FakeServer) -> None:
+    grant = a_grant()
+    async with linked(server) as provider:
+        server.swallow_answers = 2
+        await server.offer(grant)
+        async with during(acquire_forever(provider.link, tuple, provider.tell, 0.5)):
+            await server.until(provider.heard(Granted(grant)), "the grant")
+    assert len(server.polls) >= 3
+
+
+async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeServer) -> None:
+    await server.offer(a_grant())
+    async with linked(server) as provider:
+        # Nothing comes of the grant and it is never acknowledged, so every poll answers at once.
+        polling = acquire_forever(provider.link, tuple, lambda _: False, 0.5)
+        async with during(polling), asyncio.timeout(5):
+            await server.until(lambda: len(server.polls) >= 3, "three polls")
+            before, started = len(server.polls), asyncio.get_running_loop().time()
+            await server.until(lambda: len(server.polls) >= before + 10, "ten more")
+            assert asyncio.get_running_loop().time() - started > 0.05
+
+
+async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        beating = beat_forever(provider.link, lambda: (lease,), provider.tell, 0.02)
+        async with during(beating):
+            await server.until(lambda: len(server.beats) >= 3, "three beats")
+            await server.call_off(lease.attempt_id)
+            await server.until(provider.heard(LeaseLost(lease.attempt_id)), "the stop")
+    assert server.beats[0].held == (lease,)
+    assert server.beats[-1].memory_used_bytes > 0
+
+
+async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeServer) -> None:
+    async with linked(server) as provider:
+        server.is_silent = True
+        async with during(beat_forever(provider.link, tuple, provider.tell, 0.01)):
+            calls = server.calls
+            while server.calls < calls + 3:
+                await asyncio.sleep(0.01)
+            server.is_silent = False
+            await server.until(lambda: bool(server.beats), "a beat after the outage")
+            await server.until(lambda: len(provider.announced) == 2, "both announcements")
+    silent, answers = provider.announced
+    assert isinstance(silent, ServerSilent)
+    assert isinstance(answers, ServerAnswers)
+
+
+@pytest.mark.parametrize("error", [SERVER_NOT_READY, NotSignedIn("Unknown token.")])
+async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: NotSignedIn) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        server.fails_with = error
+        call = asyncio.create_task(provider.link.report(Reports((Started(lease),))))
+        calls = server.calls
+        await server.until(lambda: server.calls >= calls + 3, "three tries")
+        server.fails_with = None
+        await call
+    assert server.reports == [Started(lease)]
+    assert [one.code for one in provider.announced if isinstance(one, ServerSilent)] == [error.code]
+
+
+async def test_a_server_that_forgot_the_node_gets_a_new_registration(server: FakeServer) -> None:
+    async with linked(server) as provider:
+        before = provider.link.node_id
+        server.nodes.clear()
+        lease, _ = a_lease()
+        answers = await asyncio.gather(
+            *(provider.link.report(Reports((Started(lease),))) for _ in range(5))
+        )
+        assert len(answers) == 5
+        assert provider.link.node_id != before
+        assert provider.ids == [before, provider.link.node_id]
+    assert [asked.node_id for asked in server.registrations] == [None, before]
+
+
+async def test_a_known_node_keeps_its_id(server: FakeServer) -> None:
+    node_id = new_node_id()
+    server.nodes.add(node_id)
+    known = RegisterNode(REGISTRATION.description, node_id)
+    async with linked(server, known) as provider:
+        assert provider.link.node_id == node_id
+
+
+async def test_reports_gather_and_keep_their_order(server: FakeServer) -> None:
+    grants = [a_grant() for _ in range(20)]
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        for grant in grants:
+            sender.send(Started(lease_of(grant)))
+            sender.send(completed(lease_of(grant)))
+        calls = server.calls
+        async with during(sender.run()):
+            expected = [FinishAccepted(grant.attempt_id) for grant in grants]
+            await server.until(lambda: len(server.reports) == 40, "all reports")
+            await until(provider.heard(*expected))
+    assert server.calls == calls + 1
+    assert server.reports[:2] == [Started(lease_of(grants[0])), completed(lease_of(grants[0]))]
+
+
+async def test_a_finished_report_is_repeated_until_it_has_an_answer(server: FakeServer) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        server.swallow_answers = 2
+        server.report_codes = ["internal"]
+        sender.send(completed(lease))
+        async with during(sender.run()):
+            await until(provider.heard(FinishAccepted(lease.attempt_id)))
+    assert server.reports == [completed(lease)] * len(server.reports)
+
+
+@pytest.mark.parametrize("code", ["stale_lease", "conflict", "not_found"])
+async def test_a_refused_report_means_that_the_attempt_is_lost(
+    server: FakeServer, code: str
+) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        server.report_codes = [code]
+        sender.send(completed(lease))
+        async with during(sender.run()):
+            await until(provider.heard(LeaseLost(lease.attempt_id)))
+    assert server.reports == []
+
+
+async def test_a_report_that_the_server_can_not_read_holds_nobody_up(server: FakeServer) -> None:
+    (bad, _), (good, _) = a_lease(), a_lease()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        # A line break is not allowed there; the server refuses the whole call.
+        sender.send(type(completed(bad))(bad, completed(bad).reason, detail="two\nlines"))
+        sender.send(completed(good))
+        async with during(sender.run()):
+            expected = provider.heard(LeaseLost(bad.attempt_id), FinishAccepted(good.attempt_id))
+            await until(expected)
+    assert server.reports == [completed(good)]
+
+
+async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
+    (gone, _), (stays, _) = a_lease(), a_lease()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        sender.send(Started(gone))
+        sender.send(Started(stays))
+        sender.withdraw(gone.attempt_id)
+        async with during(sender.run()):
+            await server.until(lambda: bool(server.reports), "a report")
+    assert server.reports == [Started(stays)]
+
+
+def a_written_log(directory: Path, *pieces: bytes) -> tuple[AttemptLog, Any]:
+    lease, _ = a_lease()
+    spool = LogSpool.open(directory, lease.attempt_id)
+    for data in pieces:
+        spool.append(PackedLogPiece("stdout", data))
+    return AttemptLog(spool, 0.01), lease
+
+
+async def test_a_log_arrives_whole_and_in_order_through_lost_answers(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    log, lease = a_written_log(tmp_path, *(b"%d " % number for number in range(2500)))
+    async with linked(server) as provider:
+        server.swallow_answers = 3
+        async with during(ship_log(provider.link, lease, log, provider.tell)):
+            await until(provider.heard(LogAcknowledged(lease.attempt_id, 2500)))
+    expected = "".join(f"{number} " for number in range(2500))
+    assert server.text(lease.attempt_id) == expected
+
+
+async def test_pieces_that_an_earlier_life_sent_are_not_doubled(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    log, lease = a_written_log(tmp_path, b"one ", b"two ", b"three ")
+    server.logs[lease.attempt_id] = [
+        PackedLogPiece("stdout", b"one "),
+        PackedLogPiece("stdout", b"two "),
+    ]
+    async with (
+        linked(server) as provider,
+        during(ship_log(provider.link, lease, log, provider.tell)),
+    ):
+        await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
+    assert server.text(lease.attempt_id) == "one two three "
+
+
+async def test_a_server_that_lost_pieces_gets_them_again(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    log, lease = a_written_log(tmp_path, b"one ", b"two ")
+    async with (
+        linked(server) as provider,
+        during(ship_log(provider.link, lease, log, provider.tell)),
+    ):
+        await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
+        server.logs.clear()
+        await log.write("stdout", b"three")
+        await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
+    assert server.text(lease.attempt_id) == "one two three"
+
+
+async def test_a_log_past_the_servers_cap_is_cut_there(server: FakeServer, tmp_path: Path) -> None:
+    log, lease = a_written_log(tmp_path, b"one ", b"two ")
+    server.log_cap_pieces = 2
+    async with (
+        linked(server) as provider,
+        during(ship_log(provider.link, lease, log, provider.tell)) as shipping,
+    ):
+        await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
+        await log.write("stdout", b"three")
+        await asyncio.wait_for(shipping, 5)
+    assert provider.events[-1] == LogCut(lease.attempt_id, 2)
+
+
+async def test_a_stale_lease_ends_the_shipping(server: FakeServer, tmp_path: Path) -> None:
+    log, lease = a_written_log(tmp_path, b"one ")
+    await server.call_off(lease.attempt_id)
+    async with linked(server) as provider:
+        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell), 5)
+    assert provider.events == [LeaseLost(lease.attempt_id)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """For what shows on our side of the link, where nobody signals."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)

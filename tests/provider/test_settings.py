@@ -1,0 +1,93 @@
+"""Settings: options over variables over defaults, and a sentence for what does not fit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.model.error import BadSettings, DataDirectoryInUse
+from potluck.model.ids import new_node_id
+from potluck.provider.data_directory import (
+    attempts_directory,
+    load_node_id,
+    locked,
+    save_node_id,
+)
+from potluck.provider.settings import ProviderSettings, read_settings
+
+URL = "http://127.0.0.1:8470"
+
+
+def read(options: dict[str, Any] | None = None, **variables: str) -> ProviderSettings:
+    return read_settings(URL, "token", options or {}, variables)
+
+
+def test_options_win_over_variables_and_variables_over_defaults() -> None:
+    assert read().heartbeat_seconds == 20.0
+    assert read(POTLUCK_PROVIDER_HEARTBEAT_SECONDS="0.5").heartbeat_seconds == 0.5
+    both = read({"heartbeat_seconds": 3}, POTLUCK_PROVIDER_HEARTBEAT_SECONDS="0.5")
+    assert both.heartbeat_seconds == 3
+
+
+def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:
+    assert read(POTLUCK_DATA_DIR=str(tmp_path)).data_directory == tmp_path / "provider"
+    named = read({"data_directory": str(tmp_path)}, POTLUCK_DATA_DIR="/elsewhere")
+    assert named.data_directory == tmp_path
+    assert read().data_directory.is_absolute()
+
+
+BAD = [
+    ({"cores": 0}, {}, "--cores"),
+    ({"memory_bytes": 5}, {}, "--memory"),
+    ({"name": "two\nlines"}, {}, "--name"),
+    ({}, {"POTLUCK_PROVIDER_POLL_SECONDS": "soon"}, "POTLUCK_PROVIDER_POLL_SECONDS"),
+    ({}, {"POTLUCK_PROVIDER_POLL_SECONDS": "61"}, "POTLUCK_PROVIDER_POLL_SECONDS"),
+    ({}, {"POTLUCK_PROVIDER_BACKOFF_FIRST_SECONDS": "nan"}, "BACKOFF_FIRST_SECONDS"),
+    ({}, {"POTLUCK_PROVIDER_UNSAFE_NO_SANDBOX": "perhaps"}, "UNSAFE_NO_SANDBOX"),
+]
+
+
+@pytest.mark.parametrize(("options", "variables", "named"), BAD)
+def test_nonsense_is_refused_by_the_name_under_which_it_was_said(
+    options: dict[str, Any], variables: dict[str, str], named: str
+) -> None:
+    with pytest.raises(BadSettings, match=named):
+        read(options, **variables)
+
+
+def test_one_provider_at_a_time_in_a_data_directory(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path / "data"),
+        pytest.raises(DataDirectoryInUse) as caught,
+        locked(tmp_path / "data"),
+    ):
+        pass
+    assert "--data-dir" in caught.value.hint
+    with locked(tmp_path / "data"):
+        assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_data_directory_that_can_not_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadSettings, match="Not a directory"), locked(tmp_path / "file" / "data"):
+        pass
+
+
+def test_each_server_has_given_its_own_node_id(tmp_path: Path) -> None:
+    one, other = new_node_id(), new_node_id()
+    assert load_node_id(tmp_path, URL) is None
+    save_node_id(tmp_path, URL, one)
+    save_node_id(tmp_path, "http://other:8470", other)
+    assert load_node_id(tmp_path, URL) == one
+    assert load_node_id(tmp_path, "http://other:8470") == other
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"http://127.0.0.1:8470": "no id"}', ""])
+def test_a_damaged_node_file_costs_only_the_id(tmp_path: Path, content: str) -> None:
+    (tmp_path / "node.json").write_text(content)
+    assert load_node_id(tmp_path, URL) is None
+
+
+def test_what_one_server_entrusted_is_kept_apart_from_another(tmp_path: Path) -> None:
+    addresses = (URL, "http://127.0.0.1:8471", "http://127.0.0.1/8470", "http://127.0.0.1-8470")
+    assert len({attempts_directory(tmp_path, each) for each in addresses}) == 4
