@@ -52,6 +52,7 @@ class EndingAttempt(Struct, frozen=True):
     other_nodes_lost: int
     max_attempts: int
     report_hash: bytes | None
+    is_expired: bool
     now: datetime
 
 
@@ -209,6 +210,7 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
         other_nodes_lost=row["other_nodes_lost"],
         max_attempts=codec.decode_json(row["request"], TaskRequest).max_attempts,
         report_hash=row["report_hash"],
+        is_expired=row["is_expired"],
         now=row["now"],
     )
 

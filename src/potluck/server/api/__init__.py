@@ -1,0 +1,1 @@
+"""The routes: strict input in, problem details out, nothing decided here."""

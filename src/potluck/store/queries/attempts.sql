@@ -1,13 +1,15 @@
 -- name: assign
 -- The guarded assign, in one statement: either all of it still holds, or nothing changes.
-WITH leading AS (
+WITH term AS (
     -- An old leader's plan changes nothing.
-    SELECT FROM leader WHERE term = $2 AND holder = $3 AND expires_at > now() FOR SHARE
+    SELECT FROM leader
+    WHERE leader.term = $2 AND holder = $3 AND expires_at > now()
+    FOR SHARE
 ), task AS (
     -- Written so that the planner can not take the partial index of the queue for it: on a table
     -- without statistics it would walk all that waits.
     SELECT id, account_id FROM tasks
-    WHERE id = $4 AND state IN ('queued', '') AND EXISTS (SELECT FROM leading)
+    WHERE id = $4 AND state IN ('queued', '') AND EXISTS (SELECT FROM term)
     FOR UPDATE
 ), node AS (
     SELECT id, account_id FROM nodes
@@ -110,7 +112,7 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
     (SELECT count(DISTINCT other.node_id) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
             AND other.reason <> 'withdrawn' AND other.node_id <> attempts.node_id) AS other_nodes_lost,
-    clock_timestamp() AS now
+    clock_timestamp() AS now, lease_expires_at <= clock_timestamp() AS is_expired
 FROM attempts JOIN task ON task.id = attempts.task_id
 WHERE attempts.id = $1
 FOR UPDATE OF attempts

@@ -14,7 +14,7 @@ FROM nodes
 -- name: devices
 SELECT devices.id, 1000 - free_milli AS used_milli,
     coalesce(sum(milli) FILTER (WHERE attempts.state IN ('granted', 'preparing', 'running')), 0)
-        AS reserved_milli
+        ::bigint AS reserved_milli
 FROM devices
 LEFT JOIN attempt_devices ON device_id = devices.id
 LEFT JOIN attempts ON attempts.id = attempt_id
@@ -22,8 +22,9 @@ GROUP BY devices.id
 
 -- name: purses
 SELECT balances.account_id, available_micro, held_micro,
-    coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'), 0) AS entries_available_micro,
-    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0) AS entries_held_micro
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'), 0)::bigint
+        AS entries_available_micro,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
 GROUP BY balances.account_id
 

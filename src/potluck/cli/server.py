@@ -1,0 +1,61 @@
+"""`potluck server`: the central server in the foreground."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from potluck.server.assemble import Running
+
+
+def server(
+    host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
+    ] = None,
+    redis_url: Annotated[
+        str | None, typer.Option(help="Redis or Valkey, for several instances.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell what happens in JSON.")] = False,
+) -> None:
+    """Run the central server, with its own PostgreSQL unless you name one."""
+    import uvloop
+
+    from potluck.server.assemble import serve
+    from potluck.server.log import configure_logs
+    from potluck.server.settings import read_settings
+
+    configure_logs()
+    options = {
+        "host": host,
+        "port": port,
+        "data_directory": data_dir,
+        "database_url": database_url,
+        "redis_url": redis_url,
+    }
+    settings = read_settings(options)
+
+    def ready(running: "Running") -> None:
+        if as_json:
+            _say(
+                event="ready",
+                url=running.url,
+                data_directory=str(settings.data_directory),
+                token_file=str(running.token_file),
+            )
+        else:
+            typer.echo(f"Potluck serves at {running.url}. Ctrl-C stops it.")
+
+    uvloop.run(serve(settings, ready))
+    if as_json:
+        _say(event="stopped")
+
+
+def _say(**fact: str) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.encode(fact).decode())

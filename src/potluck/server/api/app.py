@@ -1,0 +1,53 @@
+"""The application: routes, access, errors and the OpenAPI document in one place."""
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.middleware import DefineMiddleware
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+
+from potluck import __version__
+from potluck.server.api.access import OPEN, BearerAuthentication
+from potluck.server.api.accounts import AccountController
+from potluck.server.api.body import StrictRequest
+from potluck.server.api.errors import answer_error
+from potluck.server.api.health import HealthController
+from potluck.server.api.nodes import NodeController
+from potluck.server.api.tasks import TaskController
+from potluck.server.parts import Parts
+
+
+def make_app(parts: Parts) -> Litestar:
+    async def provide_parts() -> Parts:
+        return parts
+
+    return Litestar(
+        route_handlers=[HealthController, TaskController, NodeController, AccountController],
+        dependencies={"parts": Provide(provide_parts)},
+        signature_types=[Parts],
+        state=State({"parts": parts}),
+        request_class=StrictRequest,
+        request_max_body_size=parts.settings.max_body_bytes,
+        exception_handlers={Exception: answer_error},
+        middleware=[
+            DefineMiddleware(BearerAuthentication, exclude_from_auth_key=OPEN, exclude="^/schema")
+        ],
+        openapi_config=_openapi(),
+        logging_config=None,
+    )
+
+
+def _openapi() -> OpenAPIConfig:
+    return OpenAPIConfig(
+        title="Potluck",
+        version=__version__,
+        description="Everyone brings a GPU: submit tasks, offer machines, watch both.",
+        path="/schema",
+        render_plugins=[JsonRenderPlugin()],
+        security=[{"bearer": []}],
+        components=Components(
+            security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}
+        ),
+    )

@@ -1,0 +1,55 @@
+"""Alive, and ready: for load balancers, for `potluck up`, and for people."""
+
+from litestar import Controller, MediaType, Response, get
+
+from potluck import __version__
+from potluck.model.error import Unavailable
+from potluck.server.api.access import OPEN
+from potluck.server.parts import Parts
+from potluck.store import leader
+from potluck.wire import routes
+from potluck.wire.consumer import Health
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Potluck</title></head>
+<body>
+<h1>Potluck</h1>
+<p>Everyone brings a GPU. This pool is up, and speaks version {version}.</p>
+<p>Run something: <code>potluck run SCRIPT</code>.
+Bring a machine: <code>potluck provide URL</code>.</p>
+<p><a href="/readyz">Is it ready?</a> <a href="/schema/openapi.json">The API.</a></p>
+</body></html>
+"""
+
+
+class HealthController(Controller):
+    tags = ("health",)
+    opt = {OPEN: True}  # noqa: RUF012
+
+    @get("/", include_in_schema=False, media_type=MediaType.HTML)
+    async def page(self) -> str:
+        return _PAGE.format(version=__version__)
+
+    @get(routes.HEALTHZ.template, operation_id="healthz")
+    async def healthz(self) -> Health:
+        """The process lives."""
+        return Health("ok", __version__)
+
+    @get(routes.READYZ.template, operation_id="readyz")
+    async def readyz(self, parts: Parts) -> Response[Health]:
+        """Everything that a request needs answers."""
+        found = {
+            "database": await _database(parts),
+            "live": "ok" if await parts.live.ping() else "does not answer",
+        }
+        ready = all(state == "ok" for state in found.values())
+        health = Health("ok" if ready else "not ready", __version__, found)
+        return Response(health, status_code=200 if ready else 503)
+
+
+async def _database(parts: Parts) -> str:
+    try:
+        async with parts.database.transaction() as connection:
+            return "ok" if await leader.is_led(connection) else "no instance leads"
+    except Unavailable as error:
+        return error.detail

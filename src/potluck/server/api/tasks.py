@@ -1,0 +1,128 @@
+"""Consumers: submit, look, cancel, follow."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from litestar import Controller, Request, get, post
+from litestar.params import Parameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+from msgspec import Meta
+
+from potluck.model.error import InvalidInput, NotFound
+from potluck.model.ids import TaskId, is_id
+from potluck.model.task import TaskState
+from potluck.server.flow import cancel, execute, follow, submit
+from potluck.server.flow.follow import Followed, Position
+from potluck.server.parts import Parts
+from potluck.store import tasks
+from potluck.store.accounts import Account
+from potluck.wire import codec, routes
+from potluck.wire.consumer import FollowedLog, LogPage, SubmitTask, TaskPage, TaskView
+
+IdempotencyKey = Annotated[
+    str | None, Parameter(header="Idempotency-Key", min_length=1, max_length=200, required=False)
+]
+Cursor = Annotated[str | None, Parameter(query="cursor", max_length=64, required=False)]
+Limit = Annotated[int, Meta(ge=1, le=500)]
+Offset = Annotated[int, Meta(ge=0, le=1_000_000)]
+AttemptNumber = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class TaskController(Controller):
+    tags = ("tasks",)
+
+    @post(routes.SUBMIT_TASK.template, operation_id="submit_task")
+    async def submit(
+        self,
+        data: SubmitTask,
+        request: Request[Account, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
+    ) -> TaskView:
+        """Puts a task into the queue. With an Idempotency-Key it may be repeated safely."""
+        _check_printable(idempotency_key)
+        return await submit.submit(parts, request.user.id, data, idempotency_key)
+
+    @get(routes.LIST_TASKS.template, operation_id="list_tasks")
+    async def list_tasks(
+        self,
+        request: Request[Account, Any, Any],
+        parts: Parts,
+        cursor: Cursor = None,
+        state_: Annotated[TaskState | None, Parameter(query="state", required=False)] = None,
+        limit: Limit = 50,
+    ) -> TaskPage:
+        """Your tasks, newest first."""
+        before = None if cursor is None else task_id_of(cursor)
+        async with parts.database.transaction() as connection:
+            found = await tasks.page(connection, request.user.id, before, state_, limit)
+        views = [await follow.with_reason(parts, task) for task in found]
+        return TaskPage(views, views[-1].id if len(views) == limit else None)
+
+    @get(routes.GET_TASK.template, operation_id="get_task")
+    async def get_task(
+        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+    ) -> TaskView:
+        """One task, with its attempts and, while it waits, the reason."""
+        return await follow.view(parts, request.user.id, task_id_of(task_id))
+
+    @post(routes.CANCEL_TASK.template, operation_id="cancel_task", status_code=200)
+    async def cancel(
+        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+    ) -> TaskView:
+        """Calls a task off, whatever it is doing."""
+        return await cancel.cancel(parts, request.user.id, task_id_of(task_id))
+
+    @get(routes.TASK_LOGS.template, operation_id="task_logs")
+    async def logs(
+        self,
+        task_id: str,
+        request: Request[Account, Any, Any],
+        parts: Parts,
+        attempt: AttemptNumber | None = None,
+        offset: Offset = 0,
+    ) -> LogPage:
+        """A page of the log of the newest attempt, or of the attempt with this number."""
+        wanted = task_id_of(task_id)
+        async with parts.database.transaction() as connection:
+            await tasks.get(connection, wanted, request.user.id)
+        return await execute.read_log(parts, request.user.id, wanted, attempt, offset)
+
+    @get(routes.FOLLOW_TASK.template, operation_id="follow_task", media_type="text/event-stream")
+    async def follow(
+        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+    ) -> ServerSentEvent:
+        """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
+        wanted = task_id_of(task_id)
+        # An id that is not yours is a 404 now, not an error in the middle of a stream.
+        await follow.view(parts, request.user.id, wanted)
+        position = follow.parse_position(request.headers.get("last-event-id"))
+        return ServerSentEvent(_messages(parts, request.user, wanted, position))
+
+
+async def _messages(
+    parts: Parts, account: Account, task_id: TaskId, position: Position
+) -> AsyncIterator[ServerSentEventMessage]:
+    async for followed in follow.follow(parts, account.id, task_id, position):
+        yield _message(followed)
+
+
+def _message(followed: Followed) -> ServerSentEventMessage:
+    if followed.event is None:
+        return ServerSentEventMessage(comment="still here")
+    return ServerSentEventMessage(
+        event="log" if isinstance(followed.event, FollowedLog) else "state",
+        id=str(followed.position),
+        data=codec.encode_json(followed.event).decode(),
+    )
+
+
+def task_id_of(text: str) -> TaskId:
+    if not is_id(text, "task"):
+        raise NotFound(f"{text[:64]!r} is not the id of a task.", "`potluck ps` lists your tasks.")
+    return TaskId(text)
+
+
+def _check_printable(key: str | None) -> None:
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise InvalidInput("The Idempotency-Key has characters other than printable ASCII.")

@@ -1,0 +1,188 @@
+"""Wires the server together: the one file that names concrete parts, and their whole life.
+
+Nothing is left behind: what was started is stopped, in reverse order, on every orderly way out.
+"""
+
+import asyncio
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+
+from potluck.blobs.directory import DirectoryBlobs
+from potluck.live.in_process import InProcessLive
+from potluck.live.interface import Live
+from potluck.live.redis import RedisLive
+from potluck.model.error import BadSettings, PortTaken
+from potluck.server import topics
+from potluck.server.api.app import make_app
+from potluck.server.auth.tokens import bearer_hash, new_bearer_token
+from potluck.server.data_directory import open_data_directory, write_private
+from potluck.server.loops.lead import LeadLoop
+from potluck.server.parts import Parts
+from potluck.server.postgres import EmbeddedPostgres
+from potluck.server.settings import ServerSettings
+from potluck.store import accounts
+from potluck.store.database import Database, migrate
+
+log = structlog.get_logger()
+
+
+class Running:
+    """What a caller may know about a server that is ready."""
+
+    def __init__(self, url: str, token_file: Path) -> None:
+        self.url = url
+        self.token_file = token_file
+
+
+async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> None:
+    """Runs until SIGTERM or SIGINT. Raises what keeps it from starting."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(open_data_directory(settings.data_directory))
+        listener = stack.enter_context(_bind(settings))
+        parts = await stack.enter_async_context(_parts(settings))
+        token_file = await _operator_token(parts)
+        await stack.enter_async_context(_background(LeadLoop(parts).run()))
+        server = await stack.enter_async_context(_http(parts, listener))
+        host, port = listener.getsockname()[:2]
+        ready(Running(f"http://{host}:{port}", token_file))
+        log.info("ready", host=host, port=port)
+        await _first(server, stop)
+        log.info("stopping")
+
+
+@contextmanager
+def _bind(settings: ServerSettings) -> Any:
+    """Before anything else is started, so that a taken port costs nothing."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with listener:
+        try:
+            listener.bind((settings.host, settings.port))
+            listener.listen(1024)
+        except OSError as error:
+            raise PortTaken(
+                f"Port {settings.port} on {settings.host} can not be had: {error.strerror}.",
+                "Stop the program that listens there, or choose another: --port 0 takes any.",
+            ) from error
+        yield listener
+
+
+@asynccontextmanager
+async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
+    async with AsyncExitStack() as stack:
+        url = settings.database_url
+        if url is None:
+            url = await stack.enter_async_context(_embedded(settings))
+        await migrate(url)
+        database = await Database.connect(url, settings.database_connections)
+        stack.push_async_callback(database.close)
+        live = await _live(settings)
+        stack.push_async_callback(live.close)
+        blobs = DirectoryBlobs(settings.data_directory / "blobs")
+        secret = bytes.fromhex(
+            write_private(settings.data_directory / "lease-secret", secrets.token_hex(32))
+        )
+        yield Parts(settings, database, live, blobs, secret, asyncio.Event())
+
+
+@asynccontextmanager
+async def _embedded(settings: ServerSettings) -> AsyncIterator[str]:
+    postgres = EmbeddedPostgres(settings.data_directory / "postgres")
+    try:
+        yield await postgres.start()
+    finally:
+        await postgres.stop()
+
+
+async def _live(settings: ServerSettings) -> Live:
+    if settings.redis_url is None:
+        return InProcessLive()
+    live = await RedisLive.connect(settings.redis_url)
+    if not await live.ping():
+        await live.close()
+        raise BadSettings(
+            "Nothing answers at the address that --redis-url names.",
+            "Start Redis or Valkey there, or leave the option out for a single instance.",
+        )
+    return live
+
+
+async def _operator_token(parts: Parts) -> Path:
+    """The operator's token is made once; only its hash goes into the database."""
+    path = parts.settings.data_directory / "operator-token"
+    token = write_private(path, new_bearer_token())
+    async with parts.database.transaction() as connection:
+        await accounts.add_operator(connection, bearer_hash(token))
+    return path
+
+
+@asynccontextmanager
+async def _background(duty: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(duty)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again and skip all that is stopped afterwards."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepts = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepts.set()
+
+
+@asynccontextmanager
+async def _http(parts: Parts, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    config = uvicorn.Config(
+        make_app(parts),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(parts.settings.shutdown_seconds),
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    await _first(task, server.accepts)
+    try:
+        yield task
+    finally:
+        # Long polls and streams end now, not when their time is over.
+        parts.stopping.set()
+        await parts.live.wake(topics.SHUTDOWN)
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _first(server: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Until the event, or until the HTTP server ends by itself, which raises what ended it."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, server}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if server.done():
+        server.result()

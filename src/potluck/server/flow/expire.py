@@ -1,0 +1,68 @@
+"""Expire: what ran out of time. Leases of silent nodes, assignments nobody fetched, deadlines."""
+
+from potluck.model.event import EventKind
+from potluck.model.task import EndReason, TaskState
+from potluck.server import topics
+from potluck.server.flow.notify import tell
+from potluck.server.flow.settle import Ending, end_attempt
+from potluck.server.parts import Parts
+from potluck.store import attempts, nodes, tasks
+from potluck.store.attempts import ExpiredAttempt
+from potluck.store.events import Event
+
+
+async def expire_once(parts: Parts) -> int:
+    """Answers how many things had run out."""
+    ended = await _expire_leases(parts) + await _expire_deadlines(parts)
+    silent = await _find_silent_nodes(parts)
+    if ended:
+        await parts.live.wake(topics.SCHEDULE)
+    if ended or silent:
+        await parts.live.wake(topics.OUTBOX)
+    return ended + silent
+
+
+async def forgive_gap(parts: Parts) -> None:
+    """After a time without a leader nobody could beat: every lease starts afresh."""
+    async with parts.database.transaction() as connection:
+        await attempts.extend_all(connection, parts.settings.lease_seconds)
+        await nodes.pardon_silence(connection)
+
+
+async def _expire_leases(parts: Parts) -> int:
+    async with parts.database.transaction() as connection:
+        expired = await attempts.expired(connection)
+    return sum([await _expire(parts, each) for each in expired])
+
+
+async def _expire(parts: Parts, expired: ExpiredAttempt) -> bool:
+    """In a transaction of its own; whoever ended or renewed it meanwhile wins."""
+    async with parts.database.transaction() as connection:
+        attempt = await attempts.lock_for_end(connection, expired.id)
+        if attempt is None or not (attempt.state.is_live and attempt.is_expired):
+            return False
+        reason = EndReason.WITHDRAWN if expired.never_fetched else EndReason.LEASE_EXPIRED
+        await end_attempt(parts, connection, attempt, Ending(reason))
+    await parts.live.wake(topics.node(attempt.node_id))
+    return True
+
+
+async def _expire_deadlines(parts: Parts) -> int:
+    ended = 0
+    async with parts.database.transaction() as connection:
+        for task_id in await tasks.past_deadline(connection):
+            owner_id = await tasks.finish_queued(
+                connection, task_id, TaskState.EXPIRED, EndReason.DEADLINE
+            )
+            if owner_id is not None:
+                await tell(connection, Event(owner_id, EventKind.TASK_FINISHED, task_id))
+                ended += 1
+    return ended
+
+
+async def _find_silent_nodes(parts: Parts) -> int:
+    async with parts.database.transaction() as connection:
+        silent = await nodes.fall_silent(connection, parts.settings.silent_after_seconds)
+        for node in silent:
+            await tell(connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id))
+    return len(silent)

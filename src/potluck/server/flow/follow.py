@@ -1,0 +1,97 @@
+"""Follow: what happens to one task, as it happens, from any point on.
+
+The position is (version, attempt, log offset): all that was sent before is known by it, so a stream
+that was cut goes on exactly where it ended. The truth is read; wake-ups only hurry.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+
+from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.task import TaskState, WaitingReason
+from potluck.server import topics
+from potluck.server.flow.execute import read_log
+from potluck.server.parts import Parts
+from potluck.store import tasks
+from potluck.wire import codec
+from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskView
+
+
+class Position(Struct, frozen=True):
+    """How far a follower has come."""
+
+    version: int = 0
+    attempt_id: AttemptId | None = None
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.version}.{self.attempt_id or ''}.{self.offset}"
+
+
+def parse_position(text: str | None) -> Position:
+    """From a Last-Event-ID; what is not one of ours starts from the beginning."""
+    match (text or "").split("."):
+        case [version, attempt_id, offset] if version.isdecimal() and offset.isdecimal():
+            if len(version) < 19 and len(offset) < 10:
+                return Position(int(version), AttemptId(attempt_id) or None, int(offset))
+    return Position()
+
+
+class Followed(Struct, frozen=True):
+    position: Position
+    event: FollowEvent | None  # None keeps a quiet connection alive
+
+
+async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView:
+    """The task as it is, with the reason for which it waits."""
+    async with parts.database.transaction() as connection:
+        task = await tasks.get(connection, task_id, account_id)
+    return await with_reason(parts, task)
+
+
+async def with_reason(parts: Parts, task: TaskView) -> TaskView:
+    if task.state is not TaskState.QUEUED:
+        return task
+    known = await parts.live.get(topics.waiting(task.id))
+    if known is None:
+        return task
+    return msgspec.structs.replace(task, waiting=codec.decode_json(known, WaitingReason))
+
+
+async def follow(
+    parts: Parts, account_id: AccountId, task_id: TaskId, position: Position
+) -> AsyncIterator[Followed]:
+    """Ends after the final state, once all of the log was sent; or when the server stops."""
+    waiting: WaitingReason | None = None
+    async with parts.live.listen(topics.task(task_id), topics.SHUTDOWN) as listener:
+        while True:
+            task = await view(parts, account_id, task_id)
+            async for followed in _log(parts, account_id, task, position):
+                position = followed.position
+                yield followed
+            if task.version > position.version or task.waiting != waiting:
+                position = msgspec.structs.replace(position, version=task.version)
+                waiting = task.waiting
+                yield Followed(position, FollowedState(task))
+            if task.state.is_final or parts.stopping.is_set():
+                return
+            if not await listener.wait(parts.settings.follow_poll_seconds):
+                yield Followed(position, None)
+
+
+async def _log(
+    parts: Parts, account_id: AccountId, task: TaskView, position: Position
+) -> AsyncIterator[Followed]:
+    """What the log of the newest attempt has beyond the position."""
+    if not task.attempts:
+        return
+    newest = task.attempts[-1]
+    offset = position.offset if position.attempt_id == newest.id else 0
+    while True:
+        page = await read_log(parts, account_id, task.id, newest.number, offset)
+        if not page.pieces:
+            return
+        offset = page.next_offset
+        yield Followed(Position(position.version, newest.id, offset), FollowedLog(page))

@@ -1,0 +1,30 @@
+"""Notify: the outbox. A fact is written with what made it true, and told afterwards."""
+
+from potluck.server import topics
+from potluck.server.parts import Parts
+from potluck.store import events
+from potluck.store.database import Connection
+from potluck.store.events import Event
+
+_BATCH = 1000
+
+
+async def tell(connection: Connection, event: Event) -> None:
+    """Somebody will be told, if and only if this transaction commits."""
+    await events.append(connection, event)
+
+
+async def notify_once(parts: Parts) -> int:
+    """Wakes whoever follows what has happened since; answers how many events there were.
+
+    At least once: a crash between the wake-up and the mark tells it again, and a follower that is
+    woken in vain looks and finds nothing new.
+    """
+    async with parts.database.transaction() as connection:
+        pending = await events.undelivered(connection, _BATCH)
+        for task_id in {each.event.task_id for each in pending} - {None}:
+            assert task_id is not None
+            await parts.live.wake(topics.task(task_id))
+        if pending:
+            await events.mark_delivered(connection, [each.id for each in pending])
+    return len(pending)

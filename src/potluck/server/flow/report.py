@@ -1,0 +1,109 @@
+"""Report: a node says how an attempt goes and how it ended. Many at once, an answer for each.
+
+Fenced by (attempt, token, node); idempotent: the same final report again gets the same answer,
+another one a conflict.
+"""
+
+import hashlib
+
+from potluck.decide.lifecycle import REPORTABLE
+from potluck.model.error import Conflict, InvalidInput, StaleLease
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.lease import Lease
+from potluck.server import topics
+from potluck.server.auth.tokens import is_lease_token
+from potluck.server.flow.notify import tell
+from potluck.server.flow.settle import Ending, end_attempt
+from potluck.server.parts import Parts
+from potluck.store import attempts, nodes, tasks
+from potluck.store.database import Connection
+from potluck.store.events import Event
+from potluck.wire import codec
+from potluck.wire.provider import (
+    Finished,
+    Preparing,
+    Report,
+    ReportAnswer,
+    ReportAnswers,
+    Reports,
+    Started,
+)
+
+
+async def report(
+    parts: Parts, account_id: AccountId, node_id: NodeId, reports: Reports
+) -> ReportAnswers:
+    async with parts.database.transaction() as connection:
+        await nodes.beat(connection, node_id, account_id)
+    answers = [await _answer(parts, node_id, each) for each in reports.reports]
+    await parts.live.wake(topics.OUTBOX)
+    await parts.live.wake(topics.SCHEDULE)
+    return ReportAnswers(answers)
+
+
+async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
+    """One report in a transaction of its own, so that nobody fails for another."""
+    try:
+        _check_token(parts, each.lease)
+        async with parts.database.transaction() as connection:
+            await _take(parts, connection, node_id, each)
+    except (Conflict, InvalidInput) as refused:
+        return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
+    return ReportAnswer(each.lease.attempt_id, accepted=True)
+
+
+def _check_token(parts: Parts, lease: Lease) -> None:
+    if not is_lease_token(parts.secret, lease.attempt_id, lease.token):
+        raise _stale(lease)
+
+
+def _stale(lease: Lease) -> StaleLease:
+    return StaleLease(f"{lease.attempt_id} is over, or not yours.")
+
+
+async def _take(parts: Parts, connection: Connection, node_id: NodeId, each: Report) -> None:
+    match each:
+        case Preparing():
+            await _preparing(connection, node_id, each)
+        case Started():
+            await _started(connection, node_id, each)
+        case Finished():
+            await _finished(parts, connection, node_id, each)
+
+
+async def _preparing(connection: Connection, node_id: NodeId, each: Preparing) -> None:
+    task_id = await attempts.prepare(connection, each.lease.attempt_id, node_id)
+    if task_id is None:
+        raise _stale(each.lease)
+    await tasks.touch(connection, task_id)
+
+
+async def _started(connection: Connection, node_id: NodeId, each: Started) -> None:
+    task_id = await attempts.start(connection, each.lease.attempt_id, node_id)
+    if task_id is None:
+        raise _stale(each.lease)
+    owner_id = await tasks.start(connection, task_id)
+    if owner_id is not None:
+        await tell(connection, Event(owner_id, EventKind.TASK_RUNNING, task_id))
+
+
+async def _finished(parts: Parts, connection: Connection, node_id: NodeId, each: Finished) -> None:
+    if each.reason not in REPORTABLE:
+        raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
+    attempt = await attempts.lock_for_end(connection, each.lease.attempt_id)
+    if attempt is None or attempt.node_id != node_id:
+        raise _stale(each.lease)
+    report_hash = hashlib.sha256(codec.encode_json(each)).digest()
+    if not attempt.state.is_live:
+        _check_repeated(attempt, report_hash, each.lease)
+        return
+    ending = Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash)
+    await end_attempt(parts, connection, attempt, ending)
+
+
+def _check_repeated(attempt: attempts.EndingAttempt, report_hash: bytes, lease: Lease) -> None:
+    if attempt.report_hash is None:
+        raise _stale(lease)
+    if attempt.report_hash != report_hash:
+        raise Conflict(f"{attempt.id} was reported differently before.")

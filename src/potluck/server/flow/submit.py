@@ -1,0 +1,56 @@
+"""Submit: a valid, affordable task enters the queue, once for each idempotency key."""
+
+import hashlib
+
+from potluck.decide.admit import admit
+from potluck.model.error import Conflict
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, TaskId, new_task_id
+from potluck.model.task import TaskRequest
+from potluck.server import topics
+from potluck.server.flow.notify import tell
+from potluck.server.parts import Parts
+from potluck.store import accounts, schedule, tasks
+from potluck.store.database import Connection
+from potluck.store.events import Event
+from potluck.wire import codec
+from potluck.wire.consumer import TaskView
+
+
+async def submit(
+    parts: Parts, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
+) -> TaskView:
+    new = tasks.NewTask(
+        new_task_id(),
+        account_id,
+        request,
+        hashlib.sha256(codec.encode_json(request)).digest(),
+        idempotency_key,
+    )
+    async with parts.database.transaction() as connection:
+        await _admit(connection, new)
+        task_id = await _insert_once(connection, new)
+        view = await tasks.get(connection, task_id, account_id)
+    await parts.live.wake(topics.SCHEDULE)
+    await parts.live.wake(topics.OUTBOX)
+    return view
+
+
+async def _admit(connection: Connection, new: tasks.NewTask) -> None:
+    balance = await accounts.balance(connection, new.account_id)
+    cheapest = await schedule.cheapest_micro_per_hour(connection)
+    admit(new.request, balance.available_micro if balance else 0, cheapest)
+
+
+async def _insert_once(connection: Connection, new: tasks.NewTask) -> TaskId:
+    if await tasks.insert(connection, new):
+        await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id))
+        return new.id
+    assert new.idempotency_key is not None, "only a key can have been used before"
+    earlier = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
+    assert earlier is not None
+    if earlier.request_hash != new.request_hash:
+        raise Conflict(
+            "This Idempotency-Key was used for another task.", "Use a new key for each task."
+        )
+    return earlier.id

@@ -1,0 +1,86 @@
+"""Leads, or stands by: renews the leader's row, and runs the duties while it holds it.
+
+Whoever loses the row stops its duties at once; what they had planned names an old term and changes
+nothing.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from potluck.model.error import Unavailable
+from potluck.server.flow.expire import forgive_gap
+from potluck.server.loops.expire import ExpireLoop
+from potluck.server.loops.notify import NotifyLoop
+from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.parts import Parts
+from potluck.store import leader
+from potluck.store.leader import Leadership
+
+log = structlog.get_logger()
+
+
+class LeadLoop:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._holder = secrets.token_hex(8)
+        self._duties: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Until cancelled; then the duties end and the row is free for the next."""
+        try:
+            while True:
+                await self._survive(self.run_once)
+                await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+        finally:
+            await self._stop_duties()
+            await self._survive(self._resign)
+
+    async def run_once(self) -> None:
+        settings = self._parts.settings
+        async with self._parts.database.transaction() as connection:
+            leadership = await leader.lead(connection, self._holder, settings.leader_seconds)
+        if leadership is None:
+            await self._stop_duties()
+        elif leadership.is_new or not self._duties:
+            await self._stop_duties()
+            await self._start_duties(leadership)
+
+    async def _start_duties(self, leadership: Leadership) -> None:
+        log.info("leading", term=leadership.term)
+        await forgive_gap(self._parts)
+        loops = (
+            ScheduleLoop(self._parts, leadership),
+            ExpireLoop(self._parts),
+            NotifyLoop(self._parts),
+        )
+        self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]
+
+    async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            if not await self._survive(run_once):
+                await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+
+    async def _survive(self, duty: Callable[[], Awaitable[None]]) -> bool:
+        """A duty that fails is logged and tried again: the database may be away for a while."""
+        try:
+            await duty()
+        except Unavailable as error:
+            log.warning("duty waits for the database", duty=duty.__qualname__, detail=error.detail)
+            return False
+        except Exception:
+            log.exception("duty failed", duty=duty.__qualname__)
+            return False
+        return True
+
+    async def _stop_duties(self) -> None:
+        duties, self._duties = self._duties, []
+        for duty in duties:
+            duty.cancel()
+        await asyncio.gather(*duties, return_exceptions=True)
+
+    async def _resign(self) -> None:
+        async with self._parts.database.transaction() as connection:
+            await leader.resign(connection, self._holder)

@@ -1,0 +1,19 @@
+"""What every stage is given: the settings and the concrete parts, behind their interfaces."""
+
+import asyncio
+
+from msgspec import Struct
+
+from potluck.blobs.interface import Blobs
+from potluck.live.interface import Live
+from potluck.server.settings import ServerSettings
+from potluck.store.database import Database
+
+
+class Parts(Struct, frozen=True):
+    settings: ServerSettings
+    database: Database
+    live: Live
+    blobs: Blobs
+    secret: bytes  # signs lease tokens; the same for all instances
+    stopping: asyncio.Event  # set when this instance stops: long polls and streams end

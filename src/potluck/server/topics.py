@@ -1,0 +1,22 @@
+"""The names of wake-ups and cached values in `live`. Nothing here that can not be rebuilt."""
+
+from potluck.model.ids import NodeId, TaskId
+
+SCHEDULE = "schedule"  # something may have become placeable
+OUTBOX = "outbox"  # there is something to tell
+SHUTDOWN = "shutdown"  # this instance stops: long polls end now
+
+
+def node(node_id: NodeId) -> str:
+    """The node has something to fetch or to stop."""
+    return f"node:{node_id}"
+
+
+def task(task_id: TaskId) -> str:
+    """The task, its log or its waiting reason changed."""
+    return f"task:{task_id}"
+
+
+def waiting(task_id: TaskId) -> str:
+    """Why the task waits, as the last round saw it."""
+    return f"waiting:{task_id}"

@@ -1,0 +1,67 @@
+"""States are data: the tables are total, and what ends stays ended."""
+
+from datetime import timedelta
+
+import pytest
+
+from potluck.decide import retry
+from potluck.decide.lifecycle import (
+    ATTEMPT_STATE_AFTER,
+    ATTEMPT_TRANSITIONS,
+    REPORTABLE,
+    TASK_TRANSITIONS,
+)
+from potluck.decide.retry import BackOff, History
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState
+from tests.decide.builders import NOW
+
+CALM = BackOff(first_seconds=1, longest_seconds=60, jitter=1.0)
+
+
+def test_the_tables_are_total() -> None:
+    assert set(TASK_TRANSITIONS) == set(TaskState)
+    assert set(ATTEMPT_TRANSITIONS) == set(AttemptState)
+    assert set(ATTEMPT_STATE_AFTER) == set(EndReason)
+    assert set(ATTEMPT_STATE_AFTER) >= REPORTABLE
+
+
+def test_final_states_absorb() -> None:
+    for state, following in TASK_TRANSITIONS.items():
+        assert bool(following) != state.is_final
+    for attempt_state, ends in ATTEMPT_TRANSITIONS.items():
+        assert bool(ends) == attempt_state.is_live
+
+
+def test_no_end_is_live() -> None:
+    assert not any(state.is_live for state in ATTEMPT_STATE_AFTER.values())
+
+
+OUTCOMES = [
+    # (how the attempt ended, failures, losses, nodes lost, tries allowed, the task's next state)
+    (EndReason.COMPLETED, 0, 0, 0, 1, TaskState.SUCCEEDED, EndReason.COMPLETED),
+    (EndReason.EXIT_STATUS, 1, 0, 0, 1, TaskState.FAILED, EndReason.EXIT_STATUS),
+    (EndReason.EXIT_STATUS, 1, 0, 0, 2, TaskState.QUEUED, EndReason.EXIT_STATUS),
+    (EndReason.EXIT_STATUS, 2, 0, 0, 2, TaskState.FAILED, EndReason.EXIT_STATUS),
+    (EndReason.MEMORY_LIMIT, 1, 5, 2, 1, TaskState.FAILED, EndReason.MEMORY_LIMIT),
+    (EndReason.LEASE_EXPIRED, 0, 1, 1, 1, TaskState.QUEUED, EndReason.LEASE_EXPIRED),
+    (EndReason.LEASE_EXPIRED, 0, 3, 3, 1, TaskState.FAILED, EndReason.POISON),
+    (EndReason.NODE_RESTARTED, 0, 6, 1, 1, TaskState.FAILED, EndReason.TOO_MANY_LOSSES),
+    (EndReason.NODE_RESTARTED, 0, 5, 2, 1, TaskState.QUEUED, EndReason.NODE_RESTARTED),
+    (EndReason.WITHDRAWN, 0, 99, 9, 1, TaskState.QUEUED, EndReason.WITHDRAWN),
+    (EndReason.CANCELLED, 0, 0, 0, 9, TaskState.CANCELLED, EndReason.CANCELLED),
+]
+
+
+@pytest.mark.parametrize("row", OUTCOMES, ids=[f"{row[0]}-{row[5]}" for row in OUTCOMES])
+def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
+    reason, failures, losses, nodes_lost, max_attempts, state, told = row
+    history = History(failures, losses, nodes_lost, max_attempts)
+    following = retry.after(reason, history, NOW, CALM)
+    assert (following.state, following.reason) == (state, told)
+
+
+def test_the_back_off_doubles_up_to_its_limit() -> None:
+    waits = [(CALM.until(NOW, tries) - NOW) / timedelta(seconds=1) for tries in (1, 2, 3, 20)]
+    assert waits == [1, 2, 4, 60]
+    assert BackOff(1, 60, 0.0).until(NOW, 5) == NOW

@@ -1,0 +1,56 @@
+"""A server's parts on a real database, without HTTP: each stage is called as the routes call it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.blobs.directory import DirectoryBlobs
+from potluck.live.in_process import InProcessLive
+from potluck.server.parts import Parts
+from potluck.server.settings import ServerSettings
+from potluck.store.database import Database
+from tests.flow.pool import Pool
+
+
+@pytest.fixture(params=["PostgreSQL 18", "the system's PostgreSQL"])
+def any_database_url(request: pytest.FixtureRequest) -> str:
+    """The store's promises hold on the embedded PostgreSQL and on the oldest supported one."""
+    name = "database_url" if request.param == "PostgreSQL 18" else "debian_postgres_url"
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+def settings(tmp_path: Path, **changes: Any) -> ServerSettings:
+    return ServerSettings(
+        data_directory=tmp_path,
+        **{
+            "lease_seconds": 30.0,
+            "fetch_seconds": 30.0,
+            "poll_seconds": 0.2,
+            "back_off_first_seconds": 0.0,
+            "back_off_longest_seconds": 0.0,
+            **changes,
+        },
+    )
+
+
+@pytest.fixture
+async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
+    database = await Database.connect(any_database_url, 8)
+    live = InProcessLive()
+    parts = Parts(
+        settings(tmp_path),
+        database,
+        live,
+        DirectoryBlobs(tmp_path / "blobs"),
+        b"secret" * 6,
+        asyncio.Event(),
+    )
+    try:
+        yield await Pool.open(parts)
+    finally:
+        await live.close()
+        await database.close()

@@ -1,0 +1,163 @@
+"""A small pool in domain words: accounts, nodes, and the steps that a real one would take."""
+
+from typing import Any
+
+import msgspec
+
+from potluck.decide.invariants import violations
+from potluck.decide.plan import Plan
+from potluck.decide.settle import grant_entries
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.lease import Lease
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import GIB, EndReason, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.usage import Usage
+from potluck.server.flow import execute, lease, report, schedule, submit
+from potluck.server.parts import Parts
+from potluck.store import accounts, leader, ledger, picture, tasks
+from potluck.store.accounts import Balance
+from potluck.store.leader import Leadership
+from potluck.wire.consumer import TaskView
+from potluck.wire.provider import (
+    AcquireLeases,
+    Finished,
+    Grant,
+    Heartbeat,
+    LogChunk,
+    NodeRegistered,
+    PackedLogPiece,
+    RegisterNode,
+    Report,
+    Reports,
+    Started,
+)
+
+
+def request(**changes: Any) -> TaskRequest:
+    wanted = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
+    limits = {k: changes.pop(k) for k in list(changes) if k in Limits.__struct_fields__}
+    return TaskRequest(
+        spec=ScriptSpec("hello.py", "print('hello')"),
+        requirements=Requirements(**wanted),
+        limits=Limits(**limits),
+        **changes,
+    )
+
+
+def description(devices: int = 1, price_micro_per_hour: int = 0, **changes: Any) -> NodeDescription:
+    offered = NodeDescription(
+        name="attic",
+        platform="linux",
+        python_version="3.11",
+        potluck_version="0.1.0",
+        cores=8,
+        memory_bytes=16 * GIB,
+        disk_bytes=16 * GIB,
+        sandbox=SandboxReport("bwrap"),
+        devices=tuple(
+            DeviceDescription(
+                kind=DeviceKind.GPU,
+                uuid=f"GPU-{place}",
+                vendor="NVIDIA",
+                model="RTX 4090",
+                memory_bytes=24 * GIB,
+                price_micro_per_hour=price_micro_per_hour,
+            )
+            for place in range(devices)
+        ),
+    )
+    return msgspec.structs.replace(offered, **changes)
+
+
+class Pool:
+    """Alice has work, Bob has a machine, and this instance leads."""
+
+    def __init__(self, parts: Parts, alice: AccountId, bob: AccountId, leads: Leadership) -> None:
+        self.parts = parts
+        self.alice = alice
+        self.bob = bob
+        self.leads = leads
+
+    @classmethod
+    async def open(cls, parts: Parts) -> "Pool":
+        async with parts.database.transaction() as connection:
+            alice = await accounts.add(connection, "alice", b"a" * 32)
+            bob = await accounts.add(connection, "bob", b"b" * 32)
+            leads = await leader.lead(connection, "me", 3600)
+        assert leads is not None
+        return cls(parts, alice, bob, leads)
+
+    async def give(self, account_id: AccountId, amount_micro: int) -> None:
+        async with self.parts.database.transaction() as connection:
+            await ledger.append(connection, grant_entries(account_id, amount_micro))
+
+    async def balance(self, account_id: AccountId) -> Balance:
+        async with self.parts.database.transaction() as connection:
+            found = await accounts.balance(connection, account_id)
+        assert found is not None
+        return found
+
+    async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
+        offer = RegisterNode(description(**changes), node_id)
+        return await lease.register(self.parts, self.bob, offer)
+
+    async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
+        return await submit.submit(self.parts, self.alice, request(**changes), key)
+
+    async def plan(self) -> Plan:
+        return await schedule.schedule_once(self.parts, self.leads)
+
+    async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
+        asked = AcquireLeases(held, wait_seconds=0)
+        return (await lease.acquire(self.parts, self.bob, node_id, asked)).grants
+
+    async def beat(self, node_id: NodeId, *held: Lease) -> list[str]:
+        """What to stop."""
+        beat = Heartbeat(held)
+        return list((await lease.heartbeat(self.parts, self.bob, node_id, beat)).stop)
+
+    async def report(self, node_id: NodeId, *reports: Report) -> list[str]:
+        answers = await report.report(self.parts, self.bob, node_id, Reports(reports))
+        return [answer.code for answer in answers.answers]
+
+    async def say(self, node_id: NodeId, held: Lease, offset: int, *texts: str) -> int:
+        pieces = tuple(PackedLogPiece("stdout", text.encode()) for text in texts)
+        chunk = LogChunk(held, offset, pieces)
+        return (await execute.append_log(self.parts, self.bob, node_id, chunk)).next_offset
+
+    async def task(self, task_id: TaskId) -> TaskView:
+        async with self.parts.database.transaction() as connection:
+            return await tasks.get(connection, task_id, self.alice)
+
+    async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
+        """One node and one task that runs on it."""
+        node = await self.offer(price_micro_per_hour=changes.pop("price_micro_per_hour", 0))
+        await self.submit(**changes)
+        await self.plan()
+        (grant,) = await self.fetch(node.node_id)
+        assert await self.report(node.node_id, Started(lease_of(grant))) == ["accepted"]
+        return node.node_id, grant
+
+    async def check(self) -> None:
+        """Everything that must always be true is true."""
+        async with self.parts.database.transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            assert violations(await picture.take(connection)) == []
+
+    async def sql(self, statement: str, *values: Any) -> Any:
+        async with self.parts.database.transaction() as connection:
+            return await connection.fetchval(statement, *values)
+
+
+def lease_of(grant: Grant) -> Lease:
+    return Lease(grant.attempt_id, grant.token)
+
+
+def done(grant: Grant, reason: EndReason = EndReason.COMPLETED, **changes: Any) -> Finished:
+    exit_code = 0 if reason is EndReason.COMPLETED else None
+    return Finished(lease_of(grant), reason, **{"exit_code": exit_code, **changes})
+
+
+def used(run_seconds: float) -> Usage:
+    return Usage(run_seconds=run_seconds)

@@ -1,0 +1,363 @@
+"""submit → queue → schedule → lease → execute → report → settle → notify, on a real database."""
+
+import asyncio
+
+import pytest
+
+from potluck.decide.plan import plan
+from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, TooLarge
+from potluck.model.ids import TaskId, new_attempt_id, new_task_id
+from potluck.model.lease import AttemptState, Lease
+from potluck.model.task import EndReason, Limits, TaskState
+from potluck.server.flow import cancel, execute, expire, follow, notify, submit
+from potluck.store import attempts
+from potluck.store.leader import Leadership
+from potluck.store.schedule import load_round
+from potluck.wire.consumer import FollowedLog, FollowedState
+from potluck.wire.provider import Preparing, Started
+from tests.flow.pool import Pool, done, lease_of, request, used
+
+
+async def test_a_task_goes_all_the_way(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit()
+    assert task.state is TaskState.QUEUED
+    await pool.plan()
+    assert (await pool.task(task.id)).state is TaskState.ASSIGNED
+    (grant,) = await pool.fetch(node.node_id)
+    held = lease_of(grant)
+    assert await pool.report(node.node_id, Preparing(held)) == ["accepted"]
+    assert (await pool.task(task.id)).phase == "preparing"
+    assert await pool.report(node.node_id, Started(held)) == ["accepted"]
+    assert (await pool.task(task.id)).state is TaskState.RUNNING
+    assert await pool.say(node.node_id, held, 0, "hello\n") == 1
+    assert await pool.report(node.node_id, done(grant)) == ["accepted"]
+    finished = await pool.task(task.id)
+    assert (finished.state, finished.exit_code) == (TaskState.SUCCEEDED, 0)
+    await pool.check()
+
+
+async def test_the_same_key_is_the_same_task(pool: Pool) -> None:
+    first = await pool.submit(key="k")
+    assert (await pool.submit(key="k")).id == first.id
+    with pytest.raises(Conflict):
+        await pool.submit(key="k", priority=1)
+    answers = await asyncio.gather(*(pool.submit(key="p") for _ in range(20)))
+    assert len({answer.id for answer in answers}) == 1
+
+
+async def test_a_grant_is_given_again_until_it_is_held(pool: Pool) -> None:
+    node = await pool.offer()
+    await pool.submit()
+    await pool.plan()
+    (first,) = await pool.fetch(node.node_id)
+    (again,) = await pool.fetch(node.node_id)
+    assert first == again
+    assert await pool.fetch(node.node_id, lease_of(first)) == []
+
+
+async def test_the_same_report_again_gets_the_same_answer(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    assert await pool.report(node_id, done(grant), done(grant)) == ["accepted", "accepted"]
+    assert await pool.report(node_id, done(grant, EndReason.EXIT_STATUS)) == ["conflict"]
+    assert (await pool.task(grant.task_id)).state is TaskState.SUCCEEDED
+    await pool.check()
+
+
+async def test_a_hundred_equal_reports_at_once_settle_once(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**9)
+    node_id, grant = await pool.started(price_micro_per_hour=3_600_000_000, run_seconds=100.0)
+    reports = [pool.report(node_id, done(grant, usage=used(0.001))) for _ in range(100)]
+    assert await asyncio.gather(*reports) == [["accepted"]] * 100
+    assert await pool.sql("SELECT count(*) FROM ledger_entries WHERE kind = 'reward'") <= 1
+    await pool.check()
+
+
+async def test_a_strangers_token_changes_nothing(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    forged = Lease(grant.attempt_id, "x" * 43)
+    other = await pool.offer()
+    assert await pool.report(node_id, Started(forged)) == ["stale_lease"]
+    assert await pool.report(other.node_id, done(grant)) == ["stale_lease"]
+    with pytest.raises(StaleLease):
+        await pool.say(node_id, forged, 0, "not mine")
+    with pytest.raises(NotFound):
+        await follow.view(pool.parts, pool.bob, grant.task_id)
+    assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
+
+
+async def test_a_node_can_not_say_what_only_the_server_concludes(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    assert await pool.report(node_id, done(grant, EndReason.POISON)) == ["invalid_input"]
+    assert await pool.report(node_id, done(grant)) == ["accepted"]
+
+
+CANCELLED_IN = ["queued", "assigned", "running"]
+
+
+@pytest.mark.parametrize("state", CANCELLED_IN)
+async def test_cancel_at_every_state(pool: Pool, state: str) -> None:
+    node = await pool.offer()
+    task = await pool.submit()
+    grants = []
+    if state != "queued":
+        await pool.plan()
+        grants = await pool.fetch(node.node_id)
+    if state == "running":
+        await pool.report(node.node_id, Started(lease_of(grants[0])))
+    cancelled = await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert cancelled.state is TaskState.CANCELLED
+    assert (await cancel.cancel(pool.parts, pool.alice, task.id)).state is TaskState.CANCELLED
+    for grant in grants:
+        assert await pool.beat(node.node_id, lease_of(grant)) == [grant.attempt_id]
+        assert await pool.report(node.node_id, done(grant)) == ["stale_lease"]
+    await pool.check()
+
+
+async def test_a_finished_task_can_not_be_cancelled(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await pool.report(node_id, done(grant))
+    with pytest.raises(Conflict):
+        await cancel.cancel(pool.parts, pool.alice, grant.task_id)
+
+
+async def test_an_expired_lease_goes_back_to_the_queue(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await _run_out(pool)
+    assert await expire.expire_once(pool.parts) == 1
+    task = await pool.task(grant.task_id)
+    assert (task.state, task.attempts[0].state) == (TaskState.QUEUED, AttemptState.LOST)
+    assert await pool.report(node_id, done(grant)) == ["stale_lease"]
+    await pool.check()
+    await pool.plan()
+    (second,) = await pool.fetch(node_id)
+    assert second.attempt_id != grant.attempt_id
+    assert await pool.report(node_id, done(second)) == ["accepted"]
+    await pool.check()
+
+
+async def test_a_renewed_lease_does_not_expire(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await _run_out(pool)
+    await pool.beat(node_id, lease_of(grant))
+    assert await expire.expire_once(pool.parts) == 0
+
+
+async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit()
+    for _ in range(8):
+        await pool.plan()
+        await _run_out(pool)
+        assert await expire.expire_once(pool.parts) == 1
+    after = await pool.task(task.id)
+    assert after.state is TaskState.QUEUED
+    assert {attempt.reason for attempt in after.attempts} == {EndReason.WITHDRAWN}
+    await pool.check()
+
+
+async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
+    nodes = [(await pool.offer()).node_id for _ in range(4)]
+    task = await pool.submit()
+    for _ in range(3):
+        await pool.plan()
+        grants = [(node, grant) for node in nodes for grant in await pool.fetch(node)]
+        ((node_id, grant),) = grants
+        answer = await pool.report(node_id, done(grant, EndReason.NODE_RESTARTED))
+        assert answer == ["accepted"]
+    poisoned = await pool.task(task.id)
+    assert (poisoned.state, poisoned.reason) == (TaskState.FAILED, EndReason.POISON)
+    assert len({attempt.node_id for attempt in poisoned.attempts}) == 3, "elsewhere each time"
+    await pool.check()
+
+
+async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
+    task = await pool.submit(start_within_seconds=0.001)
+    await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
+    assert await expire.expire_once(pool.parts) == 1
+    assert (await pool.task(task.id)).state is TaskState.EXPIRED
+
+
+async def test_leaving_gives_back_at_once(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await cancel.leave(pool.parts, pool.bob, node_id)
+    assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
+    assert not (await pool.plan()).assignments, "a node that left gets nothing"
+    await pool.check()
+
+
+async def test_a_silent_node_gets_no_work_until_it_beats(pool: Pool) -> None:
+    node = await pool.offer()
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
+    assert await expire.expire_once(pool.parts) == 1
+    await pool.submit()
+    assert not (await pool.plan()).assignments
+    await pool.beat(node.node_id)
+    assert (await pool.plan()).assignments
+
+
+async def test_an_old_leaders_plan_changes_nothing(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit()
+    pool.leads = Leadership("me", pool.leads.term - 1, is_new=False)
+    await pool.plan()
+    assert (await pool.task(task.id)).state is TaskState.QUEUED
+    await pool.check()
+
+
+async def test_two_planners_at_once_never_over_commit(pool: Pool) -> None:
+    await pool.offer(devices=2)
+    for _ in range(6):
+        await pool.submit()
+    await asyncio.gather(*(pool.plan() for _ in range(6)))
+    live = await pool.sql("SELECT count(*) FROM attempts WHERE state = 'granted'")
+    assert live == 2
+    await pool.check()
+
+
+async def test_a_price_that_changed_is_not_agreed_to(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**12)
+    await pool.offer(price_micro_per_hour=10)
+    task = await pool.submit()
+    async with pool.parts.database.transaction() as connection:
+        planned = plan((await load_round(connection, 10)).snapshot)
+        await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
+        (assignment,) = planned.assignments
+        applied = await attempts.assign(
+            connection, new_attempt_id(), assignment, Limits(), pool.leads, 15.0
+        )
+    assert applied is None
+    assert (await pool.task(task.id)).state is TaskState.QUEUED
+
+
+async def test_credit_is_held_charged_and_refunded(pool: Pool) -> None:
+    await pool.give(pool.alice, 1_000_000)
+    node_id, grant = await pool.started(price_micro_per_hour=3_600_000, run_seconds=100.0)
+    assert (await pool.balance(pool.alice)).held_micro == 100_000
+    assert (await pool.balance(pool.alice)).available_micro == 900_000
+    await pool.sql("UPDATE attempts SET started_at = now() - interval '10 seconds'")
+    await pool.report(node_id, done(grant, usage=used(5.0)))
+    alice, bob = await pool.balance(pool.alice), await pool.balance(pool.bob)
+    assert (alice.available_micro, alice.held_micro) == (995_000, 0)
+    assert bob.available_micro == 5_000
+    await pool.check()
+
+
+async def test_lost_work_is_not_paid(pool: Pool) -> None:
+    await pool.give(pool.alice, 1_000_000)
+    await pool.started(price_micro_per_hour=3_600_000, run_seconds=100.0)
+    await _run_out(pool)
+    await expire.expire_once(pool.parts)
+    assert (await pool.balance(pool.alice)).available_micro == 1_000_000
+    assert (await pool.balance(pool.bob)).available_micro == 0
+    await pool.check()
+
+
+async def test_what_can_not_be_paid_is_refused_at_submit(pool: Pool) -> None:
+    await pool.offer(price_micro_per_hour=3_600_000)
+    with pytest.raises(InvalidInput, match="credits"):
+        await pool.submit()
+
+
+async def test_what_can_not_be_paid_any_more_waits(pool: Pool) -> None:
+    await pool.give(pool.alice, 100_000)
+    await pool.offer(devices=2, price_micro_per_hour=3_600_000)
+    for _ in range(2):
+        await pool.submit(run_seconds=100.0)
+    decided = await pool.plan()
+    assert len(decided.assignments) == 1
+    assert [reason.code for reason in decided.waiting.values()] == ["credit"]
+    await pool.check()
+
+
+async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
+    node_id, grant = await pool.started(log_bytes=1024)
+    held = lease_of(grant)
+    assert await pool.say(node_id, held, 0, "a", "b") == 2
+    assert await pool.say(node_id, held, 0, "a", "b", "c") == 3
+    assert await pool.say(node_id, held, 1, "b") == 3
+    with pytest.raises(Conflict):
+        await pool.say(node_id, held, 9, "gap")
+    with pytest.raises(TooLarge):
+        await pool.say(node_id, held, 3, "x" * 100_000)
+    page = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 1)
+    assert [piece.text for piece in page.pieces] == ["b", "c"]
+    assert (page.next_offset, page.complete) == (3, False)
+    await pool.report(node_id, done(grant))
+    assert (await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 3)).complete
+
+
+async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    held = lease_of(grant)
+    seen: list[str] = []
+    position = follow.Position()
+    stream = follow.follow(pool.parts, pool.alice, grant.task_id, position)
+    await pool.say(node_id, held, 0, "one")
+    async for followed in stream:
+        seen.append(_told(followed))
+        position = followed.position
+        if seen[-1] == "running":
+            break
+    await stream.aclose()  # type: ignore[attr-defined]
+    await pool.say(node_id, held, 1, "two")
+    await pool.report(node_id, done(grant))
+    position = follow.parse_position(str(position))
+    async for followed in follow.follow(pool.parts, pool.alice, grant.task_id, position):
+        seen.append(_told(followed))
+    assert seen == ["one", "running", "two", "succeeded"]
+
+
+async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:
+    task = await pool.submit()
+    async with pool.parts.live.listen(f"task:{task.id}") as listener:
+        assert await notify.notify_once(pool.parts) == 1
+        assert await listener.wait(1)
+    assert await notify.notify_once(pool.parts) == 0
+
+
+async def test_a_waiting_task_knows_why(pool: Pool) -> None:
+    task = await pool.submit()
+    await pool.plan()
+    seen = await follow.view(pool.parts, pool.alice, task.id)
+    assert seen.waiting is not None and seen.waiting.code == "no_nodes"
+
+
+async def test_registering_again_keeps_ids_and_what_is_reserved(pool: Pool) -> None:
+    first = await pool.offer(devices=2)
+    await pool.submit()
+    await pool.plan()
+    again = await pool.offer(first.node_id, devices=1, cores=1, memory_bytes=1)
+    assert again.node_id == first.node_id
+    assert again.device_ids == first.device_ids[:1]
+    await pool.check()
+
+
+async def test_a_bad_script_never_enters_the_queue(pool: Pool) -> None:
+    bad = request()
+    spec = type(bad.spec)(
+        "x.py", '# /// script\n# dependencies = ["a @ file:///etc/passwd"]\n# ///'
+    )
+    with pytest.raises(InvalidInput):
+        await submit.submit(pool.parts, pool.alice, type(bad)(spec=spec), None)
+
+
+async def test_foreign_and_missing_tasks_look_the_same(pool: Pool) -> None:
+    mine = await pool.submit()
+    for account, task_id in ((pool.bob, mine.id), (pool.alice, new_task_id())):
+        with pytest.raises(NotFound):
+            await cancel.cancel(pool.parts, account, TaskId(task_id))
+
+
+async def _run_out(pool: Pool) -> None:
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+
+
+def _told(followed: follow.Followed) -> str:
+    match followed.event:
+        case FollowedState(task):
+            return task.state.value
+        case FollowedLog(page):
+            return "".join(piece.text for piece in page.pieces)
+        case None:
+            return "…"
