@@ -1,0 +1,146 @@
+"""Blobs in a directory: whole, durable, private, in order."""
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.blobs.directory import DirectoryBlobs
+from potluck.model.error import NotFound, Unavailable
+from tests.blobs import writer
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> DirectoryBlobs:
+    return DirectoryBlobs(tmp_path / "blobs")
+
+
+async def test_what_was_put_is_there_also_for_the_next_server(
+    blobs: DirectoryBlobs, tmp_path: Path
+) -> None:
+    await blobs.put("logs/attempt_1/00000000", b"\x00\xff")
+    assert await DirectoryBlobs(tmp_path / "blobs").get("logs/attempt_1/00000000") == b"\x00\xff"
+
+
+async def test_a_second_put_replaces_the_first(blobs: DirectoryBlobs) -> None:
+    await blobs.put("logs/one", b"long before")
+    await blobs.put("logs/one", b"after")
+    assert await blobs.get("logs/one") == b"after"
+
+
+async def test_what_is_not_there_is_not_found(blobs: DirectoryBlobs) -> None:
+    assert not await blobs.exists("logs/one")
+    for missing in (blobs.get("logs/one"), blobs.get_range("logs/one", 0, 1)):
+        with pytest.raises(NotFound):
+            await missing
+
+
+async def test_a_range_ends_where_the_blob_ends(blobs: DirectoryBlobs) -> None:
+    await blobs.put("one", b"0123456789")
+    assert await blobs.get_range("one", 2, 3) == b"234"
+    assert await blobs.get_range("one", 8, 100) == b"89"
+    assert await blobs.get_range("one", 20, 1) == b""
+
+
+async def test_a_list_is_ordered_and_keeps_to_whole_segments(blobs: DirectoryBlobs) -> None:
+    for key in ("logs/a/2", "logs/a/1", "logs/ab/1", "logs/a/1x/3", "other"):
+        await blobs.put(key, b"")
+    assert await blobs.list("logs/a/") == ["logs/a/1", "logs/a/1x/3", "logs/a/2"]
+    assert await blobs.list("logs/none/") == []
+    assert await blobs.list("") == ["logs/a/1", "logs/a/1x/3", "logs/a/2", "logs/ab/1", "other"]
+
+
+async def test_delete_leaves_the_others_and_no_empty_directory(
+    blobs: DirectoryBlobs, tmp_path: Path
+) -> None:
+    for key in ("logs/a/1", "logs/a/2", "logs/b/1"):
+        await blobs.put(key, b"")
+    await blobs.delete(["logs/a/1", "logs/a/2", "logs/never/was"])
+    assert await blobs.list("") == ["logs/b/1"]
+    assert not (tmp_path / "blobs" / "logs" / "a").exists()
+
+
+async def test_puts_and_deletes_do_not_trip_over_each_other(blobs: DirectoryBlobs) -> None:
+    async def come_and_go(number: int) -> None:
+        for _ in range(20):
+            await blobs.put(f"logs/a/{number}", b"")
+            await blobs.delete([f"logs/a/{number}"])
+
+    await asyncio.gather(*(come_and_go(number) for number in range(8)))
+    assert await blobs.list("") == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/etc/passwd",
+        "../up",
+        "a/../b",
+        "a//b",
+        "a/",
+        ".hidden",
+        "a/.b",
+        "A",
+        "a b",
+        "a\n",
+        "a" * 200,
+    ],
+)
+async def test_a_name_that_is_not_ours_is_refused(blobs: DirectoryBlobs, key: str) -> None:
+    with pytest.raises(AssertionError, match="name"):
+        await blobs.put(key, b"")
+
+
+async def test_others_can_not_read_it(blobs: DirectoryBlobs, tmp_path: Path) -> None:
+    await blobs.put("logs/one", b"")
+    for path in (tmp_path / "blobs").rglob("*"):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077
+
+
+async def test_bytes_and_name_are_on_the_disk_before_put_returns(
+    blobs: DirectoryBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, rename = os.fsync, os.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        done.append("sync directory" if is_directory else "sync file")
+
+    def watched_rename(source: Any, target: Any) -> None:
+        rename(source, target)
+        done.append("rename")
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "replace", watched_rename)
+    await blobs.put("logs/one", b"x")
+    # The first directory is the one in which `logs` was made.
+    assert done == ["sync file", "sync directory", "rename", "sync directory"]
+
+
+async def test_a_storage_that_fails_says_so_and_leaves_nothing(
+    blobs: DirectoryBlobs, tmp_path: Path
+) -> None:
+    await blobs.put("logs/one", b"a file, where the next one wants a directory")
+    with pytest.raises(Unavailable, match="storage"):
+        await blobs.put("logs/one/two", b"x")
+    assert not [*(tmp_path / "blobs" / ".unfinished").iterdir()]
+
+
+async def test_a_killed_writer_leaves_no_half_blob(tmp_path: Path) -> None:
+    for _ in range(5):
+        command = [sys.executable, writer.__file__, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout and process.stdout.readline()
+            process.kill()  # in the middle of the next put
+        blobs = DirectoryBlobs(tmp_path)
+        assert await blobs.list("") == ["results/one"]
+        data = await blobs.get("results/one")
+        assert len(data) == writer.SIZE_BYTES and len(set(data)) == 1
