@@ -26,7 +26,7 @@ from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.limits import Limits, sandbox_failed
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, write_run_options
-from potluck.provider.sandbox.supervise import log_limit, supervise, undisturbed
+from potluck.provider.sandbox.supervise import drop, log_limit, supervise, undisturbed
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import Touched, Wall, first_touched, time_wall
 
@@ -76,6 +76,7 @@ class ConfinedRun:
         self._launch: Launch | None = None
         self._inside: Inside | None = None
         self._command: Held | None = None
+        self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
 
     async def to_its_end(self, started: Started) -> Ended:
@@ -89,12 +90,21 @@ class ConfinedRun:
             await undisturbed(self._clear())
 
     async def _prepare(self) -> Touched | None:
-        """Sets everything up, short of letting the command begin."""
+        """Sets everything up, short of letting the command begin.
+
+        The control group is entered while bwrap mounts, since both take a while.
+        """
         try:
             self._launch = _launch(self._workshop, self._confinement)
+            if (early := await self._launch.find_inner()) is not None:
+                self._enclosing = asyncio.create_task(
+                    asyncio.to_thread(self._limits.enclose, early.pid)
+                )
             inner = await self._launch.ready()
             self._inside = Inside(inner.pid)
-            self._limits.apply(inner.pid)
+            self._limits.restrict(inner.pid)
+            if self._enclosing is not None:
+                await asyncio.shield(self._enclosing)
         except (Setup, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
@@ -138,16 +148,17 @@ class ConfinedRun:
             exit_code=verdict.exit_code,
             detail=verdict.detail,
             run_seconds=self._run_seconds,
-            cpu_seconds=self._limits.cpu_seconds(remains.used),
-            memory_peak_bytes=self._limits.memory_peak_bytes(remains.used),
+            cpu_seconds=self._limits.cpu_seconds(remains, self._inside),
+            memory_peak_bytes=self._limits.memory_peak_bytes(remains, self._inside),
             log_bytes=self._log.total_bytes,
         )
 
     async def _clear(self) -> None:
         """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
         if self._pumping is not None:
-            self._pumping.cancel()
-            await asyncio.wait([self._pumping])
+            await drop(self._pumping)
+        if self._enclosing is not None:
+            await asyncio.wait([self._enclosing])
         if self._launch is not None:
             await self._launch.end()
             self._launch.close()

@@ -11,8 +11,18 @@ from contextlib import suppress
 from msgspec import Struct
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Positions in /proc/<pid>/stat after the name, which may contain anything, brackets too.
+_CPU_TICKS = slice(11, 15)  # its own and those of children that it has waited for
 _THREADS, _RESIDENT_PAGES = 17, 21
+
+
+class Glance(Struct, frozen=True):
+    """All processes of a sandbox at one moment."""
+
+    threads: int = 0  # threads count, as in the kernel's own limits
+    resident_bytes: int = 0  # pages that several processes share count for each of them
+    cpu_seconds: float = 0.0
 
 
 class Memory(Struct, frozen=True):
@@ -31,6 +41,8 @@ class Inside:
 
     def __init__(self, pid: int) -> None:
         self._descriptors: list[int] = []
+        self.cpu_seconds = 0.0
+        self.memory_peak_bytes = 0
         try:
             self._work = self._open(f"/proc/{pid}/root/work")
             self._shared = self._open(f"/proc/{pid}/root/dev/shm")
@@ -50,21 +62,27 @@ class Inside:
         free = os.fstatvfs(self._work)
         return free.f_bavail == 0 or free.f_favail == 0
 
-    def thread_count(self) -> int:
-        """Processes and threads, as the kernel's own limits count them."""
-        return sum(int(words[_THREADS]) for words in self._stats())
+    def glance(self) -> Glance:
+        """Also keeps what was seen, for the account at the end."""
+        stats = self._stats()
+        ticks = sum(int(word) for words in stats for word in words[_CPU_TICKS])
+        glance = Glance(
+            threads=sum(int(words[_THREADS]) for words in stats),
+            resident_bytes=sum(int(words[_RESIDENT_PAGES]) for words in stats) * _PAGE_BYTES,
+            cpu_seconds=ticks / _TICKS_PER_SECOND,
+        )
+        self.cpu_seconds = max(self.cpu_seconds, glance.cpu_seconds)
+        self.memory_peak_bytes = max(self.memory_peak_bytes, glance.resident_bytes)
+        return glance
 
     def uses_more_memory_than(self, limit_bytes: int) -> bool:
-        """Adds up what is resident, and looks closer only when that is over the limit.
-
-        The closer look counts a page that several processes share once, but takes milliseconds.
-        """
-        resident = sum(int(words[_RESIDENT_PAGES]) for words in self._stats()) * _PAGE_BYTES
-        if resident + _used_bytes(self._shared) <= limit_bytes:
+        """Looks closer, which takes milliseconds, only when a glance is over the limit."""
+        if self.glance().resident_bytes + _used_bytes(self._shared) <= limit_bytes:
             return False
         return self.memory_bytes().beyond(self.work_bytes()) > limit_bytes
 
     def memory_bytes(self) -> Memory:
+        """A page that several processes share counts once."""
         rollups = [self._rollup(pid) for pid in self._pids()]
         own = sum(rollup.get("Pss_Anon:", 0) for rollup in rollups)
         mapped = sum(rollup.get("Pss_Shmem:", 0) for rollup in rollups)

@@ -46,7 +46,17 @@ class Remains(Struct, frozen=True):
     """What is known once all is dead: bwrap's wait status, and what its processes used."""
 
     wait_status: int = 0
-    used: tuple[resource.struct_rusage, ...] = ()
+    outer: resource.struct_rusage | None = None
+    inner: resource.struct_rusage | None = None
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(used.ru_utime + used.ru_stime for used in (self.outer, self.inner) if used)
+
+    @property
+    def memory_peak_bytes(self) -> int:
+        """Of the largest process. The outer one began as a copy of us, so it says nothing."""
+        return self.inner.ru_maxrss * 1024 if self.inner else 0
 
 
 class Launch:
@@ -128,12 +138,12 @@ class Launch:
         if inner is not None:
             inner.kill()
         await self.outer.ended()
-        told = [self.outer.reap()]
-        if inner is not None:
-            await inner.ended()
-            told.append(inner.reap())
-        known = [status_and_use for status_and_use in told if status_and_use is not None]
-        return Remains(known[0][0] if known else 0, tuple(used for _, used in known))
+        status, outer_used = self.outer.reap() or (0, None)
+        if inner is None:
+            return Remains(status, outer_used)
+        await inner.ended()
+        _, inner_used = inner.reap() or (0, None)
+        return Remains(status, outer_used, inner_used)
 
     def command_was_executed(self) -> bool:
         """bwrap tells an exit code only when it got as far as executing the command."""

@@ -12,6 +12,7 @@ from potluck.provider.sandbox.cgroup import Group, GroupLimits
 from potluck.provider.sandbox.driver import Confinement
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inside import Inside
+from potluck.provider.sandbox.launch import Remains
 from potluck.provider.sandbox.wall import (
     Touched,
     Wall,
@@ -35,11 +36,14 @@ class Limits:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._group = Group(hierarchy, name) if hierarchy else None
 
-    def apply(self, pid: int) -> None:
-        """To the process at the gate; all that it starts inherits them."""
+    def enclose(self, pid: int) -> None:
+        """Puts the process into its control group. The kernel may take 20 ms over it."""
         if self._group is not None:
             self._group.make(self._group_limits())
             self._group.add(pid)
+
+    def restrict(self, pid: int) -> None:
+        """Sets the rlimits of the process; all that it starts inherits them."""
         _lower(pid, resource.RLIMIT_CORE, 0)
         _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
         if self._needs_process_rlimit():
@@ -53,13 +57,17 @@ class Limits:
             disk_wall(inside.work_is_full, limit.disk_bytes),
         ]
 
-    def cpu_seconds(self, used: tuple[resource.struct_rusage, ...]) -> float:
+    def cpu_seconds(self, remains: Remains, inside: Inside | None) -> float:
+        """From the group, else from the kernel's account of what ended by itself and ours of what
+        was killed."""
         told = self._group.cpu_seconds() if self._group else None
-        return sum(use.ru_utime + use.ru_stime for use in used) if told is None else told
+        seen = inside.cpu_seconds if inside else 0.0
+        return max(remains.cpu_seconds, seen) if told is None else told
 
-    def memory_peak_bytes(self, used: tuple[resource.struct_rusage, ...]) -> int:
+    def memory_peak_bytes(self, remains: Remains, inside: Inside | None) -> int:
         told = self._group.memory_peak_bytes() if self._group else None
-        return max((use.ru_maxrss for use in used), default=0) * 1024 if told is None else told
+        seen = inside.memory_peak_bytes if inside else 0
+        return max(remains.memory_peak_bytes, seen) if told is None else told
 
     async def remove(self) -> None:
         if self._group is not None:
@@ -89,7 +97,7 @@ class Limits:
         limit = self._confinement.processes
         if self._group is not None and self._group.limits_processes:
             return process_wall(self._group.refused_a_process, limit)
-        return process_wall(lambda: inside.thread_count() > limit + _OWN_PROCESSES, limit)
+        return process_wall(lambda: inside.glance().threads > limit + _OWN_PROCESSES, limit)
 
     def _needs_process_rlimit(self) -> bool:
         if self._group is not None and self._group.limits_processes:

@@ -6,19 +6,23 @@ from typing import Any, TypeVar
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.log import Log
-from potluck.provider.sandbox.wall import Touched, Wall, watch
+from potluck.provider.sandbox.wall import WATCH_SECONDS, Touched, Wall, watch
 
 T = TypeVar("T")
 
 
 async def supervise(
-    ended: Coroutine[Any, Any, None], walls: Sequence[Wall], log: Log, pumping: asyncio.Task[None]
+    ended: Coroutine[Any, Any, None],
+    walls: Sequence[Wall],
+    log: Log,
+    pumping: asyncio.Task[None],
+    watch_seconds: float = WATCH_SECONDS,
 ) -> Touched | None:
     """Returns the wall that was touched, or None when the command has ended by itself.
 
     `pumping` stays with the caller, who lets it read the rest once everything is dead.
     """
-    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls))
+    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
     awaited: set[asyncio.Task[Any]] = {ending, watching, pumping}
     try:
         while not ending.done() and not watching.done():
@@ -30,7 +34,7 @@ async def supervise(
                 awaited.discard(pumping)
         return watching.result() if watching.done() else None
     finally:
-        await _drop(ending, watching)
+        await drop(ending, watching)
 
 
 def log_limit(log: Log) -> Touched:
@@ -51,7 +55,8 @@ async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def _drop(*tasks: asyncio.Task[Any]) -> None:
+async def drop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels them and returns when they have let go of everything."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

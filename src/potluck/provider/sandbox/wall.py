@@ -25,13 +25,13 @@ class Touched(Struct, frozen=True):
 Wall = Callable[[], Touched | None]
 
 
-async def watch(walls: Sequence[Wall]) -> Touched:
+async def watch(walls: Sequence[Wall], every_seconds: float) -> Touched:
     """Returns as soon as a wall is touched."""
     while True:
         touched = first_touched(walls)
         if touched is not None:
             return touched
-        await asyncio.sleep(WATCH_SECONDS)
+        await asyncio.sleep(every_seconds)
 
 
 def first_touched(walls: Sequence[Wall]) -> Touched | None:

@@ -1,0 +1,88 @@
+"""The processes and files of a run that nothing confines, as far as they can be found.
+
+A process that makes a session of its own and lets its parent die gets away from this; that is one
+reason why such a run is for its owner's tasks only.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+
+class Tree:
+    """A process that leads a session, and what descends from it."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._seen: set[psutil.Process] = set()
+        self.cpu_seconds = 0.0
+        self.memory_peak_bytes = 0
+
+    def thread_count(self) -> int:
+        return sum(_threads(process) for process in self._processes())
+
+    def memory_bytes(self) -> int:
+        """Also keeps what was seen, for the account at the end."""
+        processes = self._processes()
+        used_bytes = sum(_memory_bytes(process) for process in processes)
+        self.memory_peak_bytes = max(self.memory_peak_bytes, used_bytes)
+        self.cpu_seconds = max(self.cpu_seconds, sum(_cpu_seconds(each) for each in processes))
+        return used_bytes
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+        for process in self._seen:
+            with suppress(psutil.Error):
+                process.kill()
+
+    def _processes(self) -> list[psutil.Process]:
+        with suppress(psutil.Error):
+            leader = psutil.Process(self._pid)
+            found = [leader, *leader.children(recursive=True)]
+            self._seen.update(found)
+            return found
+        return []
+
+
+def size_bytes(directory: Path) -> int:
+    """What it takes on the disk; what vanishes meanwhile is not counted."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                total += (Path(folder) / name).lstat().st_blocks * 512
+    return total
+
+
+def session_members(leader_pid: int) -> list[psutil.Process]:
+    """Processes of the session that this process opened."""
+    return [process for process in psutil.process_iter() if _session(process.pid) == leader_pid]
+
+
+def _session(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return None
+
+
+def _threads(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        return int(process.num_threads())
+    return 0
+
+
+def _memory_bytes(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    with suppress(psutil.Error):
+        times = process.cpu_times()
+        return float(times.user + times.system + times.children_user + times.children_system)
+    return 0.0
