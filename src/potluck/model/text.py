@@ -9,14 +9,14 @@ from typing import Annotated
 from msgspec import Meta
 
 # Any text but NUL.
-_NO_NUL = "^[^\\x00]*$"
+NO_NUL = "^[^\\x00]*$"
 # One line that is safe to print: no control characters.
-_PRINTABLE = "^[^\\x00-\\x1f\\x7f-\\x9f]*$"
+PRINTABLE = "^[^\\x00-\\x1f\\x7f-\\x9f]*$"
 
-ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PRINTABLE)]
-LineText = Annotated[str, Meta(max_length=1_000, pattern=_PRINTABLE)]
-ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=_NO_NUL)]
-SourceText = Annotated[str, Meta(max_length=524_288, pattern=_NO_NUL)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
+LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
+ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
+SourceText = Annotated[str, Meta(max_length=524_288, pattern=NO_NUL)]
 VariableName = Annotated[str, Meta(max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 # Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.

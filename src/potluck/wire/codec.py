@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from potluck.model import text
 from potluck.model.error import InvalidInput
 
 T = TypeVar("T")
@@ -44,4 +45,16 @@ def _invalid(error: Exception) -> InvalidInput:
         return InvalidInput("The body is nested too deeply.")
     if isinstance(error, UnicodeError):
         return InvalidInput("The body is not valid UTF-8.")
-    return InvalidInput(f"The body does not fit: {error}.", "Compare it with /schema/openapi.json.")
+    sentence = str(error)
+    for pattern, words in _WORDS.items():
+        sentence = sentence.replace(pattern, words)
+    return InvalidInput(f"The body does not fit: {sentence}.", _HINT)
+
+
+_HINT = "Compare it with /schema/openapi.json."
+# What the decoder says in its own terms, said for people.
+_WORDS = {
+    f"matching regex {text.NO_NUL!r}": "without NUL characters",
+    f"matching regex {text.PRINTABLE!r}": "without control characters",
+    "Input data was truncated": "the text is cut short, or has a lone surrogate",
+}

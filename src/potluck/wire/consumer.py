@@ -17,7 +17,7 @@ from potluck.model.task import (
     TaskState,
     WaitingReason,
 )
-from potluck.model.text import Count, ShortText
+from potluck.model.text import ShortText
 from potluck.model.usage import Usage
 
 SubmitTask = TaskRequest
@@ -149,7 +149,7 @@ class AccountAdded(Struct, frozen=True):
 
 
 class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
-    amount_micro: Annotated[Count, Meta(ge=1, le=2**53)]
+    amount_micro: Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class Me(Struct, frozen=True):

@@ -60,11 +60,15 @@ def _framework_error(request: Request[Any, Any, Any], raised: HTTPException) -> 
         return kind(f"There is nothing at {request.url.path}.", "See /schema/openapi.json.")
     if kind is error.MethodNotAllowed:
         return kind(f"{request.method} is not offered at {request.url.path}.")
+    if kind is error.TooLarge:
+        return kind("The body is over the limit.", "Send less at once.")
     return kind(_sentence(raised), "Compare the request with /schema/openapi.json.")
 
 
 def _sentence(raised: HTTPException) -> str:
     """What exactly was wrong, from the framework's list where it has one."""
     extra = raised.extra if isinstance(raised.extra, list) else []
-    parts = [f"{item.get('key', 'body')}: {item.get('message')}" for item in extra]
-    return "; ".join(parts) if parts else raised.detail
+    if any(item.get("key") == "data" for item in extra):
+        return "The request has no body."
+    parts = [f"{item.get('key')}: {item.get('message')}" for item in extra]
+    return f"{'; '.join(parts)}." if parts else raised.detail

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from litestar import Controller, Request, get, post
 from litestar.params import Parameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
-from msgspec import Meta
 
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import TaskId, is_id
@@ -23,9 +22,12 @@ IdempotencyKey = Annotated[
     str | None, Parameter(header="Idempotency-Key", min_length=1, max_length=200, required=False)
 ]
 Cursor = Annotated[str | None, Parameter(query="cursor", max_length=64, required=False)]
-Limit = Annotated[int, Meta(ge=1, le=500)]
-Offset = Annotated[int, Meta(ge=0, le=1_000_000)]
-AttemptNumber = Annotated[int, Meta(ge=1, le=1_000_000)]
+Limit = Annotated[int, Parameter(query="limit", ge=1, le=500)]
+State = Annotated[TaskState | None, Parameter(query="state", required=False)]
+Offset = Annotated[int, Parameter(query="offset", ge=0, le=1_000_000)]
+AttemptNumber = Annotated[
+    int | None, Parameter(query="attempt", ge=1, le=1_000_000, required=False)
+]
 
 
 class TaskController(Controller):
@@ -49,13 +51,13 @@ class TaskController(Controller):
         request: Request[Account, Any, Any],
         parts: Parts,
         cursor: Cursor = None,
-        state_: Annotated[TaskState | None, Parameter(query="state", required=False)] = None,
+        only_state: State = None,
         limit: Limit = 50,
     ) -> TaskPage:
         """Your tasks, newest first."""
         before = None if cursor is None else task_id_of(cursor)
         async with parts.database.transaction() as connection:
-            found = await tasks.page(connection, request.user.id, before, state_, limit)
+            found = await tasks.page(connection, request.user.id, before, only_state, limit)
         views = [await follow.with_reason(parts, task) for task in found]
         return TaskPage(views, views[-1].id if len(views) == limit else None)
 
@@ -79,7 +81,7 @@ class TaskController(Controller):
         task_id: str,
         request: Request[Account, Any, Any],
         parts: Parts,
-        attempt: AttemptNumber | None = None,
+        attempt: AttemptNumber = None,
         offset: Offset = 0,
     ) -> LogPage:
         """A page of the log of the newest attempt, or of the attempt with this number."""

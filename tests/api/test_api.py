@@ -1,0 +1,157 @@
+"""The API as a program sees it: strict input, problem details, never a 500."""
+
+import json
+
+import pytest
+
+from tests.processes import ServerProcess
+
+SCRIPT = {"kind": "script", "filename": "a.py", "source": "print(1)"}
+
+
+def with_field(**changes: object) -> bytes:
+    return json.dumps({"spec": SCRIPT, **changes}).encode()
+
+
+def with_source(raw: bytes) -> bytes:
+    return b'{"spec":{"kind":"script","filename":"a.py","source":' + raw + b"}}"
+
+
+BAD_BODIES = [
+    # (what is wrong with it, the body, the status)
+    ("empty", b"", 400),
+    ("not JSON", b"{", 400),
+    ("NaN", b'{"spec":%s,"priority":NaN}' % json.dumps(SCRIPT).encode(), 400),
+    ("Infinity", b'{"spec":%s,"priority":1e999}' % json.dumps(SCRIPT).encode(), 400),
+    ("unknown field", with_field(role="admin"), 400),
+    ("wrong type", with_field(priority="5"), 400),
+    ("bool for int", with_field(priority=True), 400),
+    ("huge integer", with_field(priority=2**70), 400),
+    ("negative", with_field(max_attempts=-1), 400),
+    ("NUL", with_source(b'"\\u0000"'), 400),
+    ("lone surrogate", with_source(b'"\\ud800"'), 400),
+    ("invalid UTF-8", with_source(b'"\xff"'), 400),
+    ("deep nesting", b"[" * 100_000, 400),
+    ("deep nesting inside", b'{"spec":' + b'{"a":' * 50_000, 400),
+    ("a path as file name", with_field(spec={**SCRIPT, "filename": "../x"}), 400),
+    ("control characters", with_field(name="a\u001b[31m"), 400),
+    ("10 MB", b'"' + b"a" * 10_000_000 + b'"', 413),
+    ("bad script block", with_source(b'"# /// script\\n# dependencies = 5\\n# ///"'), 400),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [row[1:] for row in BAD_BODIES], ids=[r[0] for r in BAD_BODIES]
+)
+def test_a_bad_body_gets_a_sentence(server: ServerProcess, body: bytes, status: int) -> None:
+    answer = server.client().call("POST", "/v1/tasks", body)
+    problem = answer.json()
+    assert answer.status == status, problem
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["status"] == status and len(problem["detail"]) > 10
+    assert problem["code"] in {"invalid_input", "too_large"}
+    assert "Traceback" not in answer.data.decode()
+
+
+BAD_REQUESTS = [
+    # (method, path, the status, the code)
+    ("GET", "/nowhere", 404, "not_found"),
+    ("GET", "/v1/tasks/task_x", 404, "not_found"),
+    ("GET", "/v1/tasks/task_01jd0000000000000000000000", 404, "not_found"),
+    ("GET", "/v1/tasks/%00", 404, "not_found"),
+    ("GET", "/v1/tasks/%ff", 404, "not_found"),
+    ("GET", "/v1/tasks/task_01jd0000000000000000000000/logs", 404, "not_found"),
+    ("GET", "/v1/tasks/task_01jd0000000000000000000000/follow", 404, "not_found"),
+    ("POST", "/v1/tasks/task_01jd0000000000000000000000/cancel", 404, "not_found"),
+    ("GET", "/v1/tasks?limit=0", 400, "invalid_input"),
+    ("GET", "/v1/tasks?limit=501", 400, "invalid_input"),
+    ("GET", "/v1/tasks?limit=many", 400, "invalid_input"),
+    ("GET", "/v1/tasks?state=lost", 400, "invalid_input"),
+    ("GET", "/v1/tasks?cursor=%00", 404, "not_found"),
+    ("DELETE", "/v1/tasks", 405, "method_not_allowed"),
+    ("POST", "/v1/nodes/node_x/leases", 400, "invalid_input"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status", "code"), BAD_REQUESTS)
+def test_a_bad_request_gets_a_sentence(
+    server: ServerProcess, method: str, path: str, status: int, code: str
+) -> None:
+    answer = server.client().call(method, path)
+    assert (answer.status, answer.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "x" * 100_000])
+def test_without_a_valid_token_nothing_is_told(server: ServerProcess, token: str) -> None:
+    answer = server.client(token).call("GET", "/v1/me")
+    if answer.status != 400:  # a header over the limit never reaches us
+        assert (answer.status, answer.json()["code"]) == (401, "not_signed_in")
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_every_v1_route_wants_a_token(server: ServerProcess) -> None:
+    document = server.client("").get("/schema/openapi.json")
+    assert document["openapi"].startswith("3.1")
+    routes = [(m, p) for p, methods in document["paths"].items() for m in methods]
+    assert len(routes) > 10
+    for method, path in routes:
+        if path.startswith("/v1/"):
+            wanted = path.replace("{", "").replace("}", "")
+            answer = server.client("").call(
+                method.upper(), wanted, b"{}" if method == "post" else None
+            )
+            assert answer.status == 401, (method, path)
+
+
+def test_only_the_operator_makes_accounts_and_credit(server: ServerProcess) -> None:
+    operator = server.client()
+    bob = operator.post("/v1/accounts", {"name": "bob"})
+    assert (
+        operator.call("POST", f"/v1/accounts/{bob['id']}/grants", b'{"amount_micro": 5}').status
+        == 204
+    )
+    his = server.client(bob["token"])
+    assert his.get("/v1/me")["available_micro"] == 5
+    assert his.call("POST", "/v1/accounts", b'{"name": "eve"}').status == 403
+    assert (
+        his.call("POST", f"/v1/accounts/{bob['id']}/grants", b'{"amount_micro": 5}').status == 403
+    )
+    assert (
+        operator.call("POST", "/v1/accounts/account_x/grants", b'{"amount_micro": 5}').status == 404
+    )
+
+
+def test_another_accounts_task_does_not_exist(server: ServerProcess) -> None:
+    operator = server.client()
+    bob = server.client(operator.post("/v1/accounts", {"name": "bob"})["token"])
+    task_id = operator.submit("print(1)")
+    for method, path in (
+        ("GET", f"/v1/tasks/{task_id}"),
+        ("GET", f"/v1/tasks/{task_id}/logs"),
+        ("GET", f"/v1/tasks/{task_id}/follow"),
+        ("POST", f"/v1/tasks/{task_id}/cancel"),
+    ):
+        assert bob.call(method, path).status == 404
+    assert bob.get("/v1/tasks")["tasks"] == []
+
+
+def test_pages_go_on_where_the_last_one_ended(server: ServerProcess) -> None:
+    operator = server.client()
+    client = server.client(operator.post("/v1/accounts", {"name": "carol"})["token"])
+    submitted = [client.submit("print(1)") for _ in range(5)]
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = client.get(f"/v1/tasks?limit=2{cursor}")
+        seen += [task["id"] for task in page["tasks"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == submitted[::-1]
+
+
+def test_health_is_open_and_honest(server: ServerProcess) -> None:
+    stranger = server.client("")
+    assert stranger.get("/healthz")["status"] == "ok"
+    assert stranger.get("/readyz")["parts"] == {"database": "ok", "live": "ok"}
+    assert b"Potluck" in stranger.call("GET", "/").data

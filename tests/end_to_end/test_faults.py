@@ -1,0 +1,123 @@
+"""Kill anything at any moment: nothing acknowledged is lost, nothing is accepted twice."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from potluck.model.lease import AttemptState
+from tests.end_to_end.truth import check_truth
+from tests.processes import ProviderProcess, ServerProcess, await_true
+
+# Says that it started, then works for a while; the last line is the result.
+SLOW = "import time\nprint('begun', flush=True)\ntime.sleep({seconds})\nprint('done')\n"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_killed_server_comes_back_and_the_task_finishes(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    task_id = server.client().submit(SLOW.format(seconds=1.5))
+    await_true(lambda: "begun" in server.client().log(task_id), "the code runs")
+    waiting_id = server.client().submit("print('I was only queued')", priority=-1)
+    server.kill()
+
+    again = stack.enter_context(ServerProcess(tmp_path, server.port))
+    client = again.client()
+    for each in (task_id, waiting_id):
+        assert client.finished(each)["state"] == "succeeded"
+    assert "done" in client.log(task_id)
+    attempts = client.task(task_id)["attempts"]
+    assert [each["state"] for each in attempts] == ["succeeded"], "the healthy run was kept"
+
+    assert provider.stop() == 0
+    assert again.stop() == 0
+    seen = check_truth(tmp_path)
+    assert len(seen.tasks) == 2
+
+
+def test_a_killed_provider_comes_back_and_the_task_finishes(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    client = server.client()
+    task_id = client.submit(SLOW.format(seconds=1))
+    await_true(lambda: "begun" in client.log(task_id), "the code runs")
+    provider.kill()
+
+    again = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    assert again.node_id == provider.node_id, "the same machine is the same node"
+    finished = client.finished(task_id)
+    assert finished["state"] == "succeeded"
+    assert [each["state"] for each in finished["attempts"]] == ["lost", "succeeded"]
+
+    assert again.stop() == 0
+    assert server.stop() == 0
+    seen = check_truth(tmp_path)
+    accepted = [each for each in seen.attempts if each.state is AttemptState.SUCCEEDED]
+    assert len(accepted) == 1
+
+
+def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    first = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    client = server.client()
+    task_id = client.submit(SLOW.format(seconds=1))
+    await_true(lambda: "begun" in client.log(task_id), "the code runs")
+    first.kill()
+    stack.enter_context(ProviderProcess(tmp_path / "p2", server))
+    finished = client.finished(task_id)
+    reasons = [each["reason"] for each in finished["attempts"]]
+    assert (finished["state"], reasons) == ("succeeded", ["lease_expired", "completed"])
+
+
+def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    client = server.client()
+    tasks = [client.submit(SLOW.format(seconds=0.3), name=f"n{number}") for number in range(4)]
+    await_true(lambda: "begun" in client.log(tasks[0]), "the code runs")
+    server.kill()
+    provider.kill()
+
+    again = stack.enter_context(ServerProcess(tmp_path, server.port))
+    back = stack.enter_context(ProviderProcess(tmp_path / "p1", again))
+    for task_id in tasks:
+        assert again.client().finished(task_id)["state"] == "succeeded"
+    back.stop()
+    again.stop()
+    assert len(check_truth(tmp_path).tasks) == 4
+
+
+def test_two_providers_on_one_machine_both_work(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    providers = [
+        stack.enter_context(ProviderProcess(tmp_path / name, server)) for name in ("p1", "p2")
+    ]
+    client = server.client()
+    whole = client.get("/v1/nodes")["nodes"][0]["cores"]
+    tasks = [client.submit(SLOW.format(seconds=1), requirements={"cores": whole}) for _ in range(2)]
+    nodes = {client.finished(each)["attempts"][0]["node_id"] for each in tasks}
+    assert nodes == {provider.node_id for provider in providers}
+
+
+def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    client = server.client()
+    whole = client.get("/v1/nodes")["nodes"][0]["cores"]
+    everything = {"requirements": {"cores": whole}}
+    endless = client.submit(SLOW.format(seconds=600), **everything)
+    await_true(lambda: "begun" in client.log(endless), "the code runs")
+    following = client.submit("print('my turn')", **everything)
+    waiting = await_true(lambda: client.task(following)["waiting"], "the reason is known")
+    assert "in use" in waiting["sentence"]
+    assert client.post(f"/v1/tasks/{endless}/cancel", {})["state"] == "cancelled"
+    assert client.finished(following)["state"] == "succeeded"

@@ -1,0 +1,118 @@
+"""What a hostile or careless task can do to the machine and to others: nothing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ProviderProcess, ServerProcess
+
+MIB = 2**20
+SECRET = "the-providers-own-secret"
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    directory = tmp_path_factory.mktemp("walls")
+    with (
+        ServerProcess(directory) as server,
+        ProviderProcess(directory / "p1", server, PLANTED_SECRET=SECRET),
+    ):
+        yield server
+
+
+HOSTILE = [
+    # (the reason it must end with, what it does, what it asked for)
+    (
+        "process_limit",
+        "import os, time\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass\n",
+        {"limits": {"processes": 32, "run_seconds": 60}},
+    ),
+    (
+        "memory_limit",
+        "hoard = []\nwhile True:\n    hoard.append(bytearray(8_000_000))\n",
+        {"requirements": {"memory_bytes": 128 * MIB}},
+    ),
+    (
+        "disk_limit",
+        "with open('big', 'wb') as file:\n    while True:\n        file.write(bytes(1_000_000))\n",
+        {"requirements": {"disk_bytes": 16 * MIB}},
+    ),
+    (
+        "log_limit",
+        "for _ in range(1000):\n    print('x' * 1_000_000)\n",
+        {"limits": {"log_bytes": MIB}},
+    ),
+    (
+        "time_limit",
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n",
+        {"limits": {"run_seconds": 0.5}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "source", "asked"), HOSTILE, ids=[row[0] for row in HOSTILE])
+def test_a_wall_ends_the_task_with_its_reason(
+    pool: ServerProcess, reason: str, source: str, asked: dict[str, object]
+) -> None:
+    client = pool.client()
+    finished = client.finished(client.submit(source, **asked))
+    assert (finished["state"], finished["reason"]) == ("failed", reason)
+    assert client.finished(client.submit("print('still fine')"))["state"] == "succeeded"
+
+
+LOOK = """
+import os, socket, sys
+seen = {}
+def text(path):
+    try:
+        with open(path, 'rb') as file:
+            return file.read().decode('latin-1')
+    except OSError:
+        return ''
+def names(path):
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+everything = [' '.join(names('/')), str(dict(os.environ))]
+for process in names('/proc'):
+    if process.isdecimal():
+        everything += [text(f'/proc/{process}/environ'), text(f'/proc/{process}/cmdline')]
+for path in ('/home', '/root', '/var', '/run', '/etc', '/tmp', '/srv', '/mnt', '/opt', '/work'):
+    for folder, folders, files in os.walk(path):
+        everything += [os.path.join(folder, each) for each in files]
+        everything += [text(os.path.join(folder, each)) for each in files if 'python' not in folder]
+print('\\n'.join(everything))
+print('uid', os.getuid(), 'interfaces', [name for _, name in socket.if_nameindex()])
+"""
+
+
+def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
+    pool: ServerProcess, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted-file"
+    planted.write_text("planted-content")
+    operator = pool.client()
+    bob = pool.client(operator.post("/v1/accounts", {"name": "bob"})["token"])
+    leave = "open('/work/left-behind', 'w').write('alices-data'); open('/tmp/x', 'w').write('alices-data')"
+    assert operator.finished(operator.submit(leave))["state"] == "succeeded"
+    looking = bob.submit(LOOK)
+    assert bob.finished(looking)["state"] == "succeeded"
+    seen = bob.log(looking)
+    for foreign in ("alices-data", "left-behind", SECRET, pool.token, "planted-", "shadow"):
+        assert foreign not in seen, f"the task saw {foreign!r}"
+    assert str(Path.home()) not in seen or str(Path.home()) == "/"
+    assert f"uid {os.getuid()} " not in seen or os.getuid() != 0
+    assert "interfaces ['lo']" in seen
+
+
+def test_there_is_no_way_to_the_network(pool: ServerProcess) -> None:
+    """Not even to the server that it came from, on this machine's loopback."""
+    source = (
+        "import socket, sys\n"
+        f"sys.exit(7 if socket.socket().connect_ex(('127.0.0.1', {pool.port})) else 0)\n"
+    )
+    client = pool.client()
+    assert client.finished(client.submit(source))["exit_code"] == 7

@@ -1,0 +1,168 @@
+"""Real Potluck processes for tests: started, waited for, killed and cleaned up by their own pid."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import urllib3
+
+T = TypeVar("T")
+
+# Times in tenths of seconds, so that a test sees in a moment what takes minutes in production.
+FAST = {
+    "POTLUCK_LEASE_SECONDS": "3",
+    "POTLUCK_HEARTBEAT_SECONDS": "0.3",
+    "POTLUCK_POLL_SECONDS": "2",
+    "POTLUCK_EXPIRE_POLL_SECONDS": "0.1",
+    "POTLUCK_SCHEDULE_POLL_SECONDS": "0.3",
+    "POTLUCK_LEADER_SECONDS": "1.5",
+    "POTLUCK_LEADER_RENEW_SECONDS": "0.3",
+    "POTLUCK_BACK_OFF_FIRST_SECONDS": "0.1",
+    "POTLUCK_SILENT_AFTER_SECONDS": "2",
+}
+
+
+def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
+    """The first true answer of `look`; fails by name when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain: {what}"
+        time.sleep(0.02)
+
+
+class PotluckProcess:
+    """`python -m potluck …` with its first JSON line read, ended with the block."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+        self._log = log
+        with log.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "potluck", *arguments, "--json"],
+                env={**os.environ, **FAST, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        try:
+            self.first = self._first_line()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _first_line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it ended before it was ready: {self._log.read_text()[-2000:]}"
+        first: dict[str, Any] = json.loads(line)
+        assert "error" not in first, first
+        return first
+
+    def kill(self) -> None:
+        """As the power cut does."""
+        self.process.kill()
+        self._close()
+
+    def stop(self) -> int:
+        """As a person does; answers the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        self._close()
+        return self.process.returncode
+
+    def _close(self) -> None:
+        self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.returncode is None:
+            self.stop()
+
+
+class ServerProcess(PotluckProcess):
+    def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
+        self.directory = directory
+        arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
+        super().__init__(arguments, environment, directory / "server.log")
+        self.url: str = self.first["url"]
+        self.token = Path(self.first["token_file"]).read_text().strip()
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def client(self, token: str | None = None) -> "Api":
+        return Api(self.url, self.token if token is None else token)
+
+
+class ProviderProcess(PotluckProcess):
+    def __init__(self, directory: Path, server: ServerProcess, **environment: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        arguments = ["provide", server.url, "--data-dir", str(directory / "provider")]
+        super().__init__(
+            arguments, {"POTLUCK_TOKEN": server.token, **environment}, directory / "provider.log"
+        )
+        self.node_id: str = self.first["node_id"]
+
+
+class Api:
+    """Plain HTTP, so that a test can also say what a well-behaved client never would."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self._pool = urllib3.PoolManager(retries=False, timeout=30)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def call(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> urllib3.BaseHTTPResponse:
+        kind = {"Content-Type": "application/json"} if body is not None else {}
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._pool.request(
+            method, self.url + path, body=body, headers={**self._headers, **kind, **named}
+        )
+
+    def get(self, path: str) -> Any:
+        return self.call("GET", path).json()
+
+    def post(self, path: str, value: Any, **headers: str) -> Any:
+        return self.call("POST", path, json.dumps(value).encode(), **headers).json()
+
+    def submit(self, source: str, **changes: Any) -> str:
+        spec = {"kind": "script", "filename": "script.py", "source": source}
+        answer = self.post("/v1/tasks", {"spec": spec, **changes})
+        assert "id" in answer, answer
+        task_id: str = answer["id"]
+        return task_id
+
+    def task(self, task_id: str) -> Any:
+        return self.get(f"/v1/tasks/{task_id}")
+
+    def finished(self, task_id: str, seconds: float = 60) -> Any:
+        """The task once it has reached a final state."""
+
+        def look() -> Any:
+            task = self.task(task_id)
+            return task if task["finished_at"] else None
+
+        return await_true(look, f"{task_id} finishes", seconds)
+
+    def log(self, task_id: str) -> str:
+        pieces = self.get(f"/v1/tasks/{task_id}/logs")["pieces"]
+        data = b"".join(base64.b64decode(each["data"]) for each in pieces)
+        return data.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        self._pool.clear()
