@@ -54,6 +54,7 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
         token=TOKEN,
         data_directory=data_directory,
         name="test-node",
+        index_url=f"{url}/simple",  # where no package is to be found
         heartbeat_seconds=0.1,
         poll_seconds=0.5,
         answer_seconds=2.0,

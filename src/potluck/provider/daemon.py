@@ -33,6 +33,7 @@ from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.choose import choose
+from potluck.provider.sandbox.driver import Driver
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.workbench import Workbench
 from potluck.wire.provider import NodeRegistered, RegisterNode
@@ -66,27 +67,29 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
     """Provides until `stop` is set."""
     index = PackageIndex(settings.index_url)
     with locked(settings.data_directory):
-        driver, sandbox = await choose(
-            settings.data_directory / "sandbox", settings.name, settings.unsafe_no_sandbox
+        (driver, sandbox), devices = await asyncio.gather(
+            _open_sandbox(settings),
+            detect_devices(
+                settings.data_directory, settings.detect_seconds, settings.price_micro_per_hour
+            ),
         )
-        await driver.reap()
         preparer = Preparer(driver, settings.data_directory / "environments", index)
         await preparer.reap()
-        registration = await _registration(settings, sandbox)
+        registration = RegisterNode(
+            describe_node(settings, devices, sandbox),
+            load_node_id(settings.data_directory, settings.url),
+            own_tasks_only=not sandbox.is_safe_for_strangers,
+        )
         await _serve(settings, announce, stop, registration, Runner(driver, preparer))
     announce(Stopped())
 
 
-async def _registration(settings: ProviderSettings, sandbox: SandboxReport) -> RegisterNode:
-    directory = settings.data_directory
-    devices = await detect_devices(
-        directory, settings.detect_seconds, settings.price_micro_per_hour
+async def _open_sandbox(settings: ProviderSettings) -> tuple[Driver, SandboxReport]:
+    driver, report = await choose(
+        settings.data_directory / "sandbox", settings.name, settings.unsafe_no_sandbox
     )
-    return RegisterNode(
-        describe_node(settings, devices, sandbox),
-        load_node_id(directory, settings.url),
-        own_tasks_only=not sandbox.is_safe_for_strangers,
-    )
+    await driver.reap()
+    return driver, report
 
 
 async def _serve(

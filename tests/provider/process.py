@@ -1,0 +1,82 @@
+"""`potluck provide` as a real process, listened to and always ended."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.provider.build import TOKEN
+
+PATIENCE_SECONDS = 30.0
+# Tenths of seconds, as in build.settings_for.
+TIMES = {
+    "POTLUCK_PROVIDER_HEARTBEAT_SECONDS": "0.1",
+    "POTLUCK_PROVIDER_POLL_SECONDS": "0.5",
+    "POTLUCK_PROVIDER_BACKOFF_FIRST_SECONDS": "0.01",
+    "POTLUCK_PROVIDER_BACKOFF_LONGEST_SECONDS": "0.1",
+    "POTLUCK_PROVIDER_LOG_FLUSH_SECONDS": "0.02",
+    "POTLUCK_PROVIDER_STOP_GRACE_SECONDS": "2",
+}
+
+
+class ProviderProcess:
+    """What it has said so far, and the ways to end it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.said: list[dict[str, Any]] = []
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def event(self, name: str) -> dict[str, Any]:
+        """The next event of this name; what is said before it is kept in `said`."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while line := await self._process.stdout.readline():
+                self.said.append(msgspec.json.decode(line))
+                if self.said[-1].get("event") == name:
+                    return self.said[-1]
+        raise AssertionError(f"it ended without {name}: {self.said} {await self._errors()}")
+
+    async def end(self, number: int = signal.SIGTERM) -> int:
+        """Sends the signal and returns the exit status."""
+        self._process.send_signal(number)
+        return await self.exit_status()
+
+    async def exit_status(self) -> int:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            rest = await self._process.stdout.read()
+            self.said += [msgspec.json.decode(line) for line in rest.splitlines()]
+            return await self._process.wait()
+
+    async def _errors(self) -> str:
+        assert self._process.stderr is not None
+        return (await self._process.stderr.read()).decode()
+
+
+@asynccontextmanager
+async def provider_process(
+    url: str, directory: Path, *options: str, token: str = TOKEN
+) -> AsyncIterator[ProviderProcess]:
+    arguments = ("provide", url, "--data-dir", str(directory), "--json", *options)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "potluck", *arguments),
+        env=os.environ | TIMES | {"POTLUCK_TOKEN": token, "POTLUCK_CONFIG_DIR": "/nonexistent"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield ProviderProcess(process)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()

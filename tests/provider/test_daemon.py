@@ -1,0 +1,179 @@
+"""The whole provider in its real sandbox, against a server that keeps its promises."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from potluck.model.task import EndReason, Limits
+from potluck.provider.announcement import (
+    Announcement,
+    AttemptFinished,
+    AttemptStarted,
+    AttemptStopped,
+    Registered,
+    Stopped,
+)
+from potluck.provider.daemon import provide
+from potluck.wire.provider import Preparing, Started
+from tests.provider.build import a_grant, lease_of, settings_for
+from tests.provider.fake_server import FakeServer
+
+T = TypeVar("T")
+
+# Says that it runs, and then runs for longer than any test is patient.
+ENDLESS = "import time\nprint('running')\ntime.sleep(600)"
+
+
+class Running:
+    """A provider in this process, and what it announced."""
+
+    def __init__(self) -> None:
+        self.announced: list[Announcement] = []
+        self.stop = asyncio.Event()
+
+    def some(self, kind: type[T]) -> list[T]:
+        return [one for one in self.announced if isinstance(one, kind)]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def providing(server: FakeServer, directory: Path) -> AsyncIterator[Running]:
+    running = Running()
+    settings = settings_for(server.url, directory)
+    task = asyncio.create_task(provide(settings, running.announced.append, running.stop))
+    try:
+        await running.until(lambda: bool(running.some(Registered)) or task.done())
+        yield running
+    finally:
+        running.stop.set()
+        async with asyncio.timeout(20):
+            await task
+
+
+async def test_a_script_runs_and_its_output_and_outcome_arrive(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    source = (
+        "import os, sys\n"
+        "print(sys.argv[1:], os.environ['GREETING'], os.environ['POTLUCK_ATTEMPT_ID'])\n"
+        "print(os.environ['POTLUCK_TASK_ID'], file=sys.stderr)\n"
+    )
+    grant = a_grant(source, arguments=("one", "--two"), environment={"GREETING": "hello"})
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+        await running.until(lambda: bool(running.some(AttemptFinished)))
+    assert (finished.reason, finished.exit_code) == (EndReason.COMPLETED, 0)
+    expected = f"['one', '--two'] hello {grant.attempt_id}\n"
+    assert server.text(grant.attempt_id, "stdout") == expected
+    assert server.text(grant.attempt_id, "stderr") == f"{grant.task_id}\n"
+    assert finished.log_pieces == len(server.logs[grant.attempt_id])
+    assert finished.usage.run_seconds > 0
+    assert finished.usage.log_bytes > 0
+    assert server.reports == [Started(lease_of(grant)), finished]
+    assert running.some(AttemptStarted) == [AttemptStarted(grant.attempt_id, grant.task_id)]
+    assert isinstance(running.announced[-1], Stopped)
+    assert server.left == [running.some(Registered)[0].node_id]
+
+
+ENDINGS = [
+    ("raise SystemExit(3)", EndReason.EXIT_STATUS, 3),
+    ("import os; os.kill(os.getpid(), 15)", EndReason.SIGNAL, None),
+    ("# /// script\n# dependencies = [\n# ///\n", EndReason.PREPARE_FAILED, None),
+    ("import time; time.sleep(60)", EndReason.TIME_LIMIT, None),
+]
+
+
+async def test_every_ending_has_its_reason(server: FakeServer, tmp_path: Path) -> None:
+    limits = Limits(run_seconds=2, prepare_seconds=5)
+    grants = [a_grant(source, limits=limits) for source, _, _ in ENDINGS]
+    async with providing(server, tmp_path):
+        await server.offer(*grants)
+        outcomes = [await server.outcome(grant.attempt_id) for grant in grants]
+    assert [one.reason for one in outcomes] == [reason for _, reason, _ in ENDINGS]
+    assert outcomes[0].exit_code == 3
+    assert all(one.detail.isprintable() for one in outcomes)
+
+
+async def test_dependencies_that_can_not_be_had_are_the_tasks_failure(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    source = "# /// script\n# dependencies = ['not-to-be-found']\n# ///\nprint(1)"
+    grant = a_grant(source)
+    async with providing(server, tmp_path):
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+    assert finished.reason is EndReason.PREPARE_FAILED
+    assert finished.detail
+    assert finished.usage.prepare_seconds > 0
+    assert server.reports[0] == Preparing(lease_of(grant))
+    assert server.text(grant.attempt_id, "potluck").startswith("Installing 1 dependency …\n")
+
+
+async def test_logs_stream_and_a_cancelled_task_ends_silently(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    endless, next_one = a_grant(ENDLESS), a_grant()
+    async with providing(server, tmp_path) as running:
+        await server.offer(endless)
+        await server.until(
+            lambda: server.text(endless.attempt_id) == "running\n", "the first line while it runs"
+        )
+        await server.call_off(endless.attempt_id)
+        await running.until(lambda: bool(running.some(AttemptStopped)))
+        # The device is free again.
+        await server.offer(next_one)
+        await server.outcome(next_one.attempt_id)
+        await server.until(
+            lambda: any(beat.held == () for beat in server.beats[-1:]), "an empty hand"
+        )
+    assert server.finished(endless.attempt_id) == []
+    assert leftovers(tmp_path) == []
+
+
+async def test_work_goes_on_while_the_server_is_silent(server: FakeServer, tmp_path: Path) -> None:
+    grant = a_grant("import time\nfor i in range(5): print(i); time.sleep(0.1)")
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptStarted)))
+        server.is_silent = True
+        await running.until(lambda: bool(running.some(AttemptFinished)))
+        assert server.finished(grant.attempt_id) == []
+        server.is_silent = False
+        finished = await server.outcome(grant.attempt_id)
+    assert finished.reason is EndReason.COMPLETED
+    assert server.text(grant.attempt_id) == "0\n1\n2\n3\n4\n"
+
+
+async def test_shutdown_gives_running_work_back(server: FakeServer, tmp_path: Path) -> None:
+    grant = a_grant(ENDLESS)
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptStarted)))
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 5
+    assert len(server.left) == 1
+    assert server.finished(grant.attempt_id) == []
+    assert running.some(AttemptStopped) == [AttemptStopped(grant.attempt_id, grant.task_id)]
+    assert leftovers(tmp_path) == []
+
+
+async def test_secrets_are_in_no_file_of_the_provider(server: FakeServer, tmp_path: Path) -> None:
+    grant = a_grant(ENDLESS, arguments=("s3cret",), environment={"KEY": "s3cret"})
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptStarted)))
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert files
+        assert [path for path in files if b"s3cret" in path.read_bytes()] == []
+
+
+def leftovers(directory: Path) -> list[str]:
+    """Logs of attempts that should have been forgotten."""
+    return [path.name for path in directory.rglob("*.log")]

@@ -1,0 +1,134 @@
+"""`potluck provide` as a process: what it says, how it ends, and what kill -9 can not do."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import psutil
+
+from potluck.model.task import EndReason
+from tests.provider.build import a_grant, lease_of
+from tests.provider.fake_server import FakeServer
+from tests.provider.process import provider_process
+
+ENDLESS = "import time\nprint('before the crash')\ntime.sleep(600)"
+
+
+async def test_a_life_in_good_order(server: FakeServer, tmp_path: Path) -> None:
+    grant = a_grant("print('hello')")
+    async with provider_process(
+        server.url, tmp_path, "--name", "box", "--price", "0.5"
+    ) as provider:
+        registered = await provider.event("registered")
+        await server.offer(grant)
+        finished = await provider.event("attempt_finished")
+        await server.outcome(grant.attempt_id)
+        assert await provider.end(signal.SIGTERM) == 0
+    assert provider.said[0] == registered
+    assert registered["node_id"] in server.nodes
+    assert registered["devices"][0]["price_micro_per_hour"] == 500_000
+    assert registered["sandbox"]["driver"] == "bwrap"
+    assert finished["reason"] == "completed"
+    assert [one["event"] for one in provider.said] == [
+        "registered",
+        "attempt_started",
+        "attempt_finished",
+        "stopped",
+    ]
+    assert server.registrations[0].description.name == "box"
+    assert not server.registrations[0].own_tasks_only
+
+
+async def test_kill_9_in_the_middle_of_a_task(server: FakeServer, tmp_path: Path) -> None:
+    grant, next_one = a_grant(ENDLESS), a_grant("print('after')")
+    async with provider_process(server.url, tmp_path) as provider:
+        node_id = (await provider.event("registered"))["node_id"]
+        await server.offer(grant)
+        await server.until(lambda: bool(server.logs.get(grant.attempt_id)), "a line of log")
+        sandboxed = psutil.Process(provider.pid).children(recursive=True)
+        assert sandboxed
+        await provider.end(signal.SIGKILL)
+        await until_gone(sandboxed)
+    async with provider_process(server.url, tmp_path) as provider:
+        assert (await provider.event("registered"))["node_id"] == node_id
+        lost = await server.outcome(grant.attempt_id)
+        await server.offer(next_one)
+        after = await server.outcome(next_one.attempt_id)
+    assert lost.reason is EndReason.NODE_RESTARTED
+    assert after.reason is EndReason.COMPLETED
+    assert server.text(grant.attempt_id) == "before the crash\n"
+    assert len(server.finished(grant.attempt_id)) == 1
+
+
+async def test_kill_9_with_an_outcome_that_the_server_does_not_have(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant("print('one')\nprint('two')\nraise SystemExit(7)")
+    async with provider_process(server.url, tmp_path) as provider:
+        await provider.event("registered")
+        await server.offer(grant)
+        await provider.event("attempt_started")
+        server.is_silent = True
+        await provider.event("attempt_finished")
+        await provider.end(signal.SIGKILL)
+    assert server.finished(grant.attempt_id) == []
+    server.is_silent = False
+    async with provider_process(server.url, tmp_path) as provider:
+        await provider.event("registered")
+        finished = await server.outcome(grant.attempt_id)
+        await server.until(lambda: any(beat.held == () for beat in server.beats), "an empty hand")
+    assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 7)
+    assert server.text(grant.attempt_id) == "one\ntwo\n"
+    assert lease_of(grant) in [lease for poll in server.polls for lease in poll.held]
+
+
+async def test_a_second_provider_in_the_same_directory_is_told_what_to_do(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    async with provider_process(server.url, tmp_path) as first:
+        await first.event("registered")
+        async with provider_process(server.url, tmp_path) as second:
+            assert await second.exit_status() == 69
+        assert second.said[-1]["error"]["code"] == "data_directory_in_use"
+        async with provider_process(server.url, tmp_path / "other") as third:
+            own = await third.event("registered")
+    assert own["devices"][0]["uuid"] != first.said[0]["devices"][0]["uuid"]
+
+
+async def test_no_server_and_no_right_are_clear_sentences(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with provider_process(nobody, tmp_path / "one") as provider:
+            assert await provider.exit_status() == 69
+    assert provider.said[-1]["error"]["code"] == "server_unreachable"
+    assert "potluck up" in provider.said[-1]["error"]["hint"]
+    async with provider_process(server.url, tmp_path / "two", token="wrong") as provider:
+        assert await provider.exit_status() == 77
+    assert provider.said[-1]["error"]["code"] == "not_signed_in"
+
+
+async def test_a_second_ctrl_c_ends_at_once(server: FakeServer, tmp_path: Path) -> None:
+    grant = a_grant("print('done')")
+    async with provider_process(server.url, tmp_path) as provider:
+        await provider.event("registered")
+        await server.offer(grant)
+        await provider.event("attempt_started")
+        # With the server silent, the first one waits for the outcome to travel.
+        server.is_silent = True
+        await provider.event("attempt_finished")
+        os.kill(provider.pid, signal.SIGINT)
+        calls = server.calls
+        while server.calls < calls + 2:
+            await asyncio.sleep(0.01)
+        assert await provider.end(signal.SIGINT) == 130
+
+
+async def until_gone(processes: list[psutil.Process]) -> None:
+    async with asyncio.timeout(10):
+        while any(one.is_running() and one.status() != "zombie" for one in processes):
+            await asyncio.sleep(0.01)
