@@ -20,8 +20,8 @@ TONES = {
 
 def why(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
-    if task.waiting is not None and not task.state.is_final:
-        return printable(task.waiting.sentence)
+    if not task.state.is_final:
+        return printable(task.waiting.sentence) if task.waiting is not None else ""
     if task.reason is None or task.reason is EndReason.COMPLETED:
         return ""
     if task.detail:

@@ -1,6 +1,7 @@
 """Rows for people: drawn by rich in a terminal, plain aligned columns in a pipe."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -15,6 +16,10 @@ _RICH_STYLES = {
     Tone.STRONG: "bold",
     Tone.PLAIN: "",
 }
+
+
+_GAP = 2
+_LEAST_WIDTH = 6
 
 
 class Cell(Struct, frozen=True):
@@ -40,18 +45,35 @@ def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Ce
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column, width in zip(columns, _widths(columns, rows, pane.width), strict=True):
+        side: Literal["left", "right"] = "right" if column.is_number else "left"
         table.add_column(
-            column.title,
-            justify="right" if column.is_number else "left",
-            overflow="ellipsis",
-            no_wrap=True,
-            ratio=1 if column.shrinks else None,
+            column.title, justify=side, overflow="ellipsis", no_wrap=True, max_width=width
         )
     for row in rows:
         table.add_row(*(Text(printable(cell.text), _RICH_STYLES[cell.tone]) for cell in row))
-    Console(no_color=not pane.has_colour, width=pane.width, highlight=False).print(table)
+    console = Console(color_system="auto" if pane.has_colour else None, width=pane.width)
+    console.print(table)
+
+
+def _widths(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
+) -> list[int | None]:
+    """How wide each column may be: those that shrink share what the others leave."""
+    wanted = [
+        max([len(column.title), *(len(row[place].text) for row in rows)])
+        for place, column in enumerate(columns)
+    ]
+    fixed = sum(size for size, column in zip(wanted, columns, strict=True) if not column.shrinks)
+    left = width - fixed - _GAP * len(columns)
+    shared: dict[int, int] = {}
+    # The modest first, so that what they do not need goes to the others.
+    shrinking = sorted((size, place) for place, size in enumerate(wanted) if columns[place].shrinks)
+    for done, (size, place) in enumerate(shrinking):
+        shared[place] = max(_LEAST_WIDTH, min(size, left // (len(shrinking) - done)))
+        left -= shared[place]
+    return [shared.get(place) for place in range(len(columns))]
 
 
 def _show_plain(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:

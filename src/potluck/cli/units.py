@@ -11,8 +11,8 @@ from potluck.model.credit import MICRO
 from potluck.model.error import InvalidInput
 
 _NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
-_SIZE = re.compile(_NUMBER + r"\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
-_TIME_PART = re.compile(_NUMBER + r"\s*([smhd]|sec|min)?\s*", re.IGNORECASE)
+_SIZE = re.compile(_NUMBER + r"\s*([kmgtp]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_TIME_PART = re.compile(_NUMBER + r"\s*(sec|min|[smhd])\s*", re.IGNORECASE | re.ASCII)
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _POWERS = "kmgtp"
 
@@ -31,8 +31,10 @@ def parse_bytes(text: str, option: str) -> int:
 def parse_seconds(text: str, option: str) -> float:
     """`90`, `90s`, `15m`, `1h30m`, `1.5h`, `2d`."""
     rest, total = text.strip(), 0.0
+    if re.fullmatch(_NUMBER, rest, re.ASCII):
+        rest += "s"
     while found := _TIME_PART.match(rest):
-        total += float(found[1]) * _SECONDS[(found[2] or "s").lower()]
+        total += float(found[1]) * _SECONDS[found[2].lower()]
         rest = rest[found.end() :]
     if rest or total == 0:
         raise InvalidInput(
@@ -43,7 +45,7 @@ def parse_seconds(text: str, option: str) -> float:
 
 def parse_credits(text: str, option: str) -> int:
     """Credits with up to six decimals, in micro-credits."""
-    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip())
+    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip(), re.ASCII)
     if found is None:
         raise InvalidInput(
             f"{option} {text!r} is not a number of credits.",

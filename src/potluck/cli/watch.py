@@ -88,8 +88,8 @@ class Watcher:
     def _ask(self) -> str:
         self._output.finish_line()
         question = "\r[d]etach and let it run, [c]ancel it, or Enter to go on? "
-        self._screen.err.write(self._screen.err.paint(question, Tone.STRONG))
         try:
+            self._screen.err.write(self._screen.err.paint(question, Tone.STRONG))
             return sys.stdin.readline().strip().lower()[:1]
         except KeyboardInterrupt:
             self._screen.err.line()

@@ -22,7 +22,7 @@ class Patience(Struct, frozen=True):
     def pause_seconds(self, failures: int, asked_seconds: float | None = None) -> float:
         """Exponential with full jitter, so that a crowd does not return as one."""
         assert failures >= 1
-        longest = self.first_pause_seconds * 2.0 ** min(failures, 20)
+        longest = self.first_pause_seconds * 2.0 ** min(failures - 1, 20)
         jitter = random.uniform(0, min(longest, self.longest_pause_seconds))
         return jitter + (asked_seconds or 0.0)
 

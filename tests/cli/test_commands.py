@@ -1,0 +1,214 @@
+"""The commands that ask and show, against a server that answers as told."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.error import Conflict
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
+from potluck.model.lease import AttemptState
+from potluck.model.node import NodeState, SandboxReport
+from potluck.model.task import EndReason, TaskState, WaitingReason
+from potluck.model.usage import Usage
+from potluck.wire.consumer import (
+    AccountAdded,
+    AttemptView,
+    DeviceView,
+    LogPage,
+    LogPiece,
+    Me,
+    NodeList,
+    NodeView,
+    TaskPage,
+    TaskView,
+)
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
+
+NOW = datetime.now(UTC)
+
+
+def an_ended_task() -> TaskView:
+    attempt = AttemptView(
+        id=AttemptId("attempt_1"),
+        number=2,
+        state=AttemptState.FAILED,
+        node_id=NodeId("node_1"),
+        node_name="attic",
+        devices=["CPU Ryzen"],
+        assigned_at=NOW,
+        usage=Usage(cpu_seconds=1.5, memory_peak_bytes=2**20),
+    )
+    return a_task(
+        TaskState.FAILED,
+        exit_code=3,
+        reason=EndReason.EXIT_STATUS,
+        started_at=NOW,
+        finished_at=NOW,
+        attempts=[attempt],
+        charge_micro=250_000,
+    )
+
+
+def log_page(offset: int, *pieces: tuple[str, bytes]) -> Scene:
+    logged = [LogPiece(stream, data) for stream, data in pieces]
+    page = LogPage(AttemptId("attempt_1"), offset, offset + len(logged), logged, False)
+    return says(page)
+
+
+def test_ps(user: CommandLine, server: FakeServer) -> None:
+    waiting = a_task(waiting=WaitingReason("no_device", "No node has a GPU."))
+    server.plays("/v1/tasks", says(TaskPage([waiting, a_task(TaskState.SUCCEEDED, name="old")])))
+    shown = user.run("ps").stdout.decode().splitlines()
+    assert shown[0].split() == ["ID", "NAME", "STATE", "AGE", "RAN", "WHY"]
+    assert shown[1].startswith(waiting.id)
+    assert shown[1].endswith("No node has a GPU.")
+    (answer,) = user.run("ps", "--json").lines()
+    assert [task["name"] for task in answer["tasks"]] == ["hello", "old"]
+
+
+def test_ps_asks_page_after_page(user: CommandLine, server: FakeServer) -> None:
+    pages = [TaskPage([a_task()], "older"), TaskPage([a_task(), a_task()])]
+    server.plays("/v1/tasks", *(says(page) for page in pages))
+    (answer,) = user.run("ps", "--all", "--state", "queued", "--json").lines()
+    assert len(answer["tasks"]) == 3
+    assert server.requests[1].path == "/v1/tasks?limit=100&cursor=older&state=queued"
+
+
+def test_ps_without_tasks_says_how_to_start_one(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(TaskPage([])))
+    shown = user.run("ps")
+    assert (shown.status, shown.stdout) == (0, b"")
+    assert "potluck run" in shown.stderr
+
+
+def test_logs_of_the_newest_task(user: CommandLine, server: FakeServer) -> None:
+    task = an_ended_task()
+    server.plays("/v1/tasks", says(TaskPage([task, a_task()])))
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(
+        f"/v1/tasks/{task.id}/logs",
+        log_page(0, ("stdout", b"\xffone\n"), ("stderr", b"two\n")),
+        log_page(2, ("stdout", b"three")),
+        log_page(3),
+    )
+    shown = user.run("logs")
+    assert (shown.status, shown.stdout, shown.stderr) == (0, b"\xffone\nthree", "two\n")
+    assert server.requests[-1].path.endswith("/logs?attempt=2&offset=3")
+
+
+@pytest.mark.parametrize("part", ["beginning", "end"])
+def test_a_part_of_an_id_is_enough(user: CommandLine, server: FakeServer, part: str) -> None:
+    task = a_task(TaskState.CANCELLED)
+    server.plays("/v1/tasks", says(TaskPage([task])))
+    server.plays(f"/v1/tasks/{task.id}/cancel", says(task))
+    named = task.id[:20] if part == "beginning" else task.id[-6:].upper()
+    assert f"Cancelled hello ({task.id})" in user.run("cancel", named).stdout.decode()
+
+
+def test_a_part_of_two_ids_is_not(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(TaskPage([a_task(), a_task()])))
+    told = user.run("cancel", "task_0")
+    assert told.status == 64
+    assert "fits 2 of your tasks" in told.stderr
+
+
+def test_result_of_an_ended_task(user: CommandLine, server: FakeServer) -> None:
+    task = an_ended_task()
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    pages = (log_page(0, ("stdout", b"42\n"), ("stderr", b"no\n")), log_page(2))
+    server.plays(f"/v1/tasks/{task.id}/logs", *pages)
+    shown = user.run("result", task.id)
+    assert (shown.status, shown.stdout) == (0, b"42\n")
+    for words in ("failed", "exit status 3", "attic (CPU Ryzen)", "0.25 credits", "1 MiB"):
+        assert words in shown.stderr
+    server.plays(f"/v1/tasks/{task.id}/logs", *pages)
+    (answer,) = user.run("result", task.id, "--json").lines()
+    assert (answer["id"], answer["exit_code"], answer["stdout"]) == (task.id, 3, "42\n")
+
+
+def test_result_of_a_task_that_runs_says_how_to_wait(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.RUNNING)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    told = user.run("result", task.id)
+    assert told.status == 1
+    assert "has not ended yet; it is running" in told.stderr
+    assert "--wait" in told.stderr
+
+
+def test_cancel_passes_the_servers_refusal_on(user: CommandLine, server: FakeServer) -> None:
+    task = a_task()
+    refusal = refuses(Conflict("It has succeeded.", "There is nothing left to cancel."))
+    server.plays(f"/v1/tasks/{task.id}/cancel", refusal)
+    told = user.run("cancel", task.id)
+    assert told.status == 1
+    assert "It has succeeded." in told.stderr
+
+
+def test_nodes(user: CommandLine, server: FakeServer) -> None:
+    gpu = DeviceDescription(DeviceKind.GPU, "gpu-1", "NVIDIA", "RTX 4090", 24 * 2**30)
+    node = NodeView(
+        id=NodeId("node_1"),
+        name="attic",
+        state=NodeState.ONLINE,
+        platform="Linux",
+        potluck_version="0.1.0",
+        cores=16,
+        memory_bytes=64 * 2**30,
+        disk_bytes=2**40,
+        sandbox=SandboxReport("bwrap"),
+        devices=[DeviceView(DeviceId(f"device_{n}"), gpu, 1000 * n) for n in (0, 1)],
+        is_mine=True,
+        heartbeat_at=NOW,
+    )
+    server.plays("/v1/nodes", says(NodeList([node])))
+    shown = user.run("nodes").stdout.decode()
+    assert "attic (mine)" in shown
+    assert "2 × GPU RTX 4090, 1 free" in shown
+    assert "64 GiB" in shown
+    (answer,) = user.run("nodes", "--json").lines()
+    assert answer["nodes"][0]["id"] == "node_1"
+
+
+def test_an_empty_pool_says_how_to_join(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/nodes", says(NodeList([])))
+    assert f"potluck provide {server.url}" in user.run("nodes").stderr
+
+
+def test_whoami(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/me", says(Me(AccountId("account_1"), "ann", True, 1_500_000, 250_000)))
+    shown = user.run("whoami").stdout.decode()
+    assert "ann (account_1, operator)" in shown
+    assert "1.5 credits available, 0.25 more held for tasks" in shown
+
+
+def test_add_account_shows_the_token_once_and_alone(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/accounts", says(AccountAdded(AccountId("account_2"), "bob", "tok"), 201))
+    shown = user.run("admin", "add-account", "bob")
+    assert shown.stdout == b"tok\n"
+    assert "tok\n" not in shown.stderr
+    assert f"POTLUCK_URL={server.url}" in shown.stderr
+
+
+def test_grant(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/accounts/account_2/grants", Scene(204))
+    shown = user.run("admin", "grant", "account_2", "2.5")
+    assert shown.stdout == b"Gave 2.5 credits to account_2.\n"
+    assert server.requests[0].body == b'{"amount_micro":2500000}'
+
+
+def test_the_named_server_is_asked_and_gets_no_foreign_token(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    (tmp_path / "profile.toml").write_text('url = "http://127.0.0.1:1"\ntoken = "theirs"\n')
+    told = CommandLine(tmp_path).run("whoami", "--server", server.url)
+    assert told.status == 77
+    assert f"There is no token for {server.url}" in told.stderr
+    assert server.requests == []
+
+
+def test_help_and_version_need_nothing(stranger: CommandLine) -> None:
+    assert b"ps" in stranger.run().stdout
+    assert stranger.run("version").stdout.startswith(b"Potluck 0.")

@@ -1,0 +1,167 @@
+"""Tables, task output and stories: what people read."""
+
+import io
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from potluck.cli.output import TaskOutput
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.story import exit_status, stage, summary, why
+from potluck.cli.table import Cell, Column, show_table
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState, WaitingReason
+from potluck.wire.consumer import AttemptView, LogPage, LogPiece
+from tests.consumer.fake_server import a_task
+
+NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
+
+
+def an_attempt(**changes: Any) -> AttemptView:
+    values = {"state": AttemptState.RUNNING, "devices": ["CPU plain"], "assigned_at": NOW}
+    return AttemptView(
+        id=AttemptId("attempt_1"),
+        number=1,
+        node_id=NodeId("node_1"),
+        node_name="lap\x1b[31mtop",
+        **{**values, **changes},
+    )
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), "utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    def text(self) -> str:
+        written = self.buffer
+        assert isinstance(written, io.BytesIO)
+        return written.getvalue().decode()
+
+
+COLUMNS = [Column("NAME", shrinks=True), Column("AGE", is_number=True), Column("WHY")]
+ROWS = [
+    [Cell("hello"), Cell("3 s"), Cell("")],
+    [Cell("a\x1b[2Jb", Tone.BAD), Cell("12 min"), Cell("no [bold]GPU[/bold]")],
+]
+
+
+def test_a_table_in_a_pipe_is_aligned_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table(Pane(sys.stdout), COLUMNS, ROWS)
+    assert capsys.readouterr().out == (
+        "NAME       AGE  WHY\nhello      3 s  -\na�[2Jb  12 min  no [bold]GPU[/bold]\n"
+    )
+
+
+def test_a_table_in_a_narrow_terminal_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    show_table(Pane(terminal), COLUMNS, [*ROWS, [Cell("x" * 60), Cell("1 s"), Cell("why")]])
+    lines = terminal.text().splitlines()
+    assert all(len(line) <= 44 for line in lines)
+    assert "…" in lines[-1]
+    assert "[bold]GPU[/bold]" in lines[2]
+    assert "\x1b[2J" not in terminal.text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colour_only_where_it_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in Pane(Terminal()).paint("text", Tone.GOOD)) == coloured
+
+
+def test_what_a_terminal_would_obey_is_shown_instead() -> None:
+    assert printable("a\x1b]0;x\x07\r\nb\x9b") == "a�]0;x���b�"
+
+
+def page(*pieces: tuple[str, bytes], attempt: str = "attempt_1") -> LogPage:
+    logged = [LogPiece(stream, data) for stream, data in pieces]
+    return LogPage(AttemptId(attempt), 0, len(logged), logged, False)
+
+
+def test_output_is_exact_and_on_its_stream(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    output = TaskOutput(Screen())
+    output.show(page(("stdout", b"a\xff\x00"), ("stderr", b"e\n"), ("stdout", b"b")))
+    output.show(page(("potluck", b"cut\x1b here\nand there")))
+    output.show(page(("stdout", b"again\n"), attempt="attempt_2"))
+    shown = capfdbinary.readouterr()
+    assert shown.out == b"a\xff\x00bagain\n"
+    assert shown.err.decode() == (
+        "e\npotluck: cut� here\npotluck: and there\n"
+        "potluck: the task starts again, on another attempt\n"
+    )
+
+
+def test_output_as_json(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    TaskOutput(Screen(json=True)).show(page(("stdout", b"a\xff"), ("potluck", b"cut")))
+    shown = capfdbinary.readouterr()
+    assert shown.err == b""
+    assert shown.out.decode().splitlines() == [
+        '{"event":"log","attempt_id":"attempt_1","stream":"stdout","text":"a�"}',
+        '{"event":"log","attempt_id":"attempt_1","stream":"potluck","text":"cut"}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_code", "status"),
+    [
+        (TaskState.SUCCEEDED, 0, 0),
+        (TaskState.FAILED, 3, 3),
+        (TaskState.FAILED, -9, 137),  # by a signal
+        (TaskState.FAILED, None, 1),  # it never ran
+        (TaskState.FAILED, 0, 1),
+        (TaskState.CANCELLED, None, 130),
+        (TaskState.EXPIRED, None, 1),
+    ],
+)
+def test_the_exit_status_of_run(state: TaskState, exit_code: int | None, status: int) -> None:
+    assert exit_status(a_task(state, exit_code=exit_code)) == status
+
+
+def test_why() -> None:
+    waiting = WaitingReason("no_device", "No node has a GPU.")
+    assert why(a_task(waiting=waiting)) == "No node has a GPU."
+    assert why(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting)) == ""
+    assert why(a_task(TaskState.FAILED, reason=EndReason.MEMORY_LIMIT)) == "memory limit"
+    failed = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=3)
+    assert why(failed) == "exit status 3"
+
+
+def test_where_a_task_is() -> None:
+    assert stage(a_task()) == "queued"
+    waiting = WaitingReason("no_device", "No node has a GPU.")
+    assert stage(a_task(waiting=waiting)) == "queued: No node has a GPU."
+    running = a_task(TaskState.RUNNING, attempts=[an_attempt()])
+    assert stage(running) == "running on lap�[31mtop (CPU plain)"
+
+
+def test_the_summary_is_one_line() -> None:
+    ended = a_task(
+        TaskState.FAILED,
+        started_at=NOW,
+        finished_at=NOW + timedelta(seconds=2),
+        attempts=[an_attempt(devices=[])],
+        reason=EndReason.TIME_LIMIT,
+    )
+    assert summary(ended, NOW) == "hello failed after 2.0 s on lap�[31mtop: time limit"
