@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +138,31 @@ async def test_a_storage_that_fails_says_so_and_leaves_nothing(
 
 
 async def test_a_killed_writer_leaves_no_half_blob(tmp_path: Path) -> None:
-    for _ in range(5):
-        command = [sys.executable, writer.__file__, str(tmp_path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    for _ in range(3):
+        with start_writer(tmp_path) as process:
             assert process.stdout and process.stdout.readline()
             process.kill()  # in the middle of the next put
-        blobs = DirectoryBlobs(tmp_path)
-        assert await blobs.list("") == ["results/one"]
-        data = await blobs.get("results/one")
-        assert len(data) == writer.SIZE_BYTES and len(set(data)) == 1
+        await assert_is_whole(tmp_path)
+
+
+async def test_a_writer_that_dies_in_a_write_leaves_no_half_blob(tmp_path: Path) -> None:
+    with start_writer(tmp_path, "1000000") as process:
+        assert process.wait(60) == -signal.SIGXFSZ
+    await assert_is_whole(tmp_path)
+
+
+@contextmanager
+def start_writer(directory: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, writer.__file__, str(directory), *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def assert_is_whole(directory: Path) -> None:
+    blobs = DirectoryBlobs(directory)
+    assert await blobs.list("") == ["results/one"]
+    data = await blobs.get("results/one")
+    assert len(data) == writer.SIZE_BYTES and data == data[:1] * writer.SIZE_BYTES
