@@ -2,8 +2,7 @@
 
 Each step is a sandbox run of its own, with no secrets, no devices and no network but the proxy.
 Wheels only, unless the owner allows builds; no configuration files, no other sources. The cache
-lies in the stage, so that the second step finds what the first one fetched, links instead of
-copying, and leaves nothing for another account.
+lies beside the installed files, so that they are links and not copies, and ends with the step.
 """
 
 import asyncio
@@ -25,6 +24,7 @@ from potluck.provider.prepare.transcript import Transcript
 from potluck.provider.prepare.watch import watch
 from potluck.provider.sandbox.driver import (
     ENVIRONMENT,
+    PYTHON,
     WORK,
     Confinement,
     Driver,
@@ -41,9 +41,9 @@ _CACHE = ".cache"
 
 _RESOLVE = (
     *(_UV, "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate"),
-    *("--python", "{python}", f"{WORK}/requirements.in"),
+    *("--python", PYTHON, f"{WORK}/requirements.in"),
 )
-_MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", "--python", "{python}", ENVIRONMENT)
+_MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", "--python", PYTHON, ENVIRONMENT)
 # The environment is read-only later, so bytecode is compiled now or at each run anew.
 _INSTALL = (
     *(_UV, "pip", "install", "--require-hashes", "--no-deps", "--compile-bytecode"),
@@ -78,6 +78,7 @@ class Installer:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
         proxy = Proxy(self._index.endpoints(), limits)
         transcript = Transcript(output)
+        await stage.empty()
         async with proxy.serving(stage.listen()):
             ended = await self._run_watched(stage, confinement, transcript)
         stage.socket_path.unlink()
@@ -108,7 +109,7 @@ class Installer:
         program = {"forward.py": Path(forward.__file__).read_bytes()}
         return Confinement(
             name=f"{stage.name}-{phase}",
-            command=("{python}", "-I", "-S", f"{WORK}/forward.py", _SOCKET, *words),
+            command=(PYTHON, "-I", "-S", f"{WORK}/forward.py", _SOCKET, *words),
             memory_bytes=self._settings.memory_bytes,
             disk_bytes=self._settings.work_bytes,
             processes=self._settings.processes,

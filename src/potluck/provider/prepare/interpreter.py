@@ -6,7 +6,7 @@ from packaging.specifiers import SpecifierSet
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.prepare.outcome import PrepareFailed, failed
-from potluck.provider.sandbox.driver import Confinement, Driver
+from potluck.provider.sandbox.driver import PYTHON, Confinement, Driver
 
 _PROGRAM = """
 import json, os, platform, sys, sysconfig
@@ -53,7 +53,7 @@ def check_version(interpreter: Interpreter, requires_python: str | None) -> None
 def _question(name: str) -> Confinement:
     return Confinement(
         name=f"{name}-python",
-        command=("{python}", "-I", "-S", "-c", _PROGRAM),
+        command=(PYTHON, "-I", "-S", "-c", _PROGRAM),
         memory_bytes=256 * MIB,
         disk_bytes=MIB,
         processes=16,

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import Mount
+from potluck.provider.sandbox.driver import PYTHON, Mount
 
 _MAX_DETAIL_CHARACTERS = 900
 
@@ -16,7 +16,7 @@ class Environment(Struct, frozen=True):
 
 
 # The sandbox's own Python, for a script that names no dependencies.
-BARE = Environment("{python}")
+BARE = Environment(PYTHON)
 
 
 class PrepareFailed(Exception):

@@ -1,7 +1,7 @@
 """A place to install into: thrown away at the end, unless it was moved to the shelf.
 
-Only `environment` and `proxy` are shown inside the sandbox, which may run as another user. Both
-are open to everybody, below a directory that only we can enter.
+Only the environment and the proxy's socket are shown inside the sandbox, which may run as another
+user. Both are open to everybody, below a directory that only we can enter.
 """
 
 import asyncio
@@ -27,6 +27,15 @@ class Stage(Struct, frozen=True):
     def socket_path(self) -> Path:
         return self.directory / "proxy.sock"
 
+    async def empty(self) -> None:
+        """A new, empty environment: a run finds nothing of an earlier one, which was another user.
+
+        It is open to everybody, since nobody knows yet who that user will be.
+        """
+        await remove(self.environment)
+        self.environment.mkdir()
+        self.environment.chmod(0o777)
+
     def listen(self) -> socket.socket:
         """A socket for the proxy, fresh for each run."""
         self.socket_path.unlink(missing_ok=True)
@@ -46,8 +55,6 @@ async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     stage = Stage(Path(tempfile.mkdtemp(dir=parent)), name)
     try:
-        stage.environment.mkdir()
-        stage.environment.chmod(0o777)
         yield stage
     finally:
         await remove(stage.directory)
