@@ -101,7 +101,8 @@ class Launch:
         """Waits until the command is held at the gate; raises Setup when bwrap failed."""
         inner = await self.find_inner()
         await readable(self._gate.fileno())
-        if inner is None or not inner.is_alive:
+        if inner is None or not self._passed_the_byte():
+            await self.outer.ended()
             raise Setup(self._last_words())
         return inner
 
@@ -174,6 +175,13 @@ class Launch:
             return b""
         self._status_text += data
         return data
+
+    def _passed_the_byte(self) -> bool:
+        """A socket that is closed with the byte still in it is reset: bwrap died before."""
+        try:
+            return self._gate.recv(1) == b""
+        except ConnectionResetError:
+            return False
 
     def _last_words(self) -> str:
         os.set_blocking(self.stderr, False)

@@ -226,4 +226,4 @@ def _end_leftovers(directory: Path) -> None:
 
 
 def _is_another_now(pid: int, created: float) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).create_time() != created
+    return psutil.pid_exists(pid) and bool(psutil.Process(pid).create_time() != created)

@@ -1,0 +1,118 @@
+"""Hosts of the sandbox as root and as an ordinary user, one of each for a test process."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from potluck.model.node import SandboxReport
+from potluck.model.task import MIB
+from potluck.provider.sandbox.driver import PYTHON, Confinement
+from tests.sandbox.host import Answer, Request, decode, encode
+
+REPOSITORY = Path(__file__).parents[2]
+NOBODY = 65534
+SECRET = "swordfish-of-the-host"
+
+
+class Host:
+    """A process with a driver in it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], state_directory: Path) -> None:
+        self.process = process
+        self.state_directory = state_directory
+        self.report = msgspec.json.decode(self._line(), type=SandboxReport)
+
+    def python(self, source: str, **changes: object) -> Answer:
+        """Runs Python source inside."""
+        return self.run(command=(PYTHON, "-I", "-c", source), **changes)
+
+    def run(self, **changes: object) -> Answer:
+        return self.ask(Request(confinement(**changes)))
+
+    def reap(self) -> None:
+        self.ask(Request())
+
+    def ask(self, request: Request) -> Answer:
+        assert self.process.stdin is not None
+        self.process.stdin.write(encode(request) + b"\n")
+        self.process.stdin.flush()
+        return decode(self._line(), Answer)
+
+    def _line(self) -> bytes:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the host process died"
+        return line
+
+
+def confinement(**changes: object) -> Confinement:
+    modest = Confinement(
+        name="attempt_test",
+        command=("/bin/true",),
+        memory_bytes=128 * MIB,
+        disk_bytes=16 * MIB,
+        processes=32,
+        cores=1,
+        seconds=20.0,
+        log_bytes=MIB,
+    )
+    return msgspec.structs.replace(modest, **changes)
+
+
+@contextmanager
+def hosting(
+    as_root: bool, kind: str = "bwrap", state_directory: Path | None = None, *prefix: str
+) -> Iterator[Host]:
+    """Everything it starts dies with it; what the kernel keeps is removed by `reap`."""
+    directory = state_directory or Path(tempfile.mkdtemp(prefix="potluck-sandbox-"))
+    nobody = NOBODY if os.geteuid() == 0 and not as_root else None
+    if nobody is not None:
+        os.chown(directory, nobody, nobody)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.sandbox.host", kind, str(directory), *prefix],
+        cwd=REPOSITORY,
+        env={"PATH": os.environ["PATH"], "HOST_SECRET": SECRET, "PYTHONPATH": "src"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        user=nobody,
+        group=nobody,
+        extra_groups=None if nobody is None else [],
+    )
+    try:
+        yield Host(process, directory)
+    finally:
+        process.kill()
+        process.communicate()
+        if state_directory is None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def skip_unless_possible(as_root: bool) -> None:
+    if as_root and os.geteuid() != 0:
+        pytest.skip("these tests run as an ordinary user")
+    if not as_root and os.geteuid() == 0 and not _nobody_may_enter(Path(sys.executable)):
+        pytest.skip("an ordinary user may not enter the directory of this repository")
+
+
+def _nobody_may_enter(path: Path) -> bool:
+    return all(parent.stat().st_mode & 0o005 == 0o005 for parent in [*path.parents, REPOSITORY])
+
+
+@pytest.fixture(scope="session", params=[True, False], ids=["root", "user"])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    skip_unless_possible(request.param)
+    with hosting(request.param) as host:
+        yield host
+
+
+@pytest.fixture
+def is_root(host: Host) -> bool:
+    return host.report.user == "own uid"

@@ -1,0 +1,118 @@
+"""A process that owns a sandbox driver, as a provider does, and does what a test tells it.
+
+Started as root or as an ordinary user. It reads one JSON request a line and answers with one line;
+killing it is what happens to a provider that is killed.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.driver import Confinement, Driver, Ended
+from potluck.provider.sandbox.unconfined import UnconfinedDriver
+
+T = TypeVar("T", bound=Struct)
+
+CUT = b"CUT"  # output with these bytes makes the host cancel the run, when asked to
+
+
+class Request(Struct, frozen=True):
+    confinement: Confinement | None = None  # none: reap
+    cancel: bool = False
+    tell: bool = False  # answer as soon as CUT was written, and go on
+
+
+class Answer(Struct, frozen=True):
+    ended: Ended | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    potluck: bytes = b""
+    started: int = 0
+    largest_piece_bytes: int = 0
+    cancelled: bool = False
+
+
+class Collector:
+    """Takes what a run says."""
+
+    def __init__(self) -> None:
+        self.streams = {"stdout": bytearray(), "stderr": bytearray(), "potluck": bytearray()}
+        self.started = 0
+        self.largest_piece_bytes = 0
+        self.saw_cut = asyncio.Event()
+
+    async def output(self, stream: str, data: bytes) -> None:
+        self.streams[stream].extend(data)
+        self.largest_piece_bytes = max(self.largest_piece_bytes, len(data))
+        if CUT in self.streams[stream][-100:]:
+            self.saw_cut.set()
+
+    async def on_started(self) -> None:
+        self.started += 1
+
+    def answer(self, ended: Ended | None) -> Answer:
+        return Answer(
+            ended=ended,
+            started=self.started,
+            largest_piece_bytes=self.largest_piece_bytes,
+            cancelled=ended is None,
+            **{name: bytes(data) for name, data in self.streams.items()},
+        )
+
+
+async def serve(driver: Driver) -> None:
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        request = decode(line, Request)
+        if request.confinement is None:
+            await driver.reap()
+            write(Answer())
+        else:
+            await handle(driver, request, request.confinement)
+
+
+async def handle(driver: Driver, request: Request, confinement: Confinement) -> None:
+    collector = Collector()
+    run = asyncio.create_task(driver.run(confinement, collector.output, collector.on_started))
+    if request.cancel or request.tell:
+        await collector.saw_cut.wait()
+    if request.tell:
+        write(collector.answer(None))
+    if request.cancel:
+        run.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await run
+    if not request.tell:
+        write(collector.answer(None if run.cancelled() else run.result()))
+
+
+def write(answer: Answer) -> None:
+    os.write(1, encode(answer) + b"\n")
+
+
+def encode(value: Struct) -> bytes:
+    return msgspec.json.encode(value, enc_hook=str)
+
+
+def decode(line: bytes, kind: type[T]) -> T:
+    return msgspec.json.decode(line, type=kind, dec_hook=lambda to, text: to(text))
+
+
+async def main(kind: str, state_directory: Path, *prefix: str) -> None:
+    if kind == "none":
+        driver: Driver = UnconfinedDriver(state_directory, "test")
+    else:
+        driver = BubblewrapDriver(state_directory, "test", *map(Path, prefix))
+    report = await driver.probe()
+    os.write(1, msgspec.json.encode(report) + b"\n")
+    await serve(driver)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

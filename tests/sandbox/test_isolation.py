@@ -1,0 +1,162 @@
+"""A run sees nothing of the host, of the provider, or of another run."""
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from potluck.provider.sandbox.driver import Mount
+from tests.sandbox.conftest import NOBODY, SECRET, Host
+
+SEARCH = """
+import os
+found = []
+for path in %r:
+    try:
+        found.append((path, open(path).read()))
+    except (IsADirectoryError, PermissionError) as refused:
+        found.append((path, str(refused)))
+    except OSError:
+        pass
+print(found)
+"""
+
+
+@pytest.fixture
+def planted() -> Iterator[list[str]]:
+    """Files of the host that anybody on it may read."""
+    with (
+        tempfile.NamedTemporaryFile("w", dir="/tmp") as in_tmp,
+        tempfile.NamedTemporaryFile("w", dir=Path.home()) as in_home,
+    ):
+        for file in (in_tmp, in_home):
+            file.write(SECRET)
+            file.flush()
+            Path(file.name).chmod(0o644)
+        yield [in_tmp.name, in_home.name]
+
+
+def test_no_file_of_the_host_is_there(host: Host, planted: list[str]) -> None:
+    places = ["/home", "/root", "/var", "/run", "/srv", "/mnt", "/opt", "/sys", "/boot"]
+    files = ["/etc/shadow", "/etc/hostname", "/etc/machine-id", "/etc/ssh", "/etc/environment"]
+    repository = str(Path(__file__))
+    answer = host.python(SEARCH % [*places, *files, *planted, repository])
+    assert answer.stdout == b"[]\n"
+
+
+def test_the_root_holds_what_was_put_there(host: Host) -> None:
+    answer = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
+    root, etc = answer.stdout.decode().strip().split("] ")
+    expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
+    assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
+    own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
+    assert set(json.loads(etc.replace("'", '"'))) - {"ld.so.cache", "ssl"} == own
+
+
+def test_no_process_and_no_environment_of_the_host(host: Host) -> None:
+    source = """
+import glob
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):
+    try:
+        print(path, open(path, 'rb').read())
+    except PermissionError:
+        print(path, 'refused')
+"""
+    answer = host.python(source)
+    assert SECRET.encode() not in answer.stdout
+    pids = {line.split(b"/")[2] for line in answer.stdout.splitlines()}
+    assert pids == {b"1", b"2"}
+    assert b"HOST_SECRET" not in answer.stdout
+    assert str(host.state_directory).encode() not in answer.stdout
+
+
+def test_the_first_process_tells_nothing(host: Host) -> None:
+    answer = host.python("print(open('/proc/1/cmdline').read()); open('/proc/1/environ').read()")
+    assert b"bind" not in answer.stdout
+    if host.report.user == "own uid":
+        assert b"PermissionError" in answer.stderr
+    else:
+        assert answer.stderr == b""
+
+
+def test_the_environment_is_only_what_was_given(host: Host) -> None:
+    answer = host.python("import os; print(sorted(os.environ))", environment={"MINE": "1"})
+    names = json.loads(answer.stdout.replace(b"'", b'"'))
+    assert set(names) == {
+        "HOME", "LANG", "LOGNAME", "MINE", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"
+    }  # fmt: skip
+
+
+def test_only_the_loopback_and_not_the_hosts(host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as local:
+        abstract = f"\0potluck-{os.getpid()}"
+        local.bind(abstract)
+        local.listen()
+        source = f"""
+import socket
+print([name for _, name in socket.if_nameindex()])
+print(open('/proc/net/route').read().splitlines()[1:])
+for family, address in ((socket.AF_INET, ('127.0.0.1', {listener.getsockname()[1]})),
+                        (socket.AF_UNIX, {abstract!r})):
+    try:
+        socket.socket(family).connect(address)
+        print('connected')
+    except OSError as refused:
+        print('refused')
+"""
+        answer = host.python(source)
+    assert answer.stdout.decode().splitlines() == ["['lo']", "[]", "refused", "refused"]
+
+
+def test_nobody_in_particular_with_no_capability(host: Host, is_root: bool) -> None:
+    source = """
+import os, pwd
+print(os.getresuid(), os.getgroups(), pwd.getpwuid(os.getuid()).pw_name)
+print([line.split()[1] for line in open('/proc/self/status') if line[:3] in ('Cap', 'NoN', 'Sec')])
+"""
+    answer = host.python(source)
+    who, powers = answer.stdout.decode().splitlines()
+    uid = who.split("(")[1].split(",")[0]
+    assert who == f"({uid}, {uid}, {uid}) [] task" or who.endswith(f"[{uid}] task")
+    assert (int(uid) > 0x7000_0000) if is_root else uid == "1000"
+    assert powers == str(["0" * 16] * 5 + ["1", "2", "1"])
+
+
+def test_each_run_of_root_is_another_uid(host: Host, is_root: bool) -> None:
+    seen = {host.python("import os; print(os.getuid())").stdout for _ in range(2)}
+    assert len(seen) == (2 if is_root else 1)
+
+
+def test_a_variable_for_the_loader_does_not_reach_what_runs_as_root(host: Host) -> None:
+    """The steps before the command would say so if they met a library that is none."""
+    answer = host.run(
+        command=("/bin/true",), files={"evil.so": b"x"}, environment={"LD_PRELOAD": "/work/evil.so"}
+    )
+    assert answer.stderr.count(b"evil.so") == 1  # from /bin/true itself, which is the task
+
+
+def test_runs_share_nothing(host: Host) -> None:
+    host.python("open('/work/a', 'w'); open('/tmp/b', 'w'); open('/dev/shm/c', 'w')")
+    answer = host.python("import os; print([os.listdir(d) for d in ('/work', '/tmp', '/dev/shm')])")
+    assert answer.stdout == b"[['.tmp'], [], []]\n"
+
+
+def test_mounts_are_read_only_unless_they_say_otherwise(host: Host, is_root: bool) -> None:
+    shown, changed = host.state_directory / "shown", host.state_directory / "changed"
+    for directory in (shown, changed):
+        directory.mkdir(exist_ok=True)
+        if not is_root and os.geteuid() == 0:
+            os.chown(directory, NOBODY, NOBODY)
+    (shown / "word").write_text("hello")
+    mounts = (Mount(shown, "/environment"), Mount(changed, "/run/deep/place", writable=True))
+    source = """
+open('/run/deep/place/made', 'w').write(open('/environment/word').read())
+open('/environment/more', 'w')
+"""
+    answer = host.python(source, mounts=mounts)
+    assert b"Read-only file system" in answer.stderr
+    assert (changed / "made").read_text() == "hello"
