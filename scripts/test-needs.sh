@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Installs the programs that the tests use and pip can not bring. Does nothing when they are there.
+#
+# On Debian and Ubuntu by apt, as root or with a sudo that asks for no password; elsewhere it says
+# what is missing. The tests start their own PostgreSQL and Redis, so no service is wanted: while
+# apt runs, a policy-rc.d (Debian's own switch for this) keeps services from starting, unless the
+# machine has one already; and what was installed just now is not started at the next boot either.
+set -euo pipefail
+
+# What proves that it is here, and the package that brings it.
+needs_on_linux() {
+  need "command -v bwrap" bubblewrap
+  need "command -v redis-server" redis-server
+  need "command -v unshare && command -v setpriv" util-linux
+  need "command -v ps" procps
+  need "has_postgres" postgresql
+  need "ls /etc/OpenCL/vendors/*.icd" pocl-opencl-icd
+}
+
+needs_on_macos() {
+  need "command -v redis-server" redis
+}
+
+has_postgres() {
+  local programs
+  for programs in /usr/lib/postgresql/*/bin; do
+    [ -x "$programs/postgres" ] && [ "$(basename "$(dirname "$programs")")" -ge 15 ] && return
+  done
+  return 1
+}
+
+missing=()
+need() {
+  eval "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+list_missing() {
+  missing=()
+  if [ "$(uname)" = Darwin ]; then needs_on_macos; else needs_on_linux; fi
+}
+
+fail() {
+  printf 'potluck: %s\n' "$@" >&2
+  exit 1
+}
+
+find_root() {
+  if [ "$(id -u)" = 0 ]; then
+    as_root=()
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+  else
+    return 1
+  fi
+}
+
+tell_what_to_install() {
+  if [ "$(uname)" = Darwin ]; then
+    fail "the tests need what is missing here. Install it with:  brew install ${missing[*]}"
+  elif command -v apt-get >/dev/null; then
+    fail "the tests need what is missing here, and this user may not install it." \
+      "As root:  apt-get install --no-install-recommends ${missing[*]}"
+  fi
+  fail "the tests need what is missing here. The packages are, by their Debian names:  ${missing[*]}"
+}
+
+apt_get() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y \
+    -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1
+}
+
+install_missing() {
+  apt_get install --no-install-recommends "${missing[@]}" && return
+  # The lists of packages may be old, or not there at all.
+  apt_get update && apt_get install --no-install-recommends "${missing[@]}" && return
+  tail -n 20 "$log" >&2
+  fail "apt-get could not install: ${missing[*]}. Mend the cause above, then try again."
+}
+
+policy=/usr/sbin/policy-rc.d
+clean_up() {
+  [ -z "${made_policy:-}" ] || "${as_root[@]}" rm -f "$policy"
+  rm -f "$log"
+}
+
+keep_services_from_starting() {
+  [ -e "$policy" ] && return
+  made_policy=yes
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" install -m 755 /dev/stdin "$policy"
+}
+
+keep_services_from_the_next_boot() {
+  local package
+  [ -d /run/systemd/system ] || return 0
+  for package in "${missing[@]}"; do
+    case $package in
+      redis-server | postgresql) "${as_root[@]}" systemctl disable "$package" >>"$log" 2>&1 || true ;;
+    esac
+  done
+}
+
+list_missing
+[ ${#missing[@]} -gt 0 ] || exit 0
+command -v apt-get >/dev/null && find_root || tell_what_to_install
+
+log=$(mktemp)
+trap clean_up EXIT
+echo "Installing what the tests need: ${missing[*]} …"
+keep_services_from_starting
+install_missing
+keep_services_from_the_next_boot
+list_missing
+[ ${#missing[@]} -eq 0 ] || fail "apt-get installed everything, yet these do not work here: ${missing[*]}"
