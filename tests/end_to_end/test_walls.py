@@ -1,6 +1,5 @@
 """What a hostile or careless task can do to the machine and to others: nothing."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,9 +80,10 @@ for process in names('/proc'):
     if process.isdecimal():
         everything += [text(f'/proc/{process}/environ'), text(f'/proc/{process}/cmdline')]
 for path in ('/home', '/root', '/var', '/run', '/etc', '/tmp', '/srv', '/mnt', '/opt', '/work'):
+    everything.append('present' + path if os.path.exists(path) else '')
     for folder, folders, files in os.walk(path):
-        everything += [os.path.join(folder, each) for each in files]
-        everything += [text(os.path.join(folder, each)) for each in files if 'python' not in folder]
+        files = [os.path.join(folder, each) for each in files if each != 'script.py']
+        everything += files + [text(each) for each in files if '/opt/python' not in each]
 print('\\n'.join(everything))
 print('uid', os.getuid(), 'interfaces', [name for _, name in socket.if_nameindex()])
 """
@@ -96,15 +96,18 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
     planted.write_text("planted-content")
     operator = pool.client()
     bob = pool.client(operator.post("/v1/accounts", {"name": "bob"})["token"])
-    leave = "open('/work/left-behind', 'w').write('alices-data'); open('/tmp/x', 'w').write('alices-data')"
+    leave = (
+        "for path in ('/work/left-behind', '/tmp/x'):\n    open(path, 'w').write('alices-data')\n"
+    )
     assert operator.finished(operator.submit(leave))["state"] == "succeeded"
     looking = bob.submit(LOOK)
     assert bob.finished(looking)["state"] == "succeeded"
     seen = bob.log(looking)
     for foreign in ("alices-data", "left-behind", SECRET, pool.token, "planted-", "shadow"):
         assert foreign not in seen, f"the task saw {foreign!r}"
-    assert str(Path.home()) not in seen or str(Path.home()) == "/"
-    assert f"uid {os.getuid()} " not in seen or os.getuid() != 0
+    for hidden in ("/home", "/root", "/var", "/run", "/srv", "/mnt"):
+        assert f"present{hidden}" not in seen
+    assert "uid 0 " not in seen
     assert "interfaces ['lo']" in seen
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from potluck.decide.plan import plan
 from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, TooLarge
-from potluck.model.ids import TaskId, new_attempt_id, new_task_id
+from potluck.model.ids import NodeId, TaskId, new_attempt_id, new_task_id
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import EndReason, Limits, TaskState
-from potluck.server.flow import cancel, execute, expire, follow, notify, submit
+from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
 from potluck.store import attempts
 from potluck.store.leader import Leadership
 from potluck.store.schedule import load_round
 from potluck.wire.consumer import FollowedLog, FollowedState
-from potluck.wire.provider import Preparing, Started
+from potluck.wire.provider import AcquireLeases, Preparing, Started
 from tests.flow.pool import Pool, done, lease_of, request, used
 
 
@@ -361,3 +361,22 @@ def _told(followed: follow.Followed) -> str:
             return "".join(piece.text for piece in page.pieces)
         case None:
             return "…"
+
+
+async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool: Pool) -> None:
+    node = await pool.offer()
+    asked = AcquireLeases(wait_seconds=0.2)
+    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bob, node.node_id, asked))
+    await asyncio.sleep(0)  # the node hangs up now; the server does not know
+    heard = await _until_waiting(pool, node.node_id)
+    await polling
+    assert await pool.sql("SELECT heartbeat_at FROM nodes") == heard
+
+
+async def _until_waiting(pool: Pool, node_id: NodeId) -> object:
+    """The time of the beat with which the poll came in."""
+    registered = await pool.sql("SELECT registered_at FROM nodes WHERE id = $1", node_id)
+    while True:
+        heard = await pool.sql("SELECT heartbeat_at FROM nodes WHERE id = $1", node_id)
+        if heard > registered:
+            return heard

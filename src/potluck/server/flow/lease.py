@@ -45,6 +45,7 @@ async def acquire(
     """Waits, without a database connection, until there is something to say."""
     held = _true_leases(parts, request.held)
     async with parts.live.listen(topics.node(node_id), topics.SHUTDOWN) as listener:
+        await _hear(parts, account_id, node_id)
         answer = await _look(parts, account_id, node_id, request.held, held)
         if answer.grants or answer.stop or request.wait_seconds <= 0:
             return answer
@@ -75,6 +76,12 @@ def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
     ]
 
 
+async def _hear(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
+    """When the call comes in, and not when its answer goes out: the node may be gone by then."""
+    async with parts.database.transaction() as connection:
+        await nodes.beat(connection, node_id, account_id)
+
+
 async def _look(
     parts: Parts,
     account_id: AccountId,
@@ -84,7 +91,6 @@ async def _look(
 ) -> LeasesGranted:
     lease_seconds = parts.settings.lease_seconds
     async with parts.database.transaction() as connection:
-        await nodes.beat(connection, node_id, account_id)
         live = await attempts.live_of_node(connection, node_id, account_id)
         grants = await _grants(parts, connection, account_id, node_id, held) if live else []
     return LeasesGranted(grants, _gone(claimed, live), lease_seconds)
