@@ -7,6 +7,7 @@ ends the sandbox with it, and `reap` of the next life removes what has no life o
 
 import hashlib
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from potluck.model.node import SandboxReport
@@ -37,7 +38,7 @@ class BubblewrapDriver:
         self, state_directory: Path, node_name: str, python_prefix: Path = Path(sys.base_prefix)
     ) -> None:
         adopt_orphans()
-        self._name = _name(state_directory, node_name)
+        self._name = sandbox_name(state_directory, node_name)
         self._filter = compile_filter(this_machine())
         self._hierarchy = find_hierarchy(f"{self._name}-")
         self._candidates = [
@@ -64,7 +65,7 @@ class BubblewrapDriver:
 
     async def reap(self) -> None:
         for pid in named(self._name):
-            with Held(pid) as leftover:
+            with suppress(ProcessLookupError), Held(pid) as leftover:
                 leftover.kill()
                 await leftover.ended()
         if self._hierarchy is not None:
@@ -96,7 +97,7 @@ class BubblewrapDriver:
         )
 
 
-def _name(state_directory: Path, node_name: str) -> str:
+def sandbox_name(state_directory: Path, node_name: str) -> str:
     """Two providers on one machine differ at least in their directories."""
     told = f"{state_directory.resolve()}\0{node_name}".encode()
     return f"potluck-{hashlib.sha256(told).hexdigest()[:12]}"

@@ -101,11 +101,16 @@ def _children(pid: int) -> Path:
 
 
 def named(argument_zero: str) -> list[int]:
-    """Processes of this machine that were started under this name."""
+    """Processes of our user that were started under this name."""
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is(entry, argument_zero)]
 
 
 def _is(entry: Path, argument_zero: str) -> bool:
     with suppress(OSError):
-        return (entry / "cmdline").read_bytes().split(b"\0")[0] == argument_zero.encode()
+        is_ours = entry.stat().st_uid == os.geteuid()
+        return is_ours and _first_word(entry) == argument_zero.encode()
     return False
+
+
+def _first_word(entry: Path) -> bytes:
+    return (entry / "cmdline").read_bytes().split(b"\0")[0]
