@@ -1,10 +1,10 @@
 """A real sandbox, a real uv, and a package index of our own."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from potluck.provider.sandbox.bwrap import BubblewrapDriver
 
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import GIB, MIB, Limits
@@ -12,6 +12,8 @@ from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.outcome import Environment
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.prepare.settings import PrepareSettings
+from potluck.provider.prepare.stage import socket_prefix
+from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended
 from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
 
@@ -70,7 +72,10 @@ class Kitchen:
         return ended, said.decode()
 
     def staged(self) -> list[Path]:
-        return list((self.directory / "staging").glob("*"))
+        """What unfinished installations have on disk, sockets included."""
+        staging = self.directory / "staging"
+        sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(staging)}*")
+        return [*staging.glob("*"), *sockets]
 
     def shelved(self) -> list[Path]:
         return list(self.directory.glob("accounts/*/*/environment"))

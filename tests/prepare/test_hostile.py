@@ -177,6 +177,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_passes_for_complete(
             life.kill()
         await life.wait()
     assert list(kitchen.directory.rglob("pyvenv.cfg"))  # half an environment, in the staging area
+    assert len(kitchen.staged()) == 2
     await kitchen.driver.reap()
     await kitchen.preparer.reap()
     assert kitchen.staged() == [] and kitchen.shelved() == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from potluck.model.task import EndReason, Limits
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.outcome import BARE, PrepareFailed
 from potluck.provider.prepare.settings import PrepareSettings
+from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from tests.prepare.conftest import Kitchen
 from tests.prepare.package_index import LoopbackIndex, wheel
 
@@ -161,6 +163,15 @@ async def test_the_least_recently_used_go_when_space_is_short(
     await kitchen.prepare("kind; python_version > '3'", name="attempt_3")
     assert kitchen.shelved() == [held.mounts[0].source]
     assert kitchen.staged() == []
+
+
+async def test_an_owner_without_a_sandbox_is_served_too(kitchen: Kitchen, tmp_path: Path) -> None:
+    kitchen.driver = UnconfinedDriver(tmp_path / "unconfined", "node")
+    kitchen.directory = tmp_path / ("long" * 30) / "environments"
+    kitchen.restart()
+    environment = await kitchen.prepare("kind")
+    _, said = await kitchen.run(environment, "import kind; print(kind.word)")
+    assert said == "please\n"
 
 
 async def test_a_tiny_package_of_the_real_index(kitchen: Kitchen) -> None:

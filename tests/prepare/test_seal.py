@@ -62,7 +62,7 @@ def test_space_is_counted_once_for_each_file_and_not_for_holes(tmp_path: Path) -
 async def test_a_tree_of_any_depth_is_refused_and_removed(tmp_path: Path) -> None:
     root = tmp_path / "deep"
     root.mkdir()
-    _dig(root, 3_000)
+    _dig(root, 1_200)
     with pytest.raises(PrepareFailed, match="can not be inspected"):
         measure(root)
     await remove(root)
@@ -73,8 +73,8 @@ def _dig(root: Path, depth: int) -> None:
     """Directories in directories, longer than any path may be."""
     here = os.open(root, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir("dd", dir_fd=here)
-        deeper = os.open("dd", os.O_RDONLY, dir_fd=here)
+        os.mkdir("deeper", dir_fd=here)
+        deeper = os.open("deeper", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = deeper
     os.close(here)

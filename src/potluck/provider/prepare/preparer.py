@@ -23,7 +23,7 @@ from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.seal import seal
 from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.prepare.shelf import Shelf, digest
-from potluck.provider.prepare.stage import Stage, remove, staged
+from potluck.provider.prepare.stage import Stage, remove, remove_all_stages, staged
 from potluck.provider.prepare.turns import Turns
 from potluck.provider.prepare.watch import check_size
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
@@ -60,7 +60,7 @@ class Preparer:
 
     async def reap(self) -> None:
         """Removes what an earlier life of this provider did not finish; call it once at start."""
-        await remove(self._shelf.staging)
+        await remove_all_stages(self._shelf.staging)
         self._shelf.forget_before(time.time() - self._settings.lock_seconds)
 
     async def prepare(
@@ -137,8 +137,7 @@ class Preparer:
 
     async def _make_room(self) -> None:
         in_use = set(self._in_use.values())
-        for directory in list(self._shelf.take_down(self._settings.shelf_bytes, in_use)):
-            await remove(directory)
+        await remove(*self._shelf.take_down(self._settings.shelf_bytes, in_use))
 
     def _find(self, order: _Order, lock: str) -> Environment | None:
         if not lock:

@@ -1,12 +1,12 @@
 """A place to install into: thrown away at the end, unless it was moved to the shelf.
 
 Only the environment and the proxy's socket are shown inside the sandbox, which may run as another
-user. Both are open to everybody, below a directory that only we can enter.
+user. Both are open to everybody, below directories that only we can enter.
 """
 
 import asyncio
 import contextlib
-import os
+import hashlib
 import socket
 import tempfile
 from collections.abc import AsyncIterator
@@ -16,8 +16,9 @@ from msgspec import Struct
 
 
 class Stage(Struct, frozen=True):
-    directory: Path
     name: str  # of the attempt that it is for
+    directory: Path
+    socket_directory: Path
 
     @property
     def environment(self) -> Path:
@@ -25,7 +26,7 @@ class Stage(Struct, frozen=True):
 
     @property
     def socket_path(self) -> Path:
-        return self.directory / "proxy.sock"
+        return self.socket_directory / "proxy.sock"
 
     async def empty(self) -> None:
         """A new, empty environment: a run finds nothing of an earlier one, which was another user.
@@ -40,12 +41,7 @@ class Stage(Struct, frozen=True):
         """A socket for the proxy, fresh for each run."""
         self.socket_path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
-        # The whole path may be longer than a socket's address; a descriptor's never is.
-        directory = os.open(self.directory, os.O_PATH | os.O_DIRECTORY)
-        try:
-            listener.bind(f"/proc/self/fd/{directory}/{self.socket_path.name}")
-        finally:
-            os.close(directory)
+        listener.bind(str(self.socket_path))
         self.socket_path.chmod(0o666)
         return listener
 
@@ -53,21 +49,35 @@ class Stage(Struct, frozen=True):
 @contextlib.asynccontextmanager
 async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(Path(tempfile.mkdtemp(dir=parent)), name)
+    # A socket's path can not be long, so it does not lie below the parent, whose path may be.
+    sockets = tempfile.mkdtemp(prefix=socket_prefix(parent))
+    stage = Stage(name, Path(tempfile.mkdtemp(dir=parent)), Path(sockets))
     try:
         yield stage
     finally:
-        await remove(stage.directory)
+        await remove(stage.directory, stage.socket_directory)
 
 
-async def remove(directory: Path) -> None:
-    """Removes a tree that strangers have shaped: of any depth, and with any modes."""
-    if directory.exists() and await _run("rm", "-rf", "--", str(directory)):
-        await _run("chmod", "-R", "u+rwX", "--", str(directory))
-        await _run("rm", "-rf", "--", str(directory))
+async def remove_all_stages(parent: Path) -> None:
+    """What earlier lives left there; nobody may be installing now."""
+    sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*")
+    await remove(parent, *sockets)
+
+
+async def remove(*directories: Path) -> None:
+    """Removes trees that strangers have shaped: of any depth, and with any modes."""
+    paths = [str(directory) for directory in directories]
+    if paths and await _run("rm", "-rf", "--", *paths):
+        await _run("chmod", "-R", "u+rwX", "--", *paths)
+        await _run("rm", "-rf", "--", *paths)
 
 
 async def _run(*command: str) -> int:
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
     return await process.wait()
+
+
+def socket_prefix(parent: Path) -> str:
+    """Tells the sockets of one provider from those of another on the same machine."""
+    return f"potluck-{hashlib.sha256(str(parent.resolve()).encode()).hexdigest()[:12]}-"
