@@ -63,5 +63,5 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
         backoff_longest_seconds=0.1,
         log_flush_seconds=0.02,
         stop_grace_seconds=2.0,
-        detect_seconds=5.0,
+        detect_seconds=0.05,  # the processor is device enough
     )

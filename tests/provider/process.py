@@ -22,6 +22,7 @@ TIMES = {
     "POTLUCK_PROVIDER_BACKOFF_LONGEST_SECONDS": "0.1",
     "POTLUCK_PROVIDER_LOG_FLUSH_SECONDS": "0.02",
     "POTLUCK_PROVIDER_STOP_GRACE_SECONDS": "2",
+    "POTLUCK_PROVIDER_DETECT_SECONDS": "0.05",
 }
 
 
@@ -50,6 +51,15 @@ class ProviderProcess:
         """Sends the signal and returns the exit status."""
         self._process.send_signal(number)
         return await self.exit_status()
+
+    def close_stdout(self) -> None:
+        """As when the program that reads it ends."""
+        transport = self._process._transport  # type: ignore[attr-defined]
+        transport.get_pipe_transport(1).close()
+
+    async def wait(self) -> int:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self._process.wait()
 
     async def exit_status(self) -> int:
         assert self._process.stdout is not None

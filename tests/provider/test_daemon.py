@@ -1,11 +1,17 @@
 """The whole provider in its real sandbox, against a server that keeps its promises."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
 from potluck.provider.announcement import (
     Announcement,
@@ -32,6 +38,7 @@ class Running:
     def __init__(self) -> None:
         self.announced: list[Announcement] = []
         self.stop = asyncio.Event()
+        self.is_over = False
 
     def some(self, kind: type[T]) -> list[T]:
         return [one for one in self.announced if isinstance(one, kind)]
@@ -43,12 +50,15 @@ class Running:
 
 
 @asynccontextmanager
-async def providing(server: FakeServer, directory: Path) -> AsyncIterator[Running]:
+async def providing(
+    server: FakeServer, directory: Path, unsafe_no_sandbox: bool = False
+) -> AsyncIterator[Running]:
     running = Running()
-    settings = settings_for(server.url, directory)
+    settings = replace(settings_for(server.url, directory), unsafe_no_sandbox=unsafe_no_sandbox)
     task = asyncio.create_task(provide(settings, running.announced.append, running.stop))
+    task.add_done_callback(lambda _: setattr(running, "is_over", True))
     try:
-        await running.until(lambda: bool(running.some(Registered)) or task.done())
+        await running.until(lambda: bool(running.some(Registered)) or running.is_over)
         yield running
     finally:
         running.stop.set()
@@ -172,6 +182,35 @@ async def test_secrets_are_in_no_file_of_the_provider(server: FakeServer, tmp_pa
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert files
         assert [path for path in files if b"s3cret" in path.read_bytes()] == []
+
+
+async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant("print('bare')")
+    async with providing(server, tmp_path, unsafe_no_sandbox=True) as running:
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+    assert finished.reason is EndReason.COMPLETED
+    assert server.text(grant.attempt_id, "stdout") == "bare\n"
+    assert server.registrations[0].own_tasks_only
+    assert running.some(Registered)[0].own_tasks_only
+
+
+async def test_a_disk_that_takes_no_more_ends_the_provider_with_a_sentence(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    grant = a_grant(ENDLESS)
+    with pytest.raises(BadSettings, match="No space left") as caught:
+        async with providing(server, tmp_path) as running:
+            monkeypatch.setattr(os, "fsync", full)
+            await server.offer(grant)
+            await running.until(lambda: running.is_over)
+    assert "nothing is lost" in caught.value.hint
+    assert server.reports == []
 
 
 def leftovers(directory: Path) -> list[str]:

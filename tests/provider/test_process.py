@@ -128,6 +128,18 @@ async def test_a_second_ctrl_c_ends_at_once(server: FakeServer, tmp_path: Path) 
         assert await provider.end(signal.SIGINT) == 130
 
 
+async def test_a_provider_whose_listener_has_gone_ends_in_good_order(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant("print('heard by nobody')")
+    async with provider_process(server.url, tmp_path) as provider:
+        await provider.event("registered")
+        provider.close_stdout()
+        await server.offer(grant)
+        await server.until(lambda: bool(server.left), "goodbye")
+        assert await provider.wait() == 0
+
+
 async def until_gone(processes: list[psutil.Process]) -> None:
     async with asyncio.timeout(10):
         while any(one.is_running() and one.status() != "zombie" for one in processes):

@@ -1,6 +1,8 @@
 """`potluck provide`: this machine's devices for the pool, until Ctrl-C."""
 
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,12 +88,18 @@ def provide(
 
 
 def _announcer(screen: Screen) -> "Announce":
-    if screen.json:
-        return screen.emit
     from potluck.cli.provide_story import tell
 
     def announce(announcement: "Announcement") -> None:
-        tell(screen, announcement)
+        try:
+            if screen.json:
+                screen.emit(announcement)
+            else:
+                tell(screen, announcement)
+        except BrokenPipeError:
+            # Whoever listened has gone, and with them the reason to go on: as if they pressed ^C.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.kill(os.getpid(), signal.SIGTERM)
 
     return announce
 
@@ -99,13 +107,11 @@ def _announcer(screen: Screen) -> "Announce":
 def _send_logs_to_stderr() -> None:
     """Warnings about this machine; what happens to tasks is told by the announcements."""
     import logging
-    import sys
 
     import structlog
 
-    is_terminal = sys.stderr.isatty()
     renderer: Any = structlog.processors.JSONRenderer()
-    if is_terminal:
+    if sys.stderr.isatty():
         renderer = structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[

@@ -10,10 +10,11 @@ import asyncio
 import os
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import structlog
 
-from potluck.model.error import PotluckError
+from potluck.model.error import BadSettings, PotluckError
 from potluck.model.ids import NodeId
 from potluck.model.node import SandboxReport
 from potluck.provider.acquire import acquire_forever
@@ -150,14 +151,28 @@ async def _work(
             polling.cancel()
             await _shut_down(settings, link, bench)
             raise _Done
-    except* _Done:
-        log.debug("duties ended")
+    except ExceptionGroup as group:
+        _check(group, settings.data_directory)
     finally:
-        bench.close()
+        await bench.close()
 
 
 class _Done(Exception):
     """Ends the duties; a task group ends its tasks only when one of them raises."""
+
+
+def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
+    """Only `_Done` is a good end. Without its disk a provider can not keep its promises."""
+    _, failures = group.split(_Done)
+    if failures is None:
+        return
+    error = failures.exceptions[0]
+    if isinstance(error, OSError):
+        raise BadSettings(
+            f"The data directory {data_directory} can not be written: {error.strerror}.",
+            "Free some space or mend its permissions, then start again: nothing is lost.",
+        ) from error
+    raise error
 
 
 async def _shut_down(settings: ProviderSettings, link: Link, bench: Workbench) -> None:

@@ -7,6 +7,7 @@ Only `register` (the first contact) and `leave` (the last) are tried once.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -197,21 +198,20 @@ class Silence:
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
         self._since: float | None = None
-        self._said_at = 0.0
+        self._said_at = -math.inf
+        self._is_said = False
 
     def noticed(self, error: PotluckError) -> None:
         now = time.monotonic()
-        if self._since is None:
-            self._since = now
-        elif now - self._said_at < _SAY_AGAIN_SECONDS:
-            return
-        self._said_at = now
-        self._announce(ServerSilent(error.code, error.detail, error.hint))
+        self._since = now if self._since is None else self._since
+        if now - self._said_at >= _SAY_AGAIN_SECONDS:
+            self._said_at, self._is_said = now, True
+            self._announce(ServerSilent(error.code, error.detail, error.hint))
 
     def broken(self) -> None:
-        if self._since is not None:
+        if self._since is not None and self._is_said:
             self._announce(ServerAnswers(time.monotonic() - self._since))
-            self._since = None
+        self._since, self._is_said = None, False
 
 
 @asynccontextmanager

@@ -104,8 +104,12 @@ class Workbench:
             self._changed.clear()
             await self._changed.wait()
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Ends what still runs. From now on nothing is written; the journal is as it is."""
         self._is_closed = True
+        for run in self._runs.values():
+            run.cancel()
+        await asyncio.gather(*self._runs.values(), return_exceptions=True)
         for shipped in self._logs.values():
             shipped.log.spool.close()
         self._journal.close()
@@ -135,11 +139,19 @@ class Workbench:
 
     def _start(self, grant: Grant) -> None:
         attempt_log = self._open_log(Lease(grant.attempt_id, grant.token))
-        running = asyncio.create_task(
+        self._runs[grant.attempt_id] = asyncio.create_task(
             self._runner.run(grant, attempt_log, partial(self._progress, grant.task_id))
         )
-        self._runs[grant.attempt_id] = running
-        running.add_done_callback(partial(self._run_over, grant, attempt_log))
+        self._duties.create_task(self._attend(grant, attempt_log))
+
+    async def _attend(self, grant: Grant, attempt_log: AttemptLog) -> None:
+        """Waits for the end of a run; a duty, since an end that can not be recorded must stop us."""
+        run = self._runs[grant.attempt_id]
+        await asyncio.wait([run])
+        del self._runs[grant.attempt_id]
+        finished = None if run.cancelled() else _outcome(grant, attempt_log, run)
+        self.tell([RunEnded(grant.attempt_id, finished)])
+        self._announce(_announcement(grant, finished))
 
     def _progress(self, task_id: TaskId, event: Event) -> None:
         self.tell([event])
@@ -148,15 +160,6 @@ class Workbench:
                 self._announce(AttemptPreparing(attempt_id, task_id))
             case CodeStarted(attempt_id):
                 self._announce(AttemptStarted(attempt_id, task_id))
-
-    def _run_over(self, grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished]) -> None:
-        del self._runs[grant.attempt_id]
-        finished = None if run.cancelled() else _outcome(grant, attempt_log, run)
-        self.tell([RunEnded(grant.attempt_id, finished)])
-        if finished is None:
-            self._announce(AttemptStopped(grant.attempt_id, grant.task_id))
-        else:
-            self._announce(_announcement(grant, finished))
 
     def _recovered(self, lease: Lease, finished: Finished | None) -> Recovered:
         return Recovered(lease, finished, self._open_log(lease).pieces)
@@ -191,7 +194,9 @@ def _outcome(grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished])
     return with_log(Finished(lease, EndReason.SANDBOX_FAILED, detail=detail), attempt_log)
 
 
-def _announcement(grant: Grant, finished: Finished) -> AttemptFinished:
+def _announcement(grant: Grant, finished: Finished | None) -> AttemptFinished | AttemptStopped:
+    if finished is None:
+        return AttemptStopped(grant.attempt_id, grant.task_id)
     return AttemptFinished(
         grant.attempt_id,
         grant.task_id,

@@ -1,0 +1,69 @@
+"""What a person reads while a provider works."""
+
+import pytest
+
+from potluck.cli.provide_story import tell
+from potluck.cli.screen import Screen
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.ids import NodeId, new_attempt_id, new_task_id
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+from potluck.provider.announcement import (
+    Announcement,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+    Registered,
+    ServerAnswers,
+    ServerSilent,
+    Stopped,
+)
+
+ATTEMPT, TASK = new_attempt_id(), new_task_id()
+REGISTERED = Registered(
+    node_id=NodeId("node_1"),
+    url="http://127.0.0.1:8470",
+    name="box",
+    devices=(
+        DeviceDescription(
+            DeviceKind.CPU, "cpu-1", "AMD", "EPYC", 2**34, price_micro_per_hour=250_000
+        ),
+    ),
+    sandbox=SandboxReport("bwrap", memory="cgroup v1", notes=("a note",)),
+    own_tasks_only=False,
+)
+
+SAID: list[tuple[Announcement, tuple[str, ...]]] = [
+    (REGISTERED, ("CPU", "EPYC", "16 GiB", "0.25/h", "memory by cgroup v1", "a note", "Ctrl-C")),
+    (AttemptPreparing(ATTEMPT, TASK), ("preparing", TASK)),
+    (AttemptStarted(ATTEMPT, TASK), ("running", TASK)),
+    (AttemptFinished(ATTEMPT, TASK, EndReason.COMPLETED, 0, "", 2.5), ("finished", "2.5 s")),
+    (AttemptFinished(ATTEMPT, TASK, EndReason.MEMORY_LIMIT, None, "", 1), ("memory limit",)),
+    (
+        AttemptFinished(ATTEMPT, TASK, EndReason.SIGNAL, -9, "killed \x1b[2J by 9", 1),
+        ("killed �[2J by 9",),  # nothing that a terminal would obey
+    ),
+    (AttemptStopped(ATTEMPT, TASK), ("stopped", TASK)),
+    (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
+    (ServerAnswers(65.0), ("answers after 1 min 5 s",)),
+    (Stopped(), ("Stopped",)),
+]
+
+
+@pytest.mark.parametrize(("announcement", "words"), SAID)
+def test_every_announcement_has_its_words(
+    announcement: Announcement, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(Screen(), announcement)
+    said = "".join(capsys.readouterr())
+    assert all(word in said for word in words), said
+
+
+def test_a_machine_without_walls_says_whose_tasks_it_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from msgspec.structs import replace
+
+    tell(Screen(), replace(REGISTERED, own_tasks_only=True))
+    assert "your own tasks only" in capsys.readouterr().out
