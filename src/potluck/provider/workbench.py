@@ -145,7 +145,7 @@ class Workbench:
         self._duties.create_task(self._attend(grant, attempt_log))
 
     async def _attend(self, grant: Grant, attempt_log: AttemptLog) -> None:
-        """Waits for the end of a run; a duty, since an end that can not be recorded must stop us."""
+        """Waits for the end of a run; a duty, as an end that can not be recorded must stop us."""
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id]
