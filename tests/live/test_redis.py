@@ -97,6 +97,18 @@ async def test_without_redis_everything_goes_on(
     assert time.monotonic() - started < 5
 
 
+async def test_a_frozen_redis_holds_nobody_up_for_long(
+    pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
+) -> None:
+    one, _ = pair
+    with own_redis.frozen():
+        started = time.monotonic()
+        for _ in range(100):
+            assert await one.get("reason") is None
+        assert time.monotonic() - started < 5
+    await until(lambda: can_put(one, "reason"))
+
+
 async def test_a_restarted_redis_is_used_again(
     pair: tuple[RedisLive, RedisLive], own_redis: RedisServer
 ) -> None:

@@ -1,5 +1,6 @@
 """The embedded PostgreSQL on bad days: killed, half made, haunted by what came before."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -93,6 +94,19 @@ async def test_a_half_made_cluster_is_made_anew(tmp_path: Path) -> None:
     await make_cluster(tmp_path)
     await assert_data_is_kept(tmp_path)
     assert not [*tmp_path.glob("cluster.new-*")]
+
+
+@pytest.mark.parametrize("reached", ["cluster.new-*/data/base", "cluster/data/postmaster.pid"])
+async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, reached: str) -> None:
+    starting = asyncio.create_task(EmbeddedPostgres(tmp_path).start())
+    while not [*tmp_path.glob(reached)]:
+        assert not starting.done(), "it was ready before it could be cancelled"
+        await asyncio.sleep(0.001)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not find_processes(data_of(tmp_path))
+    await make_cluster(tmp_path)
 
 
 async def test_what_will_not_end_is_ended_by_force(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Bytes that outlive a request: logs, inputs, results and files, in a directory."""
