@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,17 +69,24 @@ def confinement(**changes: object) -> Confinement:
 
 @contextmanager
 def hosting(
-    as_root: bool, kind: str = "bwrap", state_directory: Path | None = None, *prefix: str
+    as_root: bool,
+    kind: str = "bwrap",
+    state_directory: Path | None = None,
+    *,
+    prefix: Path | None = None,
+    path: str = os.environ["PATH"],
+    wrapper: Sequence[str] = (),
 ) -> Iterator[Host]:
     """Everything it starts dies with it; what the kernel keeps is removed by `reap`."""
     directory = state_directory or Path(tempfile.mkdtemp(prefix="potluck-sandbox-"))
-    nobody = NOBODY if os.geteuid() == 0 and not as_root else None
+    nobody = nobody_for(as_root)
     if nobody is not None:
         os.chown(directory, nobody, nobody)
+    words = [sys.executable, "-m", "tests.sandbox.host", kind, str(directory)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.sandbox.host", kind, str(directory), *prefix],
+        [*wrapper, *words, *([str(prefix)] if prefix else [])],
         cwd=REPOSITORY,
-        env={"PATH": os.environ["PATH"], "HOST_SECRET": SECRET, "PYTHONPATH": "src"},
+        env={"PATH": path, "HOST_SECRET": SECRET, "PYTHONPATH": "src"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         user=nobody,
@@ -93,6 +100,11 @@ def hosting(
         process.communicate()
         if state_directory is None:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def nobody_for(as_root: bool) -> int | None:
+    """The ordinary user to become, when the tests run as root and should not."""
+    return NOBODY if os.geteuid() == 0 and not as_root else None
 
 
 def skip_unless_possible(as_root: bool) -> None:
@@ -111,6 +123,13 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     skip_unless_possible(request.param)
     with hosting(request.param) as host:
         yield host
+
+
+@pytest.fixture(params=[True, False], ids=["root", "user"])
+def as_root(request: pytest.FixtureRequest) -> bool:
+    """For tests that start hosts of their own."""
+    skip_unless_possible(request.param)
+    return bool(request.param)
 
 
 @pytest.fixture

@@ -1,17 +1,14 @@
 """However a run is cut short, no process, no control group and no mount of it stays."""
 
-import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.driver import PYTHON, Confinement
-from tests.sandbox.conftest import NOBODY, Host, confinement, hosting, skip_unless_possible
+from tests.sandbox.conftest import Host, confinement, hosting, nobody_for
 from tests.sandbox.host import Request
 
 FAMILY = """
@@ -24,12 +21,6 @@ print('CUT', flush=True)
 time.sleep(1000)
 """
 GROUPS = Path("/sys/fs/cgroup")
-
-
-@pytest.fixture(params=[True, False], ids=["root", "user"])
-def as_root(request: pytest.FixtureRequest) -> bool:
-    skip_unless_possible(request.param)
-    return bool(request.param)
 
 
 def test_cancelling_ends_everything(host: Host) -> None:
@@ -53,7 +44,7 @@ def test_killing_the_provider_ends_everything_and_reap_removes_the_rest(as_root:
         assert len(family) >= 5
         doomed.process.kill()
         doomed.process.wait()
-        _eventually(lambda: not any(_is_alive(pid) for pid in family))
+        eventually(lambda: not any(is_alive(pid) for pid in family))
         with hosting(as_root, "bwrap", doomed.state_directory) as successor:
             successor.reap()
             assert _groups("attempt_orphaned") == []
@@ -68,11 +59,11 @@ def test_reap_leaves_other_nodes_alone(host: Host, as_root: bool) -> None:
         family = _descendants(other.process.pid)
         groups = _groups("attempt_other")
         host.reap()
-        assert all(_is_alive(pid) for pid in family)
+        assert all(is_alive(pid) for pid in family)
         assert _groups("attempt_other") == groups
         other.process.kill()
         other.process.wait()
-        _eventually(lambda: not any(_is_alive(pid) for pid in family))
+        eventually(lambda: not any(is_alive(pid) for pid in family))
         with hosting(as_root, "bwrap", other.state_directory) as successor:
             successor.reap()
 
@@ -81,7 +72,7 @@ def test_reap_ends_a_sandbox_that_lost_its_provider_half_way(as_root: bool) -> N
     """A process under the name of this node's sandboxes, as one that was never released."""
     with hosting(as_root) as host:
         name = sandbox_name(host.state_directory, "test")
-        nobody = NOBODY if os.geteuid() == 0 and not as_root else None
+        nobody = nobody_for(as_root)
         arguments = [name, "1000"]
         stuck = subprocess.Popen(arguments, executable="/bin/sleep", user=nobody, group=nobody)
         try:
@@ -115,7 +106,7 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -135,7 +126,7 @@ def _descriptors(host: Host) -> int:
     return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
 
 
-def _eventually(condition: Callable[[], bool]) -> None:
+def eventually(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

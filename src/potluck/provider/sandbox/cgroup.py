@@ -72,6 +72,9 @@ class Group:
     def make(self, limits: GroupLimits) -> None:
         for directory in self._unique():
             directory.mkdir()
+        self.limit(limits)
+
+    def limit(self, limits: GroupLimits) -> None:
         for file in self._dialect.memory_limit:
             self._write("memory", file, limits.memory_bytes)
         for file in self._dialect.no_swap:

@@ -160,7 +160,7 @@ class UnconfinedRun:
         limit = self._confinement
         return [
             time_wall(limit.seconds),
-            memory_wall(lambda: tree.memory_bytes() > limit.memory_bytes, limit.memory_bytes),
+            memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
             process_wall(lambda: tree.thread_count() > limit.processes, limit.processes),
             disk_wall(lambda: size_bytes(self._work) > limit.disk_bytes, limit.disk_bytes),
         ]

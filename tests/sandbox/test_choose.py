@@ -1,0 +1,77 @@
+"""Without a sandbox the owner is told why, and what helps."""
+
+from pathlib import Path
+
+import pytest
+
+from potluck.model.error import SandboxUnavailable
+from potluck.model.task import EndReason
+from potluck.provider.sandbox import diagnose
+from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.choose import choose
+from potluck.provider.sandbox.verdict import of_translated
+
+APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+MAXIMUM = Path("/proc/sys/user/max_user_namespaces")
+CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
+
+
+async def test_the_strongest_that_works_is_chosen(tmp_path: Path) -> None:
+    driver, report = await choose(tmp_path, "node", unsafe_no_sandbox=False)
+    assert isinstance(driver, BubblewrapDriver)
+    assert report.is_safe_for_strangers
+
+
+async def test_none_must_be_asked_for_by_name(tmp_path: Path) -> None:
+    _, report = await choose(tmp_path, "node", unsafe_no_sandbox=True)
+    assert report.driver == "none"
+
+
+async def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path, "node", python_prefix=tmp_path)
+    with pytest.raises(SandboxUnavailable) as told:
+        await driver.probe()
+    assert "python3" in told.value.detail
+
+
+@pytest.mark.parametrize(
+    ("said", "settings", "helps"),
+    [
+        # Ubuntu 24.04: the namespace is made, but nothing may be done in it.
+        (
+            "bwrap: setting up uid map: Permission denied",
+            {APPARMOR: "1"},
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        ("bwrap: nesting depth (ENOSPC)", {MAXIMUM: "0"}, "user.max_user_namespaces="),
+        ("bwrap: No permissions", {CLONE: "0"}, "kernel.unprivileged_userns_clone=1"),
+        # A container's own filter.
+        ("bwrap: Creating new namespace failed: Operation not permitted", {}, "docker run"),
+        ("bwrap: something else", {}, "bwrap --ro-bind / /"),
+    ],
+)
+def test_what_forbids_it_is_recognised(said: str, settings: dict[Path, str], helps: str) -> None:
+    assert helps in diagnose.explain(said, is_root=False, settings=settings).hint
+
+
+def test_settings_for_ordinary_users_are_no_excuse_for_root() -> None:
+    told = diagnose.explain("bwrap: Operation not permitted", True, {APPARMOR: "1", MAXIMUM: "0"})
+    assert "docker run" in told.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "wait_status", "reason", "exit_code"),
+    [
+        (137, 9, EndReason.SIGNAL, -9),  # the kernel says that it was a signal
+        (137, 137 << 8, EndReason.EXIT_STATUS, 137),  # or that it was none
+        (137, None, EndReason.SIGNAL, -9),  # an older kernel does not say
+        (255, None, EndReason.EXIT_STATUS, 255),  # no signal has that number
+        (1, None, EndReason.EXIT_STATUS, 1),
+        (0, None, EndReason.COMPLETED, 0),
+    ],
+)
+def test_a_signal_hidden_in_an_exit_status(
+    code: int, wait_status: int | None, reason: EndReason, exit_code: int
+) -> None:
+    verdict = of_translated(code, wait_status)
+    assert (verdict.reason, verdict.exit_code) == (reason, exit_code)
