@@ -132,9 +132,11 @@ async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) ->
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        async with serving(Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits()), tmp_path):
+        proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits())
+        async with serving(proxy, tmp_path):
             answer = await ask(tmp_path, f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 502 ")
+    assert proxy.unreachable == [f"127.0.0.1:{port}"]
 
 
 async def test_connections_over_the_limit_are_refused(tmp_path: Path) -> None:

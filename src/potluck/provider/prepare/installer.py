@@ -156,6 +156,8 @@ def _explain(ended: Ended, transcript: Transcript, proxy: Proxy) -> PrepareFaile
     remarks = [f"The dependencies could not be installed: {words}"]
     if proxy.refused:
         remarks.append(f"This node does not let through: {', '.join(proxy.refused)}.")
+    if proxy.unreachable:
+        remarks.append(f"From this node there is no answer from: {', '.join(proxy.unreachable)}.")
     if proxy.is_exhausted:
         remarks.append("They are larger than the download that this node allows.")
     return failed(" ".join(remarks))

@@ -21,7 +21,7 @@ from potluck.provider.prepare.request import Refused, Request, read_request
 
 _log = structlog.get_logger(__name__)
 _CHUNK_BYTES = 65_536
-_MAX_REMEMBERED = 20
+_MAX_NOTED = 5
 
 
 class ProxyLimits(Struct, frozen=True):
@@ -39,7 +39,9 @@ class Proxy:
         self._limits = limits
         self._connections: set[asyncio.Task[None]] = set()
         self._spent_bytes = 0
-        self.refused: list[str] = []  # the first hosts that were asked for and not allowed
+        # The first few endpoints that were asked for in vain, for the sentence that explains.
+        self.refused: list[str] = []
+        self.unreachable: list[str] = []
 
     @property
     def is_exhausted(self) -> bool:
@@ -90,23 +92,19 @@ class Proxy:
             raise Refused(status, "The head of the request is too large.") from None
         request = read_request(head)
         if request.endpoint not in self._allowed:
-            self._note_refused(request.endpoint)
+            _log.warning("prepare.host_refused", endpoint=request.endpoint)
+            _note(self.refused, request.endpoint)
             raise Refused(HTTPStatus.FORBIDDEN, "This is not a host of the package index.")
         if self.is_exhausted:
             raise Refused(HTTPStatus.FORBIDDEN, "The installation has downloaded too much.")
         return request
 
-    def _note_refused(self, endpoint: Endpoint) -> None:
-        _log.warning("prepare.host_refused", host=endpoint[0], port=endpoint[1])
-        name = f"{endpoint[0]}:{endpoint[1]}"
-        if name not in self.refused and len(self.refused) < _MAX_REMEMBERED:
-            self.refused.append(name)
-
     async def _connect(self, request: Request, pipe: "_Pipe") -> None:
         try:
             reader, writer = await asyncio.open_connection(*request.endpoint)
         except OSError as error:
-            _log.warning("prepare.index_unreachable", host=request.endpoint[0], error=str(error))
+            _log.warning("prepare.unreachable", endpoint=request.endpoint, error=str(error))
+            _note(self.unreachable, request.endpoint)
             raise Refused(HTTPStatus.BAD_GATEWAY, "The package index does not answer.") from error
         try:
             if request.is_tunnel:
@@ -123,6 +121,12 @@ class Proxy:
             return self._limits.idle_seconds
         _log.warning("prepare.download_limit", limit_bytes=self._limits.total_bytes)
         return 0.0
+
+
+def _note(endpoints: list[str], endpoint: Endpoint) -> None:
+    name = f"{endpoint[0]}:{endpoint[1]}"
+    if name not in endpoints and len(endpoints) < _MAX_NOTED:
+        endpoints.append(name)
 
 
 class _Pipe:
