@@ -49,7 +49,7 @@ find_uv() {
 }
 
 install() {
-  "$uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "locks/$1.txt"
+  "$uv" pip install --quiet --python "$venv/bin/python" --compile-bytecode --require-hashes -r "locks/$1.txt"
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --editable .
   touch "$venv/.$1"
 }

@@ -15,7 +15,7 @@ import asyncpg
 
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.server.postgres.programs import spawn
-from potluck.store.database import migrate
+from potluck.store.schema import migrate
 
 _TEMPLATE = "migrated"
 # Tests that are about durability start a PostgreSQL of their own.

@@ -134,7 +134,7 @@ def test_result_of_a_task_that_runs_says_how_to_wait(user: CommandLine, server: 
     server.plays(f"/v1/tasks/{task.id}", says(task))
     told = user.run("result", task.id)
     assert told.status == 1
-    assert "has not ended yet; it is running" in told.stderr
+    assert "hello has not ended yet: running." in told.stderr
     assert "--wait" in told.stderr
 
 

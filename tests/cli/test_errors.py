@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.error import NotSignedIn
-from potluck.model.ids import new_task_id
+from potluck.store.mint import new_task_id
 from potluck.wire.consumer import TaskPage
 from tests.cli.command_line import CommandLine, Finished
 from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says

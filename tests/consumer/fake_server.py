@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from potluck.model.error import PotluckError
-from potluck.model.ids import AttemptId, TaskId, new_task_id
+from potluck.model.ids import AttemptId, TaskId
+from potluck.store.mint import new_task_id
 from potluck.model.task import Limits, Requirements, TaskState
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import FollowedLog, FollowedState, LogPage, LogPiece, TaskView
@@ -57,8 +58,7 @@ class FakeServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
+        self._http = _QuietServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def plays(self, path: str, *scenes: Scene) -> None:
@@ -92,6 +92,15 @@ class FakeServer:
             self._http.shutdown()
             self._http.server_close()
             thread.join()
+
+
+class _QuietServer(ThreadingHTTPServer):
+    """Clients that go away in the middle are what these tests are about."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
 
 
 def _send(handler: BaseHTTPRequestHandler, scene: Scene) -> None:

@@ -1,5 +1,7 @@
 """Kill anything at any moment: nothing acknowledged is lost, nothing is accepted twice."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -121,3 +123,22 @@ def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: 
     assert "in use" in waiting["sentence"]
     assert client.post(f"/v1/tasks/{endless}/cancel", {})["state"] == "cancelled"
     assert client.finished(following)["state"] == "succeeded"
+
+
+def test_a_killed_database_comes_back_without_a_restart(tmp_path: Path, stack: ExitStack) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    client = server.client()
+    task_id = client.submit(SLOW.format(seconds=1))
+    await_true(lambda: "begun" in client.log(task_id), "the code runs")
+    (pid_file,) = (tmp_path / "server" / "postgres").rglob("postmaster.pid")
+    os.kill(int(pid_file.read_text().split()[0]), signal.SIGKILL)
+
+    answer = client.call("GET", "/v1/tasks")
+    assert answer.status in (200, 503), "away, or back already; never a 500"
+    await_true(lambda: client.call("GET", "/readyz").status == 200, "the server is ready again")
+    assert client.finished(task_id)["state"] == "succeeded"
+    assert [each["state"] for each in client.task(task_id)["attempts"]] == ["succeeded"]
+    provider.stop()
+    server.stop()
+    check_truth(tmp_path)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from potluck.blobs.directory import DirectoryBlobs
 
+from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings

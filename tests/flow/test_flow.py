@@ -6,12 +6,13 @@ import pytest
 
 from potluck.decide.plan import plan
 from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, TooLarge
-from potluck.model.ids import NodeId, TaskId, new_attempt_id, new_task_id
+from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import EndReason, Limits, TaskState
 from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
 from potluck.store import attempts
 from potluck.store.leader import Leadership
+from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.store.schedule import load_round
 from potluck.wire.consumer import FollowedLog, FollowedState
 from potluck.wire.provider import AcquireLeases, Preparing, Started
@@ -124,7 +125,7 @@ async def test_a_finished_task_can_not_be_cancelled(pool: Pool) -> None:
 async def test_an_expired_lease_goes_back_to_the_queue(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await _run_out(pool)
-    assert await expire.expire_once(pool.parts) == 1
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
     task = await pool.task(grant.task_id)
     assert (task.state, task.attempts[0].state) == (TaskState.QUEUED, AttemptState.LOST)
     assert await pool.report(node_id, done(grant)) == ["stale_lease"]
@@ -140,7 +141,7 @@ async def test_a_renewed_lease_does_not_expire(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await _run_out(pool)
     await pool.beat(node_id, lease_of(grant))
-    assert await expire.expire_once(pool.parts) == 0
+    assert await expire.expire_once(pool.parts, pool.leads) == 0
 
 
 async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
@@ -149,7 +150,7 @@ async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
     for _ in range(8):
         await pool.plan()
         await _run_out(pool)
-        assert await expire.expire_once(pool.parts) == 1
+        assert await expire.expire_once(pool.parts, pool.leads) == 1
     after = await pool.task(task.id)
     assert after.state is TaskState.QUEUED
     assert {attempt.reason for attempt in after.attempts} == {EndReason.WITHDRAWN}
@@ -174,7 +175,7 @@ async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
 async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
     task = await pool.submit(start_within_seconds=0.001)
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
-    assert await expire.expire_once(pool.parts) == 1
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
     assert (await pool.task(task.id)).state is TaskState.EXPIRED
 
 
@@ -189,7 +190,7 @@ async def test_leaving_gives_back_at_once(pool: Pool) -> None:
 async def test_a_silent_node_gets_no_work_until_it_beats(pool: Pool) -> None:
     node = await pool.offer()
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
-    assert await expire.expire_once(pool.parts) == 1
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
     await pool.submit()
     assert not (await pool.plan()).assignments
     await pool.beat(node.node_id)
@@ -247,7 +248,7 @@ async def test_lost_work_is_not_paid(pool: Pool) -> None:
     await pool.give(pool.alice, 1_000_000)
     await pool.started(price_micro_per_hour=3_600_000, run_seconds=100.0)
     await _run_out(pool)
-    await expire.expire_once(pool.parts)
+    await expire.expire_once(pool.parts, pool.leads)
     assert (await pool.balance(pool.alice)).available_micro == 1_000_000
     assert (await pool.balance(pool.bob)).available_micro == 0
     await pool.check()
@@ -361,6 +362,22 @@ def _told(followed: follow.Followed) -> str:
             return "".join(piece.text for piece in page.pieces)
         case None:
             return "…"
+
+
+async def test_an_old_term_expires_nothing(pool: Pool) -> None:
+    await pool.started()
+    await _run_out(pool)
+    old = Leadership("me", pool.leads.term - 1, is_new=False)
+    assert await expire.expire_once(pool.parts, old) == 0
+    await pool.sql("UPDATE leader SET expires_at = now()")
+    assert await expire.expire_once(pool.parts, pool.leads) == 0
+
+
+async def test_a_new_term_forgives_the_gap(pool: Pool) -> None:
+    await pool.started()
+    await _run_out(pool)
+    await expire.forgive_gap(pool.parts)
+    assert await expire.expire_once(pool.parts, pool.leads) == 0
 
 
 async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool: Pool) -> None:

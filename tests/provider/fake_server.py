@@ -19,7 +19,8 @@ from potluck.model.error import (
     TooLarge,
     Unavailable,
 )
-from potluck.model.ids import AttemptId, NodeId, new_device_id, new_node_id
+from potluck.model.ids import AttemptId, NodeId
+from potluck.store.mint import new_device_id, new_node_id
 from potluck.model.lease import Lease
 from potluck.wire import routes
 from potluck.wire.codec import decode_json, decode_packed, encode_json

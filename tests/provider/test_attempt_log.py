@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from potluck.model.ids import AttemptId, new_attempt_id
+from potluck.model.ids import AttemptId
+from potluck.store.mint import new_attempt_id
 from potluck.provider import attempt_log as attempt_log_module
 from potluck.provider.attempt_log import PIECE_BYTES, AttemptLog
 from potluck.provider.spool import LogSpool, remove_strays

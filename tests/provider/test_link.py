@@ -10,7 +10,8 @@ import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Forbidden, NotSignedIn, ServerUnreachable
-from potluck.model.ids import NodeId, new_node_id
+from potluck.model.ids import NodeId
+from potluck.store.mint import new_node_id
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent

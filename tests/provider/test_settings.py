@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from potluck.model.error import BadSettings, DataDirectoryInUse
-from potluck.model.ids import new_node_id
+from potluck.store.mint import new_node_id
 from potluck.provider.data_directory import (
     attempts_directory,
     load_node_id,

@@ -4,9 +4,7 @@ The same text stands in tables, JSON, logs and terminals. Ids sort by creation t
 indexes compact and listings in order; they are names, never keys to anything.
 """
 
-import os
 import re
-import time
 from typing import NewType
 
 AccountId = NewType("AccountId", str)
@@ -19,34 +17,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHAPE = re.compile(r"(account|node|device|task|attempt)_[0-7][0-9a-hjkmnp-tv-z]{25}")
 
 
-def new_account_id() -> AccountId:
-    return AccountId(_mint("account"))
-
-
-def new_node_id() -> NodeId:
-    return NodeId(_mint("node"))
-
-
-def new_device_id() -> DeviceId:
-    return DeviceId(_mint("device"))
-
-
-def new_task_id() -> TaskId:
-    return TaskId(_mint("task"))
-
-
-def new_attempt_id() -> AttemptId:
-    return AttemptId(_mint("attempt"))
-
-
 def is_id(text: str, kind: str) -> bool:
     """Whether `text` has the shape of an id of this kind; says nothing about its existence."""
     return bool(_SHAPE.fullmatch(text)) and text.startswith(f"{kind}_")
-
-
-def _mint(kind: str) -> str:
-    milliseconds = time.time_ns() // 1_000_000
-    return f"{kind}_{ulid(milliseconds, os.urandom(10))}"
 
 
 def ulid(milliseconds: int, entropy: bytes) -> str:

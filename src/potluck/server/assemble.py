@@ -18,7 +18,6 @@ import uvicorn
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
-from potluck.live.redis import RedisLive
 from potluck.model.error import BadSettings, PortTaken
 from potluck.server import topics
 from potluck.server.api.app import make_app
@@ -26,10 +25,11 @@ from potluck.server.auth.tokens import bearer_hash, new_bearer_token
 from potluck.server.data_directory import open_data_directory, write_private
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
-from potluck.server.postgres import EmbeddedPostgres
+from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
 from potluck.store import accounts
-from potluck.store.database import Database, migrate
+from potluck.store.database import Database
+from potluck.store.schema import migrate
 
 log = structlog.get_logger()
 
@@ -84,7 +84,9 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
         url = settings.database_url
         if url is None:
-            url = await stack.enter_async_context(_embedded(settings))
+            url = await stack.enter_async_context(
+                embedded_postgres(settings.data_directory / "postgres")
+            )
         await migrate(url)
         database = await Database.connect(url, settings.database_connections)
         stack.push_async_callback(database.close)
@@ -97,18 +99,11 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
         yield Parts(settings, database, live, blobs, secret, asyncio.Event())
 
 
-@asynccontextmanager
-async def _embedded(settings: ServerSettings) -> AsyncIterator[str]:
-    postgres = EmbeddedPostgres(settings.data_directory / "postgres")
-    try:
-        yield await postgres.start()
-    finally:
-        await postgres.stop()
-
-
 async def _live(settings: ServerSettings) -> Live:
     if settings.redis_url is None:
         return InProcessLive()
+    from potluck.live.redis import RedisLive  # a third of a second that a single instance saves
+
     live = await RedisLive.connect(settings.redis_url)
     if not await live.ping():
         await live.close()

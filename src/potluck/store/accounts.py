@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
-from potluck.model.ids import AccountId, new_account_id
+from potluck.model.ids import AccountId
 from potluck.store.database import Connection
+from potluck.store.mint import new_account_id
 from potluck.store.named import load
 
 _sql = load("accounts")

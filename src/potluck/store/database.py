@@ -1,4 +1,4 @@
-"""Connections, transactions, migrations and the named queries.
+"""Connections and transactions.
 
 A transaction is short and holds one connection; nobody waits for the network inside of one. Foreign
 errors of the database become ours here: what PostgreSQL can not answer now is `Unavailable`.
@@ -7,30 +7,21 @@ errors of the database become ours here: what PostgreSQL can not answer now is `
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import asyncpg
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection as SyncConnection
-from sqlalchemy import pool
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from potluck.model.error import Unavailable
 from potluck.wire import codec
 
 Connection: TypeAlias = asyncpg.Connection
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
-# Any constant will do, as long as every instance uses the same.
-_MIGRATION_LOCK = 7_046_029_254_386_353_131
-
 # What a client can do nothing about: the database is away, starting, full or out of connections.
-_NOT_NOW = (
+NOT_NOW = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that died in the middle of an answer
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -53,14 +44,14 @@ class Database:
         try:
             connections = await asyncpg.create_pool(
                 url,
-                min_size=1,
+                min_size=0,
                 max_size=max_connections,
                 command_timeout=30,
                 init=_prepare_connection,
                 server_settings={"application_name": "potluck", "timezone": "UTC"},
             )
-        except _NOT_NOW as error:
-            raise _unavailable() from error
+        except NOT_NOW as error:
+            raise unavailable() from error
         return cls(connections)
 
     async def close(self) -> None:
@@ -74,11 +65,11 @@ class Database:
         try:
             async with self._pool.acquire(timeout=10) as connection, connection.transaction():
                 yield connection
-        except _NOT_NOW as error:
-            raise _unavailable() from error
+        except NOT_NOW as error:
+            raise unavailable() from error
 
 
-def _unavailable() -> Unavailable:
+def unavailable() -> Unavailable:
     return Unavailable("The database does not answer just now.", "Try again.", 1.0)
 
 
@@ -91,27 +82,3 @@ async def _prepare_connection(connection: Connection) -> None:
         decoder=lambda data: bytes(data[1:]),
         format="binary",
     )
-
-
-async def migrate(url: str) -> None:
-    """Brings the schema to this version. Safe when several instances start at once."""
-    engine = create_async_engine(
-        url.replace("postgresql://", "postgresql+asyncpg://", 1), poolclass=pool.NullPool
-    )
-    try:
-        async with engine.connect() as connection:
-            await connection.run_sync(_upgrade)
-    finally:
-        await engine.dispose()
-
-
-def _upgrade(connection: SyncConnection) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    config.attributes["connection"] = connection
-    connection.exec_driver_sql(f"SELECT pg_advisory_lock({_MIGRATION_LOCK})")
-    connection.commit()
-    command.upgrade(config, "head")
-    connection.commit()
-    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_MIGRATION_LOCK})")
-    connection.commit()

@@ -22,6 +22,12 @@ async def lead(connection: Connection, holder: str, seconds: float) -> Leadershi
     return Leadership(holder, row["term"], row["is_new"]) if row else None
 
 
+async def holds(connection: Connection, leadership: Leadership) -> bool:
+    """Whether this term still runs; it does until the transaction ends."""
+    row = await connection.fetchrow(_sql.holds, leadership.holder, leadership.term)
+    return row is not None
+
+
 async def resign(connection: Connection, holder: str) -> None:
     await connection.execute(_sql.resign, holder)
 

@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from potluck.model.device import DeviceDescription
 from potluck.model.error import NotFound
-from potluck.model.ids import AccountId, DeviceId, NodeId, new_device_id, new_node_id
+from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.node import NodeDescription, NodeState
 from potluck.store.database import Connection
+from potluck.store.mint import new_device_id, new_node_id
 from potluck.store.named import load
 from potluck.wire import codec
 from potluck.wire.consumer import DeviceView, NodeView

@@ -6,15 +6,19 @@ from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, nodes, tasks
+from potluck.store import attempts, leader, nodes, tasks
 from potluck.store.attempts import ExpiredAttempt
 from potluck.store.events import Event
+from potluck.store.leader import Leadership
 
 
-async def expire_once(parts: Parts) -> int:
-    """Answers how many things had run out."""
-    ended = await _expire_leases(parts) + await _expire_deadlines(parts)
-    silent = await _find_silent_nodes(parts)
+async def expire_once(parts: Parts, leadership: Leadership) -> int:
+    """Answers how many things had run out.
+
+    Only within a term that still runs: after an outage the next term forgives the gap first.
+    """
+    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts)
+    silent = await _find_silent_nodes(parts, leadership)
     if ended:
         await parts.live.wake(topics.SCHEDULE)
     if ended or silent:
@@ -29,15 +33,17 @@ async def forgive_gap(parts: Parts) -> None:
         await nodes.pardon_silence(connection)
 
 
-async def _expire_leases(parts: Parts) -> int:
+async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
         expired = await attempts.expired(connection)
-    return sum([await _expire(parts, each) for each in expired])
+    return sum([await _expire(parts, leadership, each) for each in expired])
 
 
-async def _expire(parts: Parts, expired: ExpiredAttempt) -> bool:
+async def _expire(parts: Parts, leadership: Leadership, expired: ExpiredAttempt) -> bool:
     """In a transaction of its own; whoever ended or renewed it meanwhile wins."""
     async with parts.database.transaction() as connection:
+        if not await leader.holds(connection, leadership):
+            return False
         attempt = await attempts.lock_for_end(connection, expired.id)
         if attempt is None or not (attempt.state.is_live and attempt.is_expired):
             return False
@@ -60,8 +66,10 @@ async def _expire_deadlines(parts: Parts) -> int:
     return ended
 
 
-async def _find_silent_nodes(parts: Parts) -> int:
+async def _find_silent_nodes(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
+        if not await leader.holds(connection, leadership):
+            return 0
         silent = await nodes.fall_silent(connection, parts.settings.silent_after_seconds)
         for node in silent:
             await tell(connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id))

@@ -4,7 +4,7 @@ from potluck.decide.plan import Plan, plan
 from potluck.decide.settle import hold_entries
 from potluck.decide.snapshot import Assignment
 from potluck.model.event import EventKind
-from potluck.model.ids import NodeId, TaskId, new_attempt_id
+from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import Limits, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.notify import tell
@@ -13,6 +13,7 @@ from potluck.store import attempts, ledger, schedule
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
+from potluck.store.mint import new_attempt_id
 from potluck.wire import codec
 
 # Long enough to outlive a quiet spell between rounds, short enough not to lie for long.

@@ -5,7 +5,7 @@ import hashlib
 from potluck.decide.admit import admit
 from potluck.model.error import Conflict
 from potluck.model.event import EventKind
-from potluck.model.ids import AccountId, TaskId, new_task_id
+from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.server import topics
 from potluck.server.flow.notify import tell
@@ -13,6 +13,7 @@ from potluck.server.parts import Parts
 from potluck.store import accounts, schedule, tasks
 from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.store.mint import new_task_id
 from potluck.wire import codec
 from potluck.wire.consumer import TaskView
 

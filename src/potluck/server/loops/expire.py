@@ -4,12 +4,14 @@ import asyncio
 
 from potluck.server.flow.expire import expire_once
 from potluck.server.parts import Parts
+from potluck.store.leader import Leadership
 
 
 class ExpireLoop:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, leadership: Leadership) -> None:
         self._parts = parts
+        self._leadership = leadership
 
     async def run_once(self) -> None:
-        await expire_once(self._parts)
+        await expire_once(self._parts, self._leadership)
         await asyncio.sleep(self._parts.settings.expire_poll_seconds)

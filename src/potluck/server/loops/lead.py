@@ -53,7 +53,7 @@ class LeadLoop:
         await forgive_gap(self._parts)
         loops = (
             ScheduleLoop(self._parts, leadership),
-            ExpireLoop(self._parts),
+            ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
         )
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]

@@ -66,6 +66,7 @@ class Patience(Struct, frozen=True):
     start_seconds: float = 600.0
     fast_stop_seconds: float = 30.0
     immediate_stop_seconds: float = 10.0
+    watch_seconds: float = 0.5
 
 
 class EmbeddedPostgres:
@@ -81,6 +82,7 @@ class EmbeddedPostgres:
         self._patience = patience
         self._settings = {**_SETTINGS, **settings}
         self._process: subprocess.Popen[bytes] | None = None
+        self._place: tuple[Cluster, Path] | None = None
 
     async def start(self) -> str:
         """Returns the address to connect to. The password is in it: it is not for logs."""
@@ -93,14 +95,35 @@ class EmbeddedPostgres:
                 f"PostgreSQL's directory can not be prepared: {error}.",
                 f"Make sure that {self._directory} is yours and its disk has room.",
             ) from error
+        self._place = (cluster, socket_directory)
         try:
-            self._process = self._spawn(cluster, socket_directory)
-            url = _url(cluster, socket_directory)
-            await self._answers(url, self._process)
+            return await self._launch()
         except BaseException:
             await self.stop()
             raise
+
+    async def _launch(self) -> str:
+        assert self._place is not None, "prepared before"
+        self._process = self._spawn(*self._place)
+        url = _url(*self._place)
+        await self._answers(url, self._process)
         return url
+
+    async def keep_running(self) -> None:
+        """Starts it again whenever it ends by itself; the same address answers again."""
+        while True:
+            await asyncio.sleep(self._patience.watch_seconds)
+            if self._process is not None and self._process.poll() is not None:
+                log.error("PostgreSQL ended by itself and is started again")
+                await self._revive()
+
+    async def _revive(self) -> None:
+        assert self._place is not None, "it ran before"
+        try:
+            await self._end_leftovers(self._place[0])
+            await self._launch()
+        except StartFailed as error:
+            log.error("PostgreSQL did not come back", detail=error.detail)
 
     async def stop(self) -> None:
         """Ends PostgreSQL and waits until it is gone; harmless when it is not running."""
@@ -175,12 +198,15 @@ class EmbeddedPostgres:
 
 @asynccontextmanager
 async def embedded_postgres(directory: Path) -> AsyncIterator[str]:
-    """PostgreSQL for the length of a block; the value is the address to connect to."""
+    """PostgreSQL for the length of a block, also if it crashes; the value is its address."""
     postgres = EmbeddedPostgres(directory)
     url = await postgres.start()
+    watch = asyncio.create_task(postgres.keep_running())
     try:
         yield url
     finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
         await postgres.stop()
 
 

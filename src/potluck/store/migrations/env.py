@@ -1,4 +1,4 @@
-"""What Alembic runs: the connection is handed in by `potluck.store.database.migrate`."""
+"""What Alembic runs: the connection is handed in by `potluck.store.schema.migrate`."""
 
 from alembic import context
 

@@ -11,6 +11,10 @@ FROM before
 WHERE before.holder = $1 OR before.expires_at <= now()
 RETURNING leader.term, leader.term <> before.term AS is_new
 
+-- name: holds
+-- Shared with other work of this term; whoever takes over waits until it is done.
+SELECT FROM leader WHERE holder = $1 AND term = $2 AND expires_at > now() FOR SHARE
+
 -- name: resign
 UPDATE leader SET expires_at = now() WHERE holder = $1
 

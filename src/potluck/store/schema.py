@@ -1,0 +1,73 @@
+"""Brings the schema of a database to this version.
+
+Alembic and SQLAlchemy take a second to import, so they are left alone when there is nothing to do,
+which is every start but the first.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from potluck.store.database import NOT_NOW, unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as SyncConnection
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+# Any constant will do, as long as every instance uses the same.
+_LOCK = 7_046_029_254_386_353_131
+
+
+async def migrate(url: str) -> None:
+    """Safe when several instances start at once."""
+    if await _version(url) != newest_version():
+        await _upgrade(url)
+
+
+def newest_version() -> str:
+    """Migrations are numbered, so the last file is the newest."""
+    names = sorted(path.name for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+    return names[-1].split("_", 1)[0]
+
+
+async def _version(url: str) -> str | None:
+    try:
+        connection = await asyncpg.connect(url)
+    except NOT_NOW as error:
+        raise unavailable() from error
+    try:
+        if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+            return None
+        version: str | None = await connection.fetchval("SELECT version_num FROM schema_version")
+        return version
+    finally:
+        await connection.close()
+
+
+async def _upgrade(url: str) -> None:
+    from sqlalchemy import pool
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    address = url.replace("postgresql://", "postgresql+asyncpg://", 1)
+    engine = create_async_engine(address, poolclass=pool.NullPool)
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(_run_migrations)
+    finally:
+        await engine.dispose()
+
+
+def _run_migrations(connection: "SyncConnection") -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK})")
+    connection.commit()
+    command.upgrade(config, "head")
+    connection.commit()
+    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_LOCK})")
+    connection.commit()

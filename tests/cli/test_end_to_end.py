@@ -1,0 +1,159 @@
+"""The commands against the real platform, as `potluck up` leaves it."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from potluck.consumer import Potluck, Profile
+from potluck.model.task import Requirements, ScriptSpec, TaskRequest, TaskState
+from potluck.wire.consumer import FollowedLog
+from tests.cli.command_line import CommandLine, InProcess
+from tests.cli.upped import Upped
+from tests.processes import await_true
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("platform")
+
+
+@pytest.fixture(scope="module")
+def up(home: Path) -> Iterator[Upped]:
+    with Upped(CommandLine(home / "config"), home / "data") as upped:
+        upped.ready()
+        yield upped
+
+
+@pytest.fixture
+def person(up: Upped, home: Path) -> CommandLine:
+    """Uses the profile that `up` wrote."""
+    return InProcess(home / "config")
+
+
+@pytest.fixture
+def client(up: Upped) -> Iterator[Potluck]:
+    ready = up.events[-1]
+    token = Path(ready["token_file"]).read_text().strip()
+    with Potluck(Profile(ready["url"], token)) as client:
+        yield client
+
+
+def write(directory: Path, source: str) -> Path:
+    script = directory / "job.py"
+    script.write_text(source)
+    return script
+
+
+def test_up_ran_a_first_task(up: Upped) -> None:
+    names = [event["event"] for event in up.events]
+    assert names == ["server_ready", "provider_ready", "first_task", "ready"]
+    first = up.events[2]
+    assert first["task"]["state"] == "succeeded"
+    assert "333,332,833,333,500,000" in first["stdout"]
+
+
+def test_the_token_is_named_but_never_shown(up: Upped, home: Path) -> None:
+    token = Path(up.events[-1]["token_file"]).read_text().strip()
+    assert token not in str(up.events)
+    logs = list((home / "data" / "logs").iterdir())
+    assert len(logs) == 2
+    assert all(token not in log.read_text() for log in logs)
+
+
+def test_run_the_example(person: CommandLine) -> None:
+    shown = person.run("run", EXAMPLES / "hello.py", "Ada", "--json")
+    assert shown.status == 0, shown.stderr
+    assert shown.stdout.startswith(b"Hello, Ada!\nHello, --json!\nThis is Python 3.")
+    assert "✓ hello.py succeeded after" in shown.stderr
+
+
+def test_run_ends_with_the_scripts_own_status(person: CommandLine, tmp_path: Path) -> None:
+    source = "import sys\nsys.stdout.buffer.write(b'\\xff\\0')\nsys.stderr.write('oh')\nsys.exit(7)"
+    shown = person.run("run", write(tmp_path, source))
+    assert (shown.status, shown.stdout) == (7, b"\xff\0")
+    assert "oh" in shown.stderr
+    last = person.run("run", "--json", write(tmp_path, source)).lines()[-1]
+    assert (last["state"], last["exit_code"], last["reason"]) == ("failed", 7, "exit_status")
+
+
+def test_ps_logs_and_result_tell_the_same_story(person: CommandLine, tmp_path: Path) -> None:
+    assert person.run("run", "--name", "story", write(tmp_path, "print('told')")).status == 0
+    (listed,) = person.run("ps", "--limit", "1", "--json").lines()
+    (task,) = listed["tasks"]
+    assert (task["name"], task["state"]) == ("story", "succeeded")
+    assert person.run("logs", task["id"][-8:]).stdout == b"told\n"
+    assert person.run("logs", "-f").stdout == b"told\n"
+    result = person.run("result")
+    assert (result.status, result.stdout) == (0, b"told\n")
+    assert "succeeded" in result.stderr
+
+
+def test_a_task_that_nothing_fits_says_why_and_can_be_cancelled(
+    person: CommandLine, client: Potluck, tmp_path: Path
+) -> None:
+    shown = person.run("run", "--detach", "--gpu", "64", "--json", write(tmp_path, "print()"))
+    (task,) = shown.lines()
+    await_true(lambda: client.task(task["id"]).waiting is not None, "the reason is known")
+    waiting = person.run("result", task["id"])
+    assert waiting.status == 1
+    assert "has not ended yet: queued: " in waiting.stderr
+    assert person.run("cancel", task["id"]).status == 0
+    assert person.run("cancel", task["id"]).status == 0  # once more is fine
+    assert person.run("result", task["id"]).status == 0
+    assert client.wait(task["id"]).state is TaskState.CANCELLED
+
+
+def test_an_ended_task_can_not_be_cancelled(person: CommandLine, client: Potluck) -> None:
+    task = client.wait(client.submit(TaskRequest(ScriptSpec("a.py", "print()"))).id)
+    told = person.run("cancel", task.id)
+    assert told.status == 1
+    assert "Error: " in told.stderr
+
+
+def test_ctrl_c_cancels_what_runs(up: Upped, home: Path, client: Potluck, tmp_path: Path) -> None:
+    endless = write(tmp_path, "import time\nprint('begun', flush=True)\ntime.sleep(600)")
+    with CommandLine(home / "config").start("run", "--name", "endless", endless) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert client.tasks(limit=1).tasks[0].state is TaskState.CANCELLED
+
+
+def test_follow_from_python(client: Potluck) -> None:
+    source = "for n in range(200): print(n, flush=True)"
+    needs = Requirements(memory_bytes=2**28)
+    task = client.submit(TaskRequest(ScriptSpec("a.py", source), requirements=needs))
+    pages = [event.page for event in client.follow(task.id) if isinstance(event, FollowedLog)]
+    written = b"".join(piece.data for page in pages for piece in page.pieces)
+    assert written.decode().split() == [str(n) for n in range(200)]
+    assert [page.offset for page in pages[1:]] == [page.next_offset for page in pages[:-1]]
+
+
+def test_accounts_are_apart(person: CommandLine, up: Upped, tmp_path: Path) -> None:
+    (added,) = person.run("admin", "add-account", "ann", "--json").lines()
+    assert person.run("admin", "grant", added["id"], "2.5").status == 0
+    ann = InProcess(tmp_path, up.events[-1]["url"], added["token"])
+    assert b"2.5 credits available" in ann.run("whoami").stdout
+    assert ann.run("ps", "--json").lines() == [{"tasks": []}]
+    theirs = person.run("ps", "--limit", "1", "--json").lines()[0]["tasks"][0]["id"]
+    assert ann.run("logs", theirs).status == 66
+    assert ann.run("admin", "add-account", "eve").status == 77
+
+
+def test_the_pool_shows_this_machine(person: CommandLine) -> None:
+    (answer,) = person.run("nodes", "--json").lines()
+    (node,) = answer["nodes"]
+    assert (node["state"], node["is_mine"]) == ("online", True)
+    assert node["devices"]
+
+
+def test_a_second_up_on_the_same_directory_is_refused(home: Path, up: Upped) -> None:
+    told = InProcess(home / "config").run("up", "--port", "0", "--data-dir", home / "data")
+    assert told.status == 69
+    assert "Another `potluck up` is running" in told.stderr
+    assert "--data-dir" in told.stderr

