@@ -94,6 +94,7 @@ class PotluckProcess:
 
 class ServerProcess(PotluckProcess):
     def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
         super().__init__(arguments, environment, directory / "server.log")

@@ -27,7 +27,7 @@ from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
-from potluck.store import accounts
+from potluck.store import accounts, installation
 from potluck.store.database import Database
 from potluck.store.schema import migrate
 
@@ -93,9 +93,8 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
         live = await _live(settings)
         stack.push_async_callback(live.close)
         blobs = DirectoryBlobs(settings.data_directory / "blobs")
-        secret = bytes.fromhex(
-            write_private(settings.data_directory / "lease-secret", secrets.token_hex(32))
-        )
+        async with database.transaction() as connection:
+            secret = await installation.lease_secret(connection, secrets.token_bytes(32))
         yield Parts(settings, database, live, blobs, secret, asyncio.Event())
 
 

@@ -23,14 +23,15 @@ class Balance(Struct, frozen=True):
 
 async def add(connection: Connection, name: str, token_hash: bytes) -> AccountId:
     account_id = new_account_id()
-    await connection.fetchval(_sql.add, account_id, name, False, token_hash)
+    await connection.execute(_sql.add, account_id, name, False)
+    await connection.execute(_sql.add_token, token_hash, account_id)
     return account_id
 
 
 async def add_operator(connection: Connection, token_hash: bytes) -> None:
-    """Makes the operator's account, or gives the one that is there this token."""
-    if await connection.fetchval(_sql.replace_operator_token, token_hash) is None:
-        await connection.fetchval(_sql.add, new_account_id(), "operator", True, token_hash)
+    """Makes the operator's account where there is none, and lets this token in."""
+    await connection.execute(_sql.add, new_account_id(), "operator", True)
+    await connection.execute(_sql.add_token, token_hash, await connection.fetchval(_sql.operator))
 
 
 async def by_token(connection: Connection, token_hash: bytes) -> Account | None:

@@ -1,16 +1,22 @@
 -- name: add
 WITH account AS (
-    INSERT INTO accounts (id, name, is_operator, token_hash) VALUES ($1, $2, $3, $4)
+    INSERT INTO accounts (id, name, is_operator) VALUES ($1, $2, $3)
+    -- There is one operator: the second to come finds the first.
     ON CONFLICT DO NOTHING
     RETURNING id
 )
-INSERT INTO balances (account_id) SELECT id FROM account RETURNING account_id
+INSERT INTO balances (account_id) SELECT id FROM account
+
+-- name: operator
+SELECT id FROM accounts WHERE is_operator
+
+-- name: add_token
+INSERT INTO tokens (hash, account_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
 
 -- name: by_token
-SELECT id, name, is_operator FROM accounts WHERE token_hash = $1
-
--- name: replace_operator_token
-UPDATE accounts SET token_hash = $1 WHERE is_operator RETURNING id
+SELECT accounts.id, name, is_operator
+FROM tokens JOIN accounts ON accounts.id = account_id
+WHERE hash = $1
 
 -- name: balance
 SELECT available_micro, held_micro FROM balances WHERE account_id = $1

@@ -4,11 +4,23 @@ CREATE TABLE accounts (
     id          text COLLATE "C" PRIMARY KEY,
     name        text NOT NULL,
     is_operator boolean NOT NULL DEFAULT false,
-    token_hash  bytea NOT NULL UNIQUE,
     created_at  timestamptz NOT NULL DEFAULT now()
 );
 -- There is one operator, made at the first start, however many instances start at once.
 CREATE UNIQUE INDEX accounts_one_operator ON accounts (is_operator) WHERE is_operator;
+
+-- Bearer tokens, as hashes only.
+CREATE TABLE tokens (
+    hash       bytea PRIMARY KEY,
+    account_id text COLLATE "C" NOT NULL REFERENCES accounts,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- What all instances of one server share.
+CREATE TABLE installation (
+    is_only      boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    lease_secret bytea NOT NULL CHECK (length(lease_secret) >= 32)
+);
 
 CREATE TABLE nodes (
     id                text COLLATE "C" PRIMARY KEY,
