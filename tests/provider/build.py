@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from potluck.model.ids import AttemptId, DeviceId, TaskId
-from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, Limits, Requirements, ScriptSpec
 from potluck.provider.settings import ProviderSettings
+from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
 TOKEN = "a-token-of-an-account"

@@ -20,8 +20,8 @@ from potluck.model.error import (
     Unavailable,
 )
 from potluck.model.ids import AttemptId, NodeId
-from potluck.store.mint import new_device_id, new_node_id
 from potluck.model.lease import Lease
+from potluck.store.mint import new_device_id, new_node_id
 from potluck.wire import routes
 from potluck.wire.codec import decode_json, decode_packed, encode_json
 from potluck.wire.problem import CONTENT_TYPE, to_problem
@@ -68,6 +68,7 @@ class FakeServer:
         self.fails_with: PotluckError | None = None
         self.swallow_answers = 0
         self.report_codes: list[str] = []
+        self.report_tries: list[AttemptId] = []
         self._offered: dict[AttemptId, Grant] = {}
         self._stale: set[AttemptId] = set()
         self._changed = asyncio.Condition()
@@ -149,6 +150,7 @@ class FakeServer:
 
     def _take(self, report: Report) -> ReportAnswer:
         attempt_id = report.lease.attempt_id
+        self.report_tries.append(attempt_id)
         if self.report_codes:
             return ReportAnswer(attempt_id, False, self.report_codes.pop(0))
         if attempt_id in self._stale:

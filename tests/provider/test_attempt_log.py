@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from potluck.model.ids import AttemptId
-from potluck.store.mint import new_attempt_id
 from potluck.provider import attempt_log as attempt_log_module
 from potluck.provider.attempt_log import PIECE_BYTES, AttemptLog
 from potluck.provider.spool import LogSpool, remove_strays
+from potluck.store.mint import new_attempt_id
 from potluck.wire.provider import PackedLogPiece
 
 ATTEMPT = new_attempt_id()
@@ -76,6 +76,19 @@ def test_a_spool_survives_its_process_and_loses_only_a_torn_piece(tmp_path: Path
     again = LogSpool.open(tmp_path, ATTEMPT)
     again.append(PackedLogPiece("stdout", b"four"))
     assert [data for _, data in pieces_of(again)] == [b"one", b"two", b"four"]
+
+
+def test_pieces_behind_a_damaged_one_do_not_come_back(tmp_path: Path) -> None:
+    spool = LogSpool.open(tmp_path, ATTEMPT)
+    for data in (b"one", b"two", b"six"):
+        spool.append(PackedLogPiece("stdout", data))
+    spool.close()
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"two", b"t?o"))
+    again = LogSpool.open(tmp_path, ATTEMPT)
+    again.append(PackedLogPiece("stdout", b"new"))
+    again.close()
+    assert pieces_of(LogSpool.open(tmp_path, ATTEMPT)) == [("stdout", b"one"), ("stdout", b"new")]
 
 
 def test_what_is_discarded_is_gone_and_takes_no_more(tmp_path: Path) -> None:

@@ -147,6 +147,24 @@ async def test_logs_stream_and_a_cancelled_task_ends_silently(
     assert leftovers(tmp_path) == []
 
 
+async def test_an_outcome_that_was_called_off_is_not_sent_any_more(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant, next_one = a_grant(), a_grant()
+    server.report_codes = ["unavailable"] * 10_000
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptFinished)))
+        await server.call_off(grant.attempt_id)
+        await server.until(lambda: any(beat.held == () for beat in server.beats[-1:]), "a drop")
+        tries = server.report_tries.count(grant.attempt_id)
+        server.report_codes = []
+        await server.offer(next_one)
+        await server.outcome(next_one.attempt_id)
+    assert server.report_tries.count(grant.attempt_id) == tries
+    assert leftovers(tmp_path) == []
+
+
 async def test_work_goes_on_while_the_server_is_silent(server: FakeServer, tmp_path: Path) -> None:
     grant = a_grant("import time\nfor i in range(5): print(i); time.sleep(0.1)")
     async with providing(server, tmp_path) as running:

@@ -71,6 +71,28 @@ def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reopened(tmp_path) == {stays.attempt_id: False}
 
 
+STEPS = ["os.open", "os.write", "os.fsync", "pathlib.Path.replace"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_rewrite_that_fails_at_any_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    leases = [a_lease() for _ in range(3)]
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task) for lease, task in leases])
+    journal.close()
+
+    def fail(*_: object) -> None:
+        raise OSError("the machine went down here")
+
+    with monkeypatch.context() as crash:
+        crash.setattr(step, fail)
+        with pytest.raises(OSError, match="went down"):
+            Journal.open(tmp_path)
+    assert list(reopened(tmp_path)) == [lease.attempt_id for lease, _ in leases]
+
+
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
     Journal.open(tmp_path / "attempts").close()
     assert (tmp_path / "attempts").stat().st_mode & 0o777 == 0o700

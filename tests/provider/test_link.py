@@ -11,7 +11,6 @@ import pytest
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Forbidden, NotSignedIn, ServerUnreachable
 from potluck.model.ids import NodeId
-from potluck.store.mint import new_node_id
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
@@ -29,6 +28,7 @@ from potluck.provider.link import Link, open_link
 from potluck.provider.report import ReportSender
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool
+from potluck.store.mint import new_node_id
 from potluck.wire.provider import PackedLogPiece, RegisterNode, Reports, Started
 from tests.provider.build import a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
@@ -162,8 +162,7 @@ async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeS
         server.is_silent = True
         async with during(beat_forever(provider.link, tuple, provider.tell, 0.01)):
             calls = server.calls
-            while server.calls < calls + 3:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.calls >= calls + 3)
             server.is_silent = False
             await server.until(lambda: bool(server.beats), "a beat after the outage")
             await server.until(lambda: len(provider.announced) == 2, "both announcements")
@@ -177,7 +176,7 @@ async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: No
     lease, _ = a_lease()
     async with linked(server) as provider:
         server.fails_with = error
-        call = asyncio.create_task(provider.link.report(Reports((Started(lease),))))
+        call = asyncio.create_task(provider.link.report(lambda: Reports((Started(lease),))))
         calls = server.calls
         await server.until(lambda: server.calls >= calls + 3, "three tries")
         server.fails_with = None
@@ -192,7 +191,7 @@ async def test_a_server_that_forgot_the_node_gets_a_new_registration(server: Fak
         server.nodes.clear()
         lease, _ = a_lease()
         answers = await asyncio.gather(
-            *(provider.link.report(Reports((Started(lease),))) for _ in range(5))
+            *(provider.link.report(lambda: Reports((Started(lease),))) for _ in range(5))
         )
         assert len(answers) == 5
         assert provider.link.node_id != before
@@ -251,16 +250,17 @@ async def test_a_refused_report_means_that_the_attempt_is_lost(
 
 
 async def test_a_report_that_the_server_can_not_read_holds_nobody_up(server: FakeServer) -> None:
-    (bad, _), (good, _) = a_lease(), a_lease()
+    (bad, _), (good, _), (other, _) = a_lease(), a_lease(), a_lease()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
+        sender.send(completed(other))
         # A line break is not allowed there; the server refuses the whole call.
         sender.send(type(completed(bad))(bad, completed(bad).reason, detail="two\nlines"))
         sender.send(completed(good))
         async with during(sender.run()):
             expected = provider.heard(LeaseLost(bad.attempt_id), FinishAccepted(good.attempt_id))
             await until(expected)
-    assert server.reports == [completed(good)]
+    assert server.reports == [completed(other), completed(good)]
 
 
 async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
@@ -273,6 +273,38 @@ async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
         async with during(sender.run()):
             await server.until(lambda: bool(server.reports), "a report")
     assert server.reports == [Started(stays)]
+
+
+async def test_what_is_withdrawn_during_an_outage_is_not_reported_after_it(
+    server: FakeServer,
+) -> None:
+    (gone, _), (stays, _) = a_lease(), a_lease()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        server.is_silent = True
+        sender.send(completed(gone))
+        async with during(sender.run()):
+            calls = server.calls
+            await until(lambda: server.calls >= calls + 2)
+            sender.withdraw(gone.attempt_id)
+            sender.send(Started(stays))
+            server.is_silent = False
+            await server.until(lambda: bool(server.reports), "a report")
+    assert server.reports == [Started(stays)]
+
+
+async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer) -> None:
+    (old, _), (new, _) = a_lease(), a_lease()
+    held = [old]
+    async with linked(server) as provider:
+        server.is_silent = True
+        async with during(beat_forever(provider.link, lambda: tuple(held), provider.tell, 0.01)):
+            calls = server.calls
+            await until(lambda: server.calls >= calls + 2)
+            held[:] = [new]
+            server.is_silent = False
+            await server.until(lambda: bool(server.beats), "a beat")
+    assert server.beats[0].held == (new,)
 
 
 def a_written_log(directory: Path, *pieces: bytes) -> tuple[AttemptLog, Any]:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from potluck.model.error import BadSettings, DataDirectoryInUse
-from potluck.store.mint import new_node_id
 from potluck.provider.data_directory import (
     attempts_directory,
     load_node_id,
@@ -14,6 +13,7 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.settings import ProviderSettings, read_settings
+from potluck.store.mint import new_node_id
 
 URL = "http://127.0.0.1:8470"
 

@@ -6,7 +6,6 @@ from potluck.cli.provide_story import tell
 from potluck.cli.screen import Screen
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import NodeId
-from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.announcement import (
@@ -20,6 +19,7 @@ from potluck.provider.announcement import (
     ServerSilent,
     Stopped,
 )
+from potluck.store.mint import new_attempt_id, new_task_id
 
 ATTEMPT, TASK = new_attempt_id(), new_task_id()
 REGISTERED = Registered(

@@ -3,12 +3,9 @@
 import time
 from collections.abc import Callable
 
-from potluck.model.lease import Lease
 from potluck.provider.event import Event, Granted, LeaseLost
-from potluck.provider.link import Link
-from potluck.wire.provider import AcquireLeases, LeasesGranted
-
-Held = Callable[[], tuple[Lease, ...]]
+from potluck.provider.link import Held, Link
+from potluck.wire.provider import LeasesGranted
 
 
 async def acquire_forever(
@@ -18,7 +15,7 @@ async def acquire_forever(
     early = 0
     while True:
         asked_at = time.monotonic()
-        answer = await link.acquire(AcquireLeases(held(), wait_seconds))
+        answer = await link.acquire(held, wait_seconds)
         is_news = tell(_events(answer))
         # A server that answers at once with nothing new must not make us spin.
         is_early = not is_news and time.monotonic() - asked_at < wait_seconds / 2

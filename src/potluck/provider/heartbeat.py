@@ -4,9 +4,8 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from potluck.provider.acquire import Held
 from potluck.provider.event import Event, LeaseLost
-from potluck.provider.link import Link
+from potluck.provider.link import Held, Link
 from potluck.provider.meter import measure_node
 from potluck.wire.provider import Heartbeat
 
@@ -17,10 +16,12 @@ async def beat_forever(
     link: Link, held: Held, tell: Callable[[list[Event]], bool], interval_seconds: float
 ) -> None:
     """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
+
+    def beat() -> Heartbeat:
+        node = measure_node()
+        return Heartbeat(held(), node.load_percent, node.memory_used_bytes)
+
     while True:
         await asyncio.sleep(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
-        node = measure_node()
-        answer = await link.heartbeat(
-            Heartbeat(held(), node.load_percent, node.memory_used_bytes),
-        )
+        answer = await link.heartbeat(beat)
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])

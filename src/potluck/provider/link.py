@@ -29,6 +29,7 @@ from potluck.model.error import (
     Unavailable,
 )
 from potluck.model.ids import NodeId
+from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
@@ -50,6 +51,7 @@ from potluck.wire.routes import Route
 
 T = TypeVar("T")
 Errors = tuple[type[PotluckError], ...]
+Held = Callable[[], tuple[Lease, ...]]
 
 # While the server is silent, a person hears of it this often.
 _SAY_AGAIN_SECONDS = 10.0
@@ -89,28 +91,35 @@ class Link:
         self._keep_node_id(answer.node_id)
         return answer
 
-    async def acquire(self, ask: AcquireLeases) -> LeasesGranted:
-        patience = self._patience(ask.wait_seconds)
+    async def acquire(self, held: Held, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
-            routes.ACQUIRE_LEASES, encode_json(ask), LeasesGranted, patience=patience
+            routes.ACQUIRE_LEASES,
+            lambda: encode_json(AcquireLeases(held(), wait_seconds)),
+            LeasesGranted,
+            patience=self._patience(wait_seconds),
         )
 
-    async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        patience = aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds)
+    async def heartbeat(self, beat: Callable[[], Heartbeat]) -> HeartbeatAnswer:
         return await self._persist(
-            routes.HEARTBEAT, encode_json(beat), HeartbeatAnswer, patience=patience
+            routes.HEARTBEAT,
+            lambda: encode_json(beat()),
+            HeartbeatAnswer,
+            patience=aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds),
         )
 
-    async def report(self, reports: Reports) -> ReportAnswers:
+    async def report(self, reports: Callable[[], Reports]) -> ReportAnswers:
         """Raises InvalidInput when the server does not understand them."""
         return await self._persist(
-            routes.REPORT, encode_json(reports), ReportAnswers, answers=(InvalidInput,)
+            routes.REPORT, lambda: encode_json(reports()), ReportAnswers, answers=(InvalidInput,)
         )
 
     async def append_log(self, chunk: LogChunk) -> LogAppended:
         """Raises Conflict for a gap, StaleLease, and InvalidInput past the server's cap."""
         return await self._persist(
-            routes.APPEND_LOG, encode_packed(chunk), LogAppended, answers=(Conflict, InvalidInput)
+            routes.APPEND_LOG,
+            lambda: encode_packed(chunk),
+            LogAppended,
+            answers=(Conflict, InvalidInput),
         )
 
     async def leave(self) -> None:
@@ -130,18 +139,21 @@ class Link:
     async def _persist(
         self,
         route: Route,
-        body: bytes,
+        body: Callable[[], bytes],
         kind: type[T],
         *,
         answers: Errors = (),
         patience: aiohttp.ClientTimeout | None = None,
     ) -> T:
-        """Repeats the call until it succeeds or fails in a way that is an answer."""
+        """Repeats the call until it succeeds or fails in a way that is an answer.
+
+        Each try says what is true then: an outage may be long.
+        """
         tries = 0
         while True:
             try:
                 node_id = self.node_id
-                answer = await self._once(route, body, kind, patience or self._patience())
+                answer = await self._once(route, body(), kind, patience or self._patience())
                 self._silence.broken()
                 return answer
             except PotluckError as error:

@@ -6,6 +6,7 @@ stays until it has an answer. What the server calls off meanwhile is taken out.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
@@ -18,6 +19,10 @@ from potluck.wire.provider import Finished, Report, ReportAnswer, Reports
 MOST_REPORTS = 500
 
 log = structlog.get_logger()
+
+
+class _AllWithdrawn(Exception):
+    """There is nothing left to say."""
 
 
 class ReportSender:
@@ -42,31 +47,43 @@ class ReportSender:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
-                batch = self._waiting[:MOST_REPORTS]
-                answered = await self._deliver(batch)
+                answered = await self._deliver(lambda: self._waiting[:MOST_REPORTS])
                 unanswered = 0 if answered else unanswered + 1
                 if not answered:
                     await self._link.pause(unanswered)
 
-    async def _deliver(self, batch: list[Report]) -> bool:
-        """Whether each of them has its answer; the others stay."""
+    async def _deliver(self, choose: Callable[[], list[Report]]) -> bool:
+        """Whether each of those chosen has its answer; the others stay. Each try chooses anew."""
+        batch: list[Report] = []
+
+        def reports() -> Reports:
+            batch[:] = choose()
+            if not batch:
+                raise _AllWithdrawn
+            return Reports(tuple(batch))
+
         try:
-            answers = (await self._link.report(Reports(tuple(batch)))).answers
+            answers = (await self._link.report(reports)).answers
+        except _AllWithdrawn:
+            return True
         except InvalidInput as error:
             return await self._deliver_singly(batch, error)
         pairs = list(zip(batch, answers, strict=False))
-        events = [event for report, answer in pairs for event in self._digest(report, answer)]
-        self._tell(events)
+        self._tell([event for report, answer in pairs for event in self._digest(report, answer)])
         return not any(report in self._waiting for report in batch)
 
     async def _deliver_singly(self, batch: list[Report], error: InvalidInput) -> bool:
         """One report that the server can not read must not hold up its neighbours."""
         if len(batch) > 1:
-            return all([await self._deliver([report]) for report in batch])
+            return all([await self._deliver(partial(self._still, report)) for report in batch])
         log.error("report refused", report=type(batch[0]).__name__, detail=error.detail)
         self._remove(batch[0])
         self._tell([LeaseLost(batch[0].lease.attempt_id)])
         return True
+
+    def _still(self, report: Report) -> list[Report]:
+        """The report alone, unless it was withdrawn."""
+        return [one for one in self._waiting if one is report]
 
     def _digest(self, report: Report, answer: ReportAnswer) -> list[Event]:
         attempt_id = report.lease.attempt_id
