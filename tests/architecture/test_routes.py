@@ -1,0 +1,77 @@
+"""One list of routes: the server offers them, the document describes them, the clients use them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.wire import routes
+from potluck.wire.routes import Route
+from tests.architecture.places import DOCS, SOURCE
+
+ROUTES = {name: value for name, value in vars(routes).items() if isinstance(value, Route)}
+# For load balancers and people; no client of ours asks.
+FOR_OTHERS = {"READYZ"}
+
+
+DOCUMENT = """
+import json, pathlib
+from potluck.server.api.app import make_app
+from potluck.server.parts import Parts
+from potluck.server.settings import ServerSettings
+settings = ServerSettings(data_directory=pathlib.Path("unused"))
+parts = Parts(settings, *[None] * (len(Parts.__struct_fields__) - 1))
+print(json.dumps(make_app(parts).openapi_schema.to_schema()))
+"""
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    """What the server answers at /schema/openapi.json."""
+    command = [sys.executable, "-c", DOCUMENT]
+    shown = subprocess.run(command, capture_output=True, check=True)
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
+
+
+def test_the_document_describes_exactly_these_routes(document: dict[str, Any]) -> None:
+    described = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
+    assert described == {(route.method, route.path) for route in ROUTES.values()}
+
+
+def test_each_operation_is_named_like_its_route(document: dict[str, Any]) -> None:
+    for name, route in ROUTES.items():
+        operation = document["paths"][route.path][route.method.lower()]
+        assert operation["operationId"] == name.lower()
+
+
+def test_the_clients_use_every_route() -> None:
+    text = "".join(
+        path.read_text() for part in ("consumer", "provider") for path in _python(SOURCE / part)
+    )
+    used = set(re.findall(r"\broutes\.([A-Z_]+)\b", text))
+    assert used == set(ROUTES) - FOR_OTHERS
+
+
+def test_no_path_is_written_twice() -> None:
+    """A path in a string, anywhere but in wire/routes.py, is a second list."""
+    elsewhere = [path for path in _python(SOURCE) if path != SOURCE / "wire" / "routes.py"]
+    offenders = [path for path in elsewhere if re.search(r"[\"']/v1/", path.read_text())]
+    assert not offenders, f"name the route instead: {offenders}"
+
+
+def test_the_protocol_page_names_every_route_of_a_provider() -> None:
+    page = (DOCS / "protocol.md").read_text()
+    for route in ROUTES.values():
+        if "/v1/nodes" in route.path:
+            assert f"{route.method} {route.path}" in page, "docs/protocol.md lacks it"
+
+
+def _python(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("*.py"))
