@@ -16,6 +16,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("up")
 
 
+@pytest.fixture(scope="module")
+def port() -> int:
+    """The same for all too: a provider knows its server by the address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 @pytest.fixture
 def person(directory: Path) -> CommandLine:
     return CommandLine(directory / "config")
@@ -32,10 +39,12 @@ def assert_ended(processes: list[psutil.Process]) -> None:
     assert alive == []
 
 
-def test_ctrl_c_ends_everything_and_the_data_stay(directory: Path, person: CommandLine) -> None:
+def test_ctrl_c_ends_everything_and_the_data_stay(
+    directory: Path, port: int, person: CommandLine
+) -> None:
     accounts = []
     for _ in range(2):
-        with Upped(person, directory, "--no-provider") as up:
+        with Upped(person, directory, "--no-provider", port=port) as up:
             ready = up.ready()
             assert Path(ready["profile"]).stat().st_mode & 0o777 == 0o600
             accounts.append(whoami(person))
@@ -46,8 +55,8 @@ def test_ctrl_c_ends_everything_and_the_data_stay(directory: Path, person: Comma
     assert accounts[0] == accounts[1]
 
 
-def test_kill_9_leaves_nothing_running(directory: Path, person: CommandLine) -> None:
-    with Upped(person, directory) as up:
+def test_kill_9_leaves_nothing_running(directory: Path, port: int, person: CommandLine) -> None:
+    with Upped(person, directory, port=port) as up:
         up.ready()
         children = up.children()
         up.process.kill()
@@ -56,9 +65,9 @@ def test_kill_9_leaves_nothing_running(directory: Path, person: CommandLine) -> 
 
 
 def test_a_part_that_dies_is_told_with_the_end_of_its_log(
-    directory: Path, person: CommandLine
+    directory: Path, port: int, person: CommandLine
 ) -> None:
-    with Upped(person, directory) as up:
+    with Upped(person, directory, port=port) as up:
         up.ready()
         children = up.children()
         up.child("provide").kill()
@@ -71,10 +80,10 @@ def test_a_part_that_dies_is_told_with_the_end_of_its_log(
 
 
 def test_without_a_sandbox_the_server_stays_and_the_reason_is_told(
-    directory: Path, person: CommandLine, tmp_path: Path
+    directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory) as up:
+    with Upped(person, directory, port=port) as up:
         up.ready()
         unavailable = next(each for each in up.events if each["event"] == "provider_unavailable")
         assert unavailable["detail"] and unavailable["hint"]
@@ -83,13 +92,13 @@ def test_without_a_sandbox_the_server_stays_and_the_reason_is_told(
 
 
 def test_without_a_sandbox_the_owner_may_insist(
-    directory: Path, person: CommandLine, tmp_path: Path
+    directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:
     hide_bubblewrap(person, tmp_path)
-    with Upped(person, directory, "--unsafe-no-sandbox") as up:
+    with Upped(person, directory, "--unsafe-no-sandbox", port=port) as up:
         up.ready()
-        first = next(each for each in up.events if each["event"] == "first_task")
-        assert first["task"]["state"] == "succeeded"
+        assert [each["event"] for each in up.events][-2:] == ["first_task", "ready"], up.events
+        assert up.events[-2]["task"]["state"] == "succeeded"
 
 
 def hide_bubblewrap(person: CommandLine, tmp_path: Path) -> None:

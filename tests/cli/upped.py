@@ -16,10 +16,10 @@ PATIENCE_SECONDS = 60.0
 class Upped:
     """Started on enter, ended on exit, also when the test failed."""
 
-    def __init__(self, user: CommandLine, directory: Path, *options: str):
+    def __init__(self, user: CommandLine, directory: Path, *options: str, port: int = 0):
         self.events: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
-            user.command("up", "--port", "0", "--data-dir", directory, "--json", *options),
+            user.command("up", f"--port={port}", f"--data-dir={directory}", "--json", *options),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +64,7 @@ class Upped:
     def children(self) -> list[psutil.Process]:
         """All that it has started, and what those have."""
         try:
-            return psutil.Process(self.process.pid).children(recursive=True)
+            return list(psutil.Process(self.process.pid).children(recursive=True))
         except psutil.NoSuchProcess:
             return []
 

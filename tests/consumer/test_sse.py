@@ -25,6 +25,8 @@ def test_any_cut_gives_the_same_events(cuts: list[int]) -> None:
     assert [event for part in parts for event in reader.feed(part)] == EVENTS
 
 
-@pytest.mark.parametrize("half", [b"id: 1\ndata: a", b"id: 1\ndata: a\n", b"id: 1\n\n", b":\n\n"])
-def test_half_an_event_is_none(half: bytes) -> None:
+@pytest.mark.parametrize(
+    "half", [b"id: 1\ndata: a", b"id: 1\ndata: a\n", b"id: 1\n\n", b":\n\n", b":\ndata:\n\n"]
+)
+def test_half_an_event_or_a_sign_of_life_is_none(half: bytes) -> None:
     assert list(EventReader().feed(half)) == []

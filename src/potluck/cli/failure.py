@@ -4,6 +4,7 @@ With --json the error is also the last line of stdout: {"error": {…problem det
 """
 
 import os
+import textwrap
 import traceback
 
 from potluck.cli.screen import Screen, Tone, printable
@@ -11,20 +12,36 @@ from potluck.model.error import Internal, InvalidInput, PotluckError
 from potluck.wire.problem import to_problem
 
 UNEXPECTED_STATUS = 70
+_LABEL = "Error:"
+_INDENT = " " * 7  # as wide as the label and a blank
 
 
 def tell(error: Exception, json: bool) -> int:
     """Tells a person, and with `json` a program; returns the exit status."""
     screen = Screen(json)
     told = error if isinstance(error, PotluckError) else _unexpected(error)
-    # A detail may quote a log's last lines, so its line breaks stay.
-    detail = "\n".join(printable(line) for line in told.detail.splitlines())
-    screen.err.line(f"{screen.err.paint('Error:', Tone.BAD)} {detail}")
-    if told.hint:
-        screen.err.line(f"       {printable(told.hint)}")
+    text = _laid_out(told, screen.err.width)
+    screen.err.line(f"{screen.err.paint(_LABEL, Tone.BAD)} {text.removeprefix(_INDENT)}")
     if json:
         screen.emit({"error": to_problem(told)})
     return told.exit_status if told is error else UNEXPECTED_STATUS
+
+
+def _laid_out(error: PotluckError, width: int) -> str:
+    """The sentence and the hint, indented and wrapped for a terminal."""
+    # A detail may quote a log's last lines, so its line breaks stay.
+    lines = [*error.detail.splitlines(), *([error.hint] if error.hint else [])]
+    return "\n".join(
+        textwrap.fill(
+            printable(line),
+            width,
+            initial_indent=_INDENT,
+            subsequent_indent=_INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines
+    )
 
 
 def misused(sentence: str, command_path: str) -> InvalidInput:

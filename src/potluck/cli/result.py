@@ -9,7 +9,7 @@ from potluck.cli.logs import log_pages
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.story import duration_seconds, last_attempt, place, why
+from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
 from potluck.cli.units import show_bytes, show_credits, show_seconds
 from potluck.model.error import Conflict
 from potluck.wire.consumer import TaskView
@@ -41,9 +41,8 @@ def _finished(potluck: "Potluck", task_id: str) -> TaskView:
     found = potluck.task(task_id)
     if found.state.is_final:
         return found
-    reason = why(found)
     raise Conflict(
-        f"{found.name} has not ended yet; it is {found.phase}{f' ({reason})' if reason else ''}.",
+        f"{printable(found.name)} has not ended yet: {stage(found).rstrip('.')}.",
         f"Wait for it with `potluck result {short_id(task_id)} --wait`,"
         f" or watch it with `potluck logs {short_id(task_id)} -f`.",
     )

@@ -22,13 +22,13 @@ def why(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
-    if task.reason is None or task.reason is EndReason.COMPLETED:
-        return ""
+    if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
+        return ""  # the state says it all
     if task.detail:
         return printable(task.detail)
     if task.reason is EndReason.EXIT_STATUS:
         return f"exit status {task.exit_code}"
-    return task.reason.replace("_", " ")
+    return task.reason.value.replace("_", " ")
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:

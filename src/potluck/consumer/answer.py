@@ -38,7 +38,7 @@ def decoded(body: bytes, kind: type[T], url: str) -> T:
     try:
         return decode_json(body, kind)
     except InvalidInput as cause:
-        raise not_potluck(url, "its answer does not fit") from cause
+        raise not_potluck(url, _reason(cause)) from cause
 
 
 def not_potluck(url: str, why: str) -> BadSettings:
@@ -71,6 +71,10 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
         return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
     except (ValueError, TypeError):
         return None
+
+
+def _reason(cause: InvalidInput) -> str:
+    return cause.detail.removeprefix("The body does not fit: ").rstrip(".")
 
 
 def _problem(body: bytes) -> Problem | None:

@@ -45,6 +45,7 @@ class EventReader:
         return None
 
     def _dispatch(self) -> SentEvent | None:
-        data, self._data = self._data, []
+        """What the blank line completed; without data it was only a sign of life."""
+        data, self._data = "\n".join(self._data), []
         identity, self._id = self._id, None
-        return SentEvent(identity, "\n".join(data)) if data else None
+        return SentEvent(identity, data) if data else None

@@ -55,7 +55,8 @@ class Platform:
             self._start()
             self._watch()
         except Interrupted:
-            pass
+            if self._screen.err.is_terminal:
+                self._say("")  # the terminal has just shown ^C
         finally:
             self._stop()
         if self._screen.json:
