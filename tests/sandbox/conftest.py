@@ -1,5 +1,6 @@
 """Hosts of the sandbox as root and as an ordinary user, one of each for a test process."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -14,7 +15,10 @@ import pytest
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
+from potluck.provider.sandbox.bwrap import sandbox_name
+from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.driver import PYTHON, Confinement
+from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.sandbox.host import Answer, Request, decode, encode
 
 REPOSITORY = Path(__file__).parents[2]
@@ -99,7 +103,27 @@ def hosting(
         process.kill()
         process.communicate()
         if state_directory is None:
+            _remove_groups(directory)
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def groups(state_directory: Path) -> list[Path]:
+    """The control groups of a host's runs."""
+    hierarchy = find_hierarchy(f"{sandbox_name(state_directory, 'test')}-")
+    if hierarchy is None:
+        return []
+    return [
+        parent / f"{hierarchy.prefix}{name}"
+        for parent in hierarchy.parents.values()
+        for name in hierarchy.leftovers()
+    ]
+
+
+def _remove_groups(state_directory: Path) -> None:
+    """A test that fails in the middle of a run leaves them behind."""
+    hierarchy = find_hierarchy(f"{sandbox_name(state_directory, 'test')}-")
+    if hierarchy is not None:
+        asyncio.run(remove_all(hierarchy))
 
 
 def nobody_for(as_root: bool) -> int | None:

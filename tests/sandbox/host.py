@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from potluck.model.error import SandboxUnavailable
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -105,13 +106,19 @@ def decode(line: bytes, kind: type[T]) -> T:
 
 
 async def main(kind: str, state_directory: Path, *prefix: str) -> None:
-    if kind == "none":
-        driver: Driver = UnconfinedDriver(state_directory, "test")
-    else:
-        driver = BubblewrapDriver(state_directory, "test", *map(Path, prefix))
-    report = await driver.probe()
+    driver = build(kind, state_directory, *prefix)
+    try:
+        report = await driver.probe()
+    except SandboxUnavailable as unavailable:
+        sys.exit(unavailable.detail)
     os.write(1, msgspec.json.encode(report) + b"\n")
     await serve(driver)
+
+
+def build(kind: str, state_directory: Path, *prefix: str) -> Driver:
+    if kind == "none":
+        return UnconfinedDriver(state_directory, "test")
+    return BubblewrapDriver(state_directory, "test", *map(Path, prefix))
 
 
 if __name__ == "__main__":

@@ -1,37 +1,45 @@
 """Without a sandbox the owner is told why, and what helps."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from potluck.model.error import SandboxUnavailable
 from potluck.model.task import EndReason
 from potluck.provider.sandbox import diagnose
-from potluck.provider.sandbox.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.choose import choose
 from potluck.provider.sandbox.verdict import of_translated
+from tests.sandbox.conftest import REPOSITORY
 
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 MAXIMUM = Path("/proc/sys/user/max_user_namespaces")
 CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 
 
-async def test_the_strongest_that_works_is_chosen(tmp_path: Path) -> None:
-    driver, report = await choose(tmp_path, "node", unsafe_no_sandbox=False)
-    assert isinstance(driver, BubblewrapDriver)
-    assert report.is_safe_for_strangers
+CHOOSE = """
+import asyncio, sys
+from pathlib import Path
+from potluck.provider.sandbox.choose import choose
+driver, report = asyncio.run(choose(Path(sys.argv[1]), "node", sys.argv[2] == "unsafe"))
+print(type(driver).__name__, report.driver)
+"""
 
 
-async def test_none_must_be_asked_for_by_name(tmp_path: Path) -> None:
-    _, report = await choose(tmp_path, "node", unsafe_no_sandbox=True)
-    assert report.driver == "none"
+@pytest.mark.parametrize(
+    ("word", "chosen"), [("safe", "BubblewrapDriver bwrap"), ("unsafe", "UnconfinedDriver none")]
+)
+def test_none_must_be_asked_for_by_name(tmp_path: Path, word: str, chosen: str) -> None:
+    """In a process of its own: a driver adopts the orphans of its process."""
+    arguments = [sys.executable, "-c", CHOOSE, str(tmp_path), word]
+    assert subprocess.check_output(arguments, text=True).strip() == chosen
 
 
-async def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> None:
-    driver = BubblewrapDriver(tmp_path, "node", python_prefix=tmp_path)
-    with pytest.raises(SandboxUnavailable) as told:
-        await driver.probe()
-    assert "python3" in told.value.detail
+def test_an_interpreter_that_does_not_start_is_no_sandbox(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "tests.sandbox.host", "bwrap", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=REPOSITORY)
+    assert done.returncode == 1
+    assert done.stderr.startswith("The sandbox does not work")
+    assert "/opt/python/bin/python3" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """How a command that ends by itself is told: exit statuses, signals, and all that it wrote."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -25,6 +26,15 @@ def test_a_signal_is_told_as_one(host: Host) -> None:
     assert "SIGSEGV" in ended.detail
 
 
+def test_an_exit_status_that_looks_like_a_signal_is_none(host: Host) -> None:
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
+        pytest.skip("this kernel does not tell them apart, and the detail says so")
+    # The pause lets the process be noticed before it ends.
+    ended = host.run(command=("/bin/sh", "-c", "sleep 0.1; exit 137")).ended
+    assert ended is not None
+    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 137)
+
+
 def test_the_command_starts_once_and_its_time_is_measured(host: Host) -> None:
     answer = host.python("import time; t = time.process_time()\nwhile time.process_time() < .3: 0")
     assert answer.ended is not None
@@ -32,6 +42,14 @@ def test_the_command_starts_once_and_its_time_is_measured(host: Host) -> None:
     assert answer.ended.run_seconds >= 0.3
     assert 0.25 <= answer.ended.cpu_seconds <= 2.0
     assert answer.ended.memory_peak_bytes > 1_000_000
+
+
+def test_the_cpu_time_of_a_short_run_is_not_lost(host: Host) -> None:
+    """It is over before the watchdog has looked twice."""
+    ended = host.python("import time\nwhile time.process_time() < .045: pass").ended
+    assert ended is not None
+    assert ended.cpu_seconds >= 0.04
+    assert ended.memory_peak_bytes > 1_000_000
 
 
 def test_streams_stay_apart_and_bytes_stay_bytes(host: Host) -> None:

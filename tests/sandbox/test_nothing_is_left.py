@@ -8,7 +8,7 @@ from pathlib import Path
 
 from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.driver import PYTHON, Confinement
-from tests.sandbox.conftest import Host, confinement, hosting, nobody_for
+from tests.sandbox.conftest import Host, confinement, groups, hosting, nobody_for
 from tests.sandbox.host import Request
 
 FAMILY = """
@@ -20,7 +20,6 @@ for _ in range(3):
 print('CUT', flush=True)
 time.sleep(1000)
 """
-GROUPS = Path("/sys/fs/cgroup")
 
 
 def test_cancelling_ends_everything(host: Host) -> None:
@@ -28,13 +27,13 @@ def test_cancelling_ends_everything(host: Host) -> None:
     answer = host.ask(request)
     assert answer.cancelled
     assert _descendants(host.process.pid) == []
-    assert _groups("attempt_cancelled") == []
+    assert groups(host.state_directory) == []
 
 
 def test_a_wall_ends_everything(host: Host) -> None:
     host.run(command=("/bin/sh", "-c", "sleep 1000 & sleep 1000"), seconds=0.2, name="attempt_late")
     assert _descendants(host.process.pid) == []
-    assert _groups("attempt_late") == []
+    assert groups(host.state_directory) == []
 
 
 def test_killing_the_provider_ends_everything_and_reap_removes_the_rest(as_root: bool) -> None:
@@ -47,7 +46,7 @@ def test_killing_the_provider_ends_everything_and_reap_removes_the_rest(as_root:
         eventually(lambda: not any(is_alive(pid) for pid in family))
         with hosting(as_root, "bwrap", doomed.state_directory) as successor:
             successor.reap()
-            assert _groups("attempt_orphaned") == []
+            assert groups(doomed.state_directory) == []
             again = successor.run(name="attempt_orphaned")
             assert again.ended is not None
             assert again.ended.exit_code == 0
@@ -57,10 +56,10 @@ def test_reap_leaves_other_nodes_alone(host: Host, as_root: bool) -> None:
     with hosting(as_root) as other:
         other.ask(Request(_family("attempt_other"), tell=True))
         family = _descendants(other.process.pid)
-        groups = _groups("attempt_other")
+        before = groups(other.state_directory)
         host.reap()
         assert all(is_alive(pid) for pid in family)
-        assert _groups("attempt_other") == groups
+        assert groups(other.state_directory) == before
         other.process.kill()
         other.process.wait()
         eventually(lambda: not any(is_alive(pid) for pid in family))
@@ -112,10 +111,6 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
-
-
-def _groups(name: str) -> list[Path]:
-    return list(GROUPS.glob(f"**/potluck-*{name}"))
 
 
 def _mounts() -> str:

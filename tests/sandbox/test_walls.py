@@ -3,8 +3,8 @@
 import pytest
 
 from potluck.model.task import MIB, EndReason
-from tests.sandbox.conftest import Host
-from tests.sandbox.host import Answer
+from tests.sandbox.conftest import Host, confinement, groups, hosting
+from tests.sandbox.host import Answer, Request
 
 FORKS_FOREVER = """
 import os
@@ -91,21 +91,20 @@ def test_the_cut_of_a_log_is_marked_and_exact(host: Host) -> None:
     assert answer.potluck == b"\n" + mark
 
 
-def test_one_core_is_one_core_where_groups_limit_it(host: Host) -> None:
-    if host.report.cpu == "none":
-        pytest.skip("nothing limits the CPU here, and the report says so")
-    source = """
-import os, time
-for _ in range(3): os.fork()
-end = time.monotonic() + .6
-while time.monotonic() < end: pass
-for _ in range(8):
-    try: os.wait()
-    except ChildProcessError: break
-"""
-    answer = host.python(source)
-    assert answer.ended is not None
-    assert answer.ended.cpu_seconds <= answer.ended.run_seconds * 1.3 + 0.2
+def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> None:
+    with hosting(as_root) as host:
+        if host.report.cpu == "none":
+            pytest.skip("nothing limits the CPU here, and the report says so")
+        sleeper = confinement(command=("/bin/sh", "-c", "echo CUT; sleep 60"), cores=3)
+        host.ask(Request(sleeper, tell=True))
+        files = ("cpu.max", "cpu.cfs_quota_us")
+        told = {
+            (group / file).read_text().split()[0]
+            for group in groups(host.state_directory)
+            for file in files
+            if (group / file).exists()
+        }
+    assert told == {"300000"}
 
 
 def test_the_report_says_what_holds(host: Host, is_root: bool) -> None:

@@ -99,7 +99,7 @@ def mount_options(mount: Mount) -> list[str]:
 def _directories(target: str) -> list[str]:
     """The directories above it, open to all; made by the way, bwrap would shut them to the uid."""
     above = [str(parent) for parent in reversed(PurePosixPath(target).parents)][1:]
-    return [word for path in above for word in ("--perms", "0755", "--dir", path)]
+    return [word for path in above for word in ("--dir", path)]
 
 
 def _usr_link(path: Path) -> list[str]:
