@@ -103,4 +103,5 @@ def test_a_mount_that_does_not_exist_fails_the_sandbox_not_the_task(host: Host) 
     assert answer.ended is not None
     assert answer.ended.reason is EndReason.SANDBOX_FAILED
     assert "/nowhere/at/all" in answer.ended.detail
+    assert answer.ended.detail.isprintable()
     assert (answer.started, answer.stderr) == (0, b"")

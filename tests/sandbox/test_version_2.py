@@ -4,6 +4,7 @@ The files are what the kernel's documentation names; that the limits hold is sho
 and with version 2 on machines that delegate one.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def parent(tmp_path: Path) -> Path:
 def test_the_controllers_that_matter_are_passed_down(parent: Path) -> None:
     enable_controllers(parent)
     assert (parent / "cgroup.subtree_control").read_text() == "+memory +pids +cpu"
+
+
+def test_a_group_that_others_share_is_left_as_it_is(parent: Path) -> None:
+    (parent / "cgroup.procs").write_text(f"1\n{os.getpid()}\n")
+    (parent / "cgroup.subtree_control").unlink()
+    (parent / "cgroup.subtree_control").mkdir()  # so that writing fails
+    with pytest.raises(PermissionError):
+        enable_controllers(parent)
+    assert not (parent / "potluck-provider").exists()
 
 
 def test_limits_and_members_are_written_in_the_words_of_version_2(parent: Path) -> None:

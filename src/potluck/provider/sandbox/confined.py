@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.model.task import EndReason
+from potluck.provider.sandbox.cancellation import drop, undisturbed
 from potluck.provider.sandbox.driver import (
     PYTHON,
     WORK,
@@ -26,7 +27,7 @@ from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.limits import Limits, sandbox_failed
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, write_run_options
-from potluck.provider.sandbox.supervise import drop, log_limit, supervise, undisturbed
+from potluck.provider.sandbox.supervise import log_limit, supervise
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import Touched, Wall, first_touched, time_wall
 

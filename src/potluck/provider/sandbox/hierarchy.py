@@ -63,7 +63,7 @@ def enable_controllers(parent: Path) -> list[str]:
     try:
         _pass_controllers_down(parent)
     except OSError:
-        _move_into_leaf(parent / _OWN_LEAF)
+        _move_into_leaf(parent)
         _pass_controllers_down(parent)
     enabled = (parent / "cgroup.subtree_control").read_text().split()
     return [name for name in CONTROLLERS if name in enabled]
@@ -75,9 +75,15 @@ def _pass_controllers_down(directory: Path) -> None:
     (directory / "cgroup.subtree_control").write_text(wanted)
 
 
-def _move_into_leaf(leaf: Path) -> None:
+def _move_into_leaf(parent: Path) -> None:
+    """Only when nobody else lives there: a group that we share, with a shell perhaps, is not ours
+    to change."""
+    own = str(os.getpid())
+    if (parent / "cgroup.procs").read_text().split() != [own]:
+        raise PermissionError(f"{parent} has other members")
+    leaf = parent / _OWN_LEAF
     leaf.mkdir(exist_ok=True)
-    (leaf / "cgroup.procs").write_text(str(os.getpid()))
+    (leaf / "cgroup.procs").write_text(own)
 
 
 def _candidates(mount: Path) -> list[Path]:

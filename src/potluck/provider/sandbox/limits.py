@@ -6,6 +6,7 @@ import os
 import re
 import resource
 from contextlib import suppress
+from pathlib import Path
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
@@ -22,6 +23,9 @@ from potluck.provider.sandbox.wall import (
 )
 
 _OPEN_FILES = 65_536
+_DETAIL_LETTERS = 500
+# Half way between never and always: should the machine itself run out of memory, a task goes first.
+_OUT_OF_MEMORY_SCORE = 500
 # bwrap's own process lives inside the same limits.
 _OWN_PROCESSES = 1
 # The rlimit stands a little behind the watchdog's wall, so that the watchdog can see it crossed.
@@ -44,6 +48,7 @@ class Limits:
 
     def restrict(self, pid: int) -> None:
         """Sets the rlimits of the process; all that it starts inherits them."""
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(_OUT_OF_MEMORY_SCORE))
         _lower(pid, resource.RLIMIT_CORE, 0)
         _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
         if self._needs_process_rlimit():
@@ -112,7 +117,9 @@ def process_rlimit_works() -> bool:
 
 
 def sandbox_failed(detail: str) -> Touched:
-    return Touched(EndReason.SANDBOX_FAILED, detail)
+    """In one line that every terminal and the server take."""
+    line = "".join(letter if letter.isprintable() else " " for letter in detail)
+    return Touched(EndReason.SANDBOX_FAILED, line[:_DETAIL_LETTERS])
 
 
 def _kernel() -> tuple[int, int]:

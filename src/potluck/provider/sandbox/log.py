@@ -8,6 +8,7 @@ import asyncio
 import os
 
 from potluck.model.task import MIB
+from potluck.provider.sandbox.cancellation import drop
 from potluck.provider.sandbox.driver import Output
 from potluck.provider.sandbox.readiness import readable
 
@@ -26,12 +27,19 @@ class Log:
 
     async def pump(self, stdout: int, stderr: int) -> None:
         """Returns when both streams have ended, or with `is_cut` set at the limit."""
+        streams = [
+            asyncio.create_task(self._pump_one("stdout", stdout)),
+            asyncio.create_task(self._pump_one("stderr", stderr)),
+        ]
         try:
-            async with asyncio.TaskGroup() as streams:
-                streams.create_task(self._pump_one("stdout", stdout))
-                streams.create_task(self._pump_one("stderr", stderr))
-        except* _Cut:
+            done, _ = await asyncio.wait(streams, return_when=asyncio.FIRST_EXCEPTION)
+            for stream in done:
+                stream.result()
+        except _Cut:
+            await drop(*streams)
             await self._mark_cut()
+        finally:
+            await drop(*streams)
 
     async def _pump_one(self, stream: str, descriptor: int) -> None:
         os.set_blocking(descriptor, False)

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from potluck.model.task import EndReason
+from potluck.provider.sandbox.cancellation import drop
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.wall import WATCH_SECONDS, Touched, Wall, watch
-
-T = TypeVar("T")
 
 
 async def supervise(
@@ -39,24 +38,3 @@ async def supervise(
 
 def log_limit(log: Log) -> Touched:
     return Touched(EndReason.LOG_LIMIT, log.cut_sentence)
-
-
-async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes the work even when the caller is cancelled meanwhile, and cancels afterwards."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as request:
-            cancelled = request
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
-
-
-async def drop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels them and returns when they have let go of everything."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)

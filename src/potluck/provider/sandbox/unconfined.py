@@ -20,9 +20,10 @@ import psutil
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
+from potluck.provider.sandbox.cancellation import drop, undisturbed
 from potluck.provider.sandbox.driver import PYTHON, WORK, Confinement, Ended, Output, Started
 from potluck.provider.sandbox.log import Log
-from potluck.provider.sandbox.supervise import drop, log_limit, supervise, undisturbed
+from potluck.provider.sandbox.supervise import log_limit, supervise
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
