@@ -192,6 +192,23 @@ async def test_shutdown_gives_running_work_back(server: FakeServer, tmp_path: Pa
     assert leftovers(tmp_path) == []
 
 
+async def test_a_log_is_on_the_disk_before_the_outcome_that_counts_it(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant, synced, fsync = a_grant(), [], os.fsync
+
+    def spy(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    async with providing(server, tmp_path):
+        monkeypatch.setattr(os, "fsync", spy)
+        await server.offer(grant)
+        await server.outcome(grant.attempt_id)
+        monkeypatch.undo()
+    assert synced == ["journal", f"{grant.attempt_id}.log", "journal"]
+
+
 async def test_secrets_are_in_no_file_of_the_provider(server: FakeServer, tmp_path: Path) -> None:
     grant = a_grant(ENDLESS, arguments=("s3cret",), environment={"KEY": "s3cret"})
     async with providing(server, tmp_path) as running:

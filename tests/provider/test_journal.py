@@ -1,5 +1,6 @@
 """The journal keeps what it acknowledged, whatever happens to the process that writes it."""
 
+import os
 import random
 import signal
 import subprocess
@@ -69,6 +70,22 @@ def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     journal.close()
     assert (tmp_path / "journal").stat().st_size < 5_000
     assert reopened(tmp_path) == {stays.attempt_id: False}
+
+
+def test_many_records_are_made_durable_by_one_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(tmp_path)
+    synced_sizes: list[int] = []
+    monkeypatch.setattr(
+        "os.fsync", lambda descriptor: synced_sizes.append(os.fstat(descriptor).st_size)
+    )
+    leases = [a_lease() for _ in range(100)]
+    journal.write([Leased(lease, task) for lease, task in leases])
+    assert synced_sizes == [(tmp_path / "journal").stat().st_size]
+    journal.write([Forgotten(lease.attempt_id) for lease, _ in leases])
+    assert len(synced_sizes) == 1
+    journal.close()
 
 
 STEPS = ["os.open", "os.write", "os.fsync", "pathlib.Path.replace"]
