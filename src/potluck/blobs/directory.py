@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from potluck.blobs.key import check_key, check_prefix
+from potluck.local.durable import sync, write_new
 from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.
@@ -60,11 +61,11 @@ class DirectoryBlobs:
     def _put(self, path: Path, data: bytes) -> None:
         draft = self._unfinished / secrets.token_hex(8)
         try:
-            _write(draft, data)
+            write_new(draft, data)
             with self._tree:
                 self._make_directory(path.parent)
                 draft.replace(path)
-            _sync(path.parent)
+            sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -73,7 +74,7 @@ class DirectoryBlobs:
             return
         self._make_directory(directory.parent)
         directory.mkdir(mode=0o700)
-        _sync(directory.parent)
+        sync(directory.parent)
 
     def _delete(self, paths: Sequence[Path]) -> None:
         with self._tree:
@@ -113,19 +114,3 @@ def _read(path: Path, offset: int, length: int) -> bytes:
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(length)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,11 +18,12 @@ import uvicorn
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
-from potluck.model.error import BadSettings, PortTaken
+from potluck.local.directory import held
+from potluck.local.durable import write_whole
+from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.api.app import make_app
 from potluck.server.auth.tokens import bearer_hash, new_bearer_token
-from potluck.server.data_directory import open_data_directory, write_private
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres
@@ -48,7 +49,7 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
-        stack.enter_context(open_data_directory(settings.data_directory))
+        stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
         parts = await stack.enter_async_context(_parts(settings))
         token_file = await _operator_token(parts)
@@ -59,6 +60,13 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
         log.info("ready", host=host, port=port)
         await _first(server, stop)
         log.info("stopping")
+
+
+def _in_use(directory: Path) -> DataDirectoryInUse:
+    return DataDirectoryInUse(
+        f"Another Potluck server uses {directory}.",
+        "Stop it first, or choose another directory with --data-dir.",
+    )
 
 
 @contextmanager
@@ -116,7 +124,9 @@ async def _live(settings: ServerSettings) -> Live:
 async def _operator_token(parts: Parts) -> Path:
     """The operator's token is made once; only its hash goes into the database."""
     path = parts.settings.data_directory / "operator-token"
-    token = write_private(path, new_bearer_token())
+    if not path.exists():
+        write_whole(path, new_bearer_token().encode())
+    token = path.read_text().strip()
     async with parts.database.transaction() as connection:
         await accounts.add_operator(connection, bearer_hash(token))
     return path

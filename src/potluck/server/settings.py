@@ -10,20 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-import platformdirs
 from msgspec import Meta, Struct
 
+from potluck.local import settings
+from potluck.local.directory import data_directory
 from potluck.model.error import BadSettings
 
 DEFAULT_PORT = 8470
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]
-
-
-def default_data_directory() -> Path:
-    base = os.environ.get("POTLUCK_DATA_DIR")
-    return Path(base) / "server" if base else platformdirs.user_data_path("potluck") / "server"
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
@@ -59,29 +54,14 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(
-    options: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+    options: Mapping[str, Any], variables: Mapping[str, str] = os.environ
 ) -> ServerSettings:
-    """Options that are None were not given."""
-    values: dict[str, Any] = {"data_directory": default_data_directory()}
-    for field in msgspec.structs.fields(ServerSettings):
-        variable = f"POTLUCK_{field.name.upper()}"
-        if field.name != "data_directory" and variable in environment:
-            values[field.name] = _convert(environment[variable], field.type, variable)
-        if options.get(field.name) is not None:
-            option = f"--{field.name.replace('_', '-')}"
-            values[field.name] = _convert(options[field.name], field.type, option)
-    settings = ServerSettings(**values)
-    _check_host(settings.host)
-    return settings
-
-
-def _convert(value: Any, kind: Any, name: str) -> Any:
-    if kind is Path:
-        return Path(value)
-    try:
-        return msgspec.convert(value, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadSettings(f"{name} is {value!r}: {error}.", f"Correct {name}.") from error
+    """The settings, or BadSettings naming the option or variable that is wrong."""
+    given = {"data_directory": data_directory(variables) / "server"}
+    spelled = {"data_directory": "--data-dir"}
+    chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
+    _check_host(chosen.host)
+    return chosen
 
 
 def _check_host(host: str) -> None:

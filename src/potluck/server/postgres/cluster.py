@@ -5,12 +5,12 @@ in between leaves nothing that could be taken for a cluster.
 """
 
 import asyncio
-import os
 import secrets
 import shutil
 import tempfile
 from pathlib import Path
 
+from potluck.local.durable import sync, write_new
 from potluck.model.error import StartFailed
 from potluck.server.postgres.programs import find_program, spawn
 
@@ -44,18 +44,11 @@ async def open_cluster(directory: Path) -> Cluster:
 
 
 async def _make(cluster: Cluster, unfinished: Cluster) -> None:
-    _write_password(unfinished.password_file)
+    write_new(unfinished.password_file, f"{secrets.token_urlsafe(32)}\n".encode())
     await _run_initdb(unfinished)
-    _sync(unfinished.password_file)
-    _sync(unfinished.directory)
+    sync(unfinished.directory)
     unfinished.directory.rename(cluster.directory)
-    _sync(cluster.directory.parent)
-
-
-def _write_password(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    sync(cluster.directory.parent)
 
 
 async def _run_initdb(cluster: Cluster) -> None:
@@ -102,11 +95,3 @@ def _check_version(cluster: Cluster) -> None:
             f"Move the data with pg_upgrade or pg_dump, or run a PostgreSQL {found} of your own"
             " on it and use --database-url.",
         )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

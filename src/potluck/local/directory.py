@@ -1,0 +1,55 @@
+"""Data directories: where they are, and held by one process at a time.
+
+The lock is the operating system's, so it ends with the process, however that ends.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from potluck.model.error import BadSettings, DataDirectoryInUse
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
+    """POTLUCK_DATA_DIR, else the usual place of this system; each part has a folder below it."""
+    named = variables.get("POTLUCK_DATA_DIR")
+    if named:
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("potluck")
+
+
+@contextmanager
+def held(directory: Path, in_use: DataDirectoryInUse, lock: str = "lock") -> Iterator[None]:
+    """Makes the directory, for its owner's eyes only, and holds it; raises `in_use` if taken."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory / lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise BadSettings(
+            f"The data directory {directory} can not be used: {error.strerror}.",
+            "Name another one with --data-dir, or mend its permissions.",
+        ) from error
+    try:
+        _take(descriptor, in_use)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, in_use: DataDirectoryInUse) -> None:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise in_use from error

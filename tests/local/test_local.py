@@ -1,0 +1,95 @@
+"""Directories, files and settings of the machine that a part runs on."""
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from msgspec import Meta, Struct
+
+from potluck.local import settings
+from potluck.local.directory import data_directory, held
+from potluck.local.durable import write_whole
+from potluck.model.error import BadSettings, DataDirectoryInUse
+
+IN_USE = DataDirectoryInUse("taken")
+
+
+def test_a_directory_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "place"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(place)], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(DataDirectoryInUse), held(place, IN_USE):
+            pass
+        holder.kill()
+    with held(place, IN_USE):
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+
+
+_HOLD = """
+import sys
+from pathlib import Path
+from potluck.local.directory import held
+from potluck.model.error import DataDirectoryInUse
+with held(Path(sys.argv[1]), DataDirectoryInUse("taken")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_directory_that_can_not_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadSettings, match="can not be used"), held(tmp_path / "file", IN_USE):
+        pass
+
+
+def test_where_data_lives(tmp_path: Path) -> None:
+    assert data_directory({"POTLUCK_DATA_DIR": str(tmp_path)}) == tmp_path
+    assert data_directory({}).name == "potluck"
+
+
+def test_a_file_is_private_whole_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    for content in (b"one", b"two"):
+        write_whole(path, content)
+        assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    place: Path
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 1
+
+
+def sample(options: dict[str, object], variables: dict[str, str]) -> Sample:
+    given = {"place": Path("/given")}
+    return settings.read(Sample, "X_", options, variables, given, {"port": "--the-port"})
+
+
+def test_options_win_over_variables_and_variables_over_defaults() -> None:
+    assert sample({}, {}) == Sample(place=Path("/given"), port=1)
+    assert sample({"port": None}, {"X_PORT": "2", "X_PLACE": "/v"}) == Sample(
+        place=Path("/v"), port=2
+    )
+    assert sample({"port": 3}, {"X_PORT": "2"}).port == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "name"),
+    [
+        ({"port": 70_000}, {}, "--the-port"),
+        ({}, {"X_PORT": "many"}, "X_PORT"),
+        ({}, {"X_PORT": "-1"}, "X_PORT"),
+    ],
+)
+def test_nonsense_is_named(
+    options: dict[str, object], variables: dict[str, str], name: str
+) -> None:
+    with pytest.raises(BadSettings, match=name):
+        sample(options, variables)
