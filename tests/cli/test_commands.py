@@ -212,3 +212,4 @@ def test_the_named_server_is_asked_and_gets_no_foreign_token(
 def test_help_and_version_need_nothing(stranger: CommandLine) -> None:
     assert b"ps" in stranger.run().stdout
     assert stranger.run("version").stdout.startswith(b"Potluck 0.")
+    assert stranger.run("--version").stdout.startswith(b"Potluck 0.")

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from potluck.model.task import Requirements, ScriptSpec, TaskRequest, TaskState
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.upped import Upped
-from tests.processes import await_true
+from tests.processes import ProviderProcess, ServerProcess, await_true
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -157,3 +158,22 @@ def test_a_second_up_on_the_same_directory_is_refused(home: Path, up: Upped) -> 
     assert told.status == 69
     assert "Another `potluck up` is running" in told.stderr
     assert "--data-dir" in told.stderr
+
+
+def test_run_outlives_a_killed_server(tmp_path: Path) -> None:
+    source = "import time\nfor n in range(30):\n print(n, flush=True)\n time.sleep(0.1)"
+    counting = write(tmp_path, source)
+    with ExitStack() as stack:
+        server = stack.enter_context(ServerProcess(tmp_path))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+        user = CommandLine(tmp_path / "config", server.url, server.token)
+        running = stack.enter_context(user.start("run", counting))
+        assert running.stdout is not None and running.stderr is not None
+        seen = [running.stdout.readline() for _ in range(3)]
+        server.kill()
+        stack.enter_context(ServerProcess(tmp_path, server.port))
+        seen += running.stdout.readlines()
+        told = running.stderr.read().decode()
+        assert running.wait(30) == 0
+    assert [int(line) for line in seen] == list(range(30))  # nothing lost, nothing twice
+    assert "Trying again" in told

@@ -1,6 +1,8 @@
 """The life of `potluck up`: it starts all or says why, ends all, and finds its data again."""
 
+import signal
 import socket
+import time
 from pathlib import Path
 
 import psutil
@@ -76,6 +78,19 @@ def test_a_part_that_dies_is_told_with_the_end_of_its_log(
         told = up.process.stderr.read()
         assert "The provider ended by signal 9. The end of its log:" in told
         assert str(directory / "logs" / "provider.log") in told
+        assert_ended(children)
+
+
+def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: CommandLine) -> None:
+    with Upped(person, directory, port=port) as up:
+        up.ready()
+        children = up.children()
+        up.child("provide").suspend()  # so it can not end in order
+        up.process.send_signal(signal.SIGINT)
+        assert up.wait_for("stopping")["part"] == "provider"
+        begun = time.monotonic()
+        assert up.interrupt() == 0
+        assert time.monotonic() - begun < 15  # an orderly end is waited for twice as long
         assert_ended(children)
 
 

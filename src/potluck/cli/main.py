@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -22,14 +23,30 @@ from potluck.cli.whoami import whoami
 
 _TASKS = "Tasks"
 _POOL = "The pool"
-_HELP = "Everyone brings a GPU: run your work on the devices of a pool, and share your own."
 
 app = typer.Typer(
-    help=_HELP,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def potluck(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Everyone brings a GPU: run your work on the devices of a pool, and share your own."""
+
+
 # Options end at the script's name: what follows belongs to the script.
 app.command(
     cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}

@@ -13,9 +13,10 @@ _NAME_WIDTH = 10
 
 
 class Step:
-    """One step; whoever does it says how it went."""
+    """One step; whoever does it says how it goes and how it went."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: LiveLine) -> None:
+        self.say = line.say
         self.mark, self.tone = "", Tone.PLAIN  # an interrupted step has nothing to show
         self.lines: list[str] = []
 
@@ -37,10 +38,11 @@ class Checklist:
 
     @contextmanager
     def step(self, name: str, doing: str) -> Iterator[Step]:
-        began, step = time.monotonic(), Step()
+        began, line = time.monotonic(), LiveLine(self._screen)
+        step = Step(line)
         try:
-            with LiveLine(self._screen) as line:
-                line.say(doing)
+            with line:
+                step.say(doing)
                 yield step
         except PotluckError:
             step.failed()

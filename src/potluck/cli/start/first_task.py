@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.cli.start.part import Checked, Inbox
-from potluck.cli.story import duration_seconds, why
+from potluck.cli.start.part import Checked, Inbox, Moved
+from potluck.cli.story import duration_seconds, stage, why
 from potluck.cli.units import show_seconds
 from potluck.consumer import Potluck, Profile
 from potluck.model.error import PotluckError
@@ -50,17 +50,18 @@ def begin_first_task(profile: Profile, inbox: Inbox) -> None:
 def _check(profile: Profile, inbox: Inbox) -> None:
     try:
         with Potluck(profile) as potluck:
-            inbox.put(Checked(_run(potluck)))
+            inbox.put(Checked(_run(potluck, inbox)))
     except PotluckError as error:
         inbox.put(Checked(error))
 
 
-def _run(potluck: Potluck) -> FirstTask:
+def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
     task = potluck.submit(TaskRequest(ScriptSpec("first-task.py", SCRIPT), name="first task"))
     written = b""
     for event in potluck.follow(task.id):
         if isinstance(event, FollowedState):
             task = event.task
+            inbox.put(Moved(stage(task)))
         elif isinstance(event, FollowedLog):
             written += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
     return FirstTask(task, written.decode("utf-8", "replace").strip())

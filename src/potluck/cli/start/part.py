@@ -47,13 +47,19 @@ class Signalled(Struct, frozen=True):
     """Somebody asked `up` to stop."""
 
 
+class Moved(Struct, frozen=True):
+    """The self-check is somewhere else now."""
+
+    stage: str
+
+
 class Checked(Struct, frozen=True):
     """The self-check came to an end, or to an error."""
 
     outcome: Any
 
 
-Happening = Said | Ended | Signalled | Checked
+Happening = Said | Ended | Signalled | Moved | Checked
 Inbox = SimpleQueue[Happening]
 
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from potluck.cli.screen import Screen
 from potluck.cli.start.checklist import Checklist, Step
 from potluck.cli.start.first_task import FirstTask, begin_first_task
-from potluck.cli.start.part import Checked, Ended, Happening, Inbox, Part, Said, Signalled
-from potluck.cli.start.welcome import show_welcome
+from potluck.cli.start.part import Checked, Ended, Happening, Inbox, Moved, Part, Said, Signalled
+from potluck.cli.start.welcome import show_welcome, warn_of_variables
 from potluck.consumer import Profile, save_profile
 from potluck.model.error import PotluckError, SandboxUnavailable, StartFailed
 
@@ -59,8 +59,7 @@ class Platform:
                 self._say("")  # the terminal has just shown ^C
         finally:
             self._stop()
-        if self._screen.json:
-            self._screen.emit({"event": "stopped"})
+        self._emit("stopped")
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._inbox.put(Signalled())
@@ -76,6 +75,7 @@ class Platform:
             self._screen.emit({**ready, "event": "ready", "profile": str(path)})
         else:
             show_welcome(self._screen.err, profile.url, Path(ready["token_file"]), has_provider)
+            warn_of_variables(self._screen.err, profile.url)
 
     def _start_server(self) -> dict[str, Any]:
         with self._checklist.step("server", "starting the database and the server") as step:
@@ -103,7 +103,7 @@ class Platform:
     def _run_first_task(self, profile: Profile) -> None:
         with self._checklist.step("first task", "running a first small task") as step:
             begin_first_task(profile, self._inbox)
-            outcome = self._await_check()
+            outcome = self._await_check(step)
             _tell_check(step, outcome)
         if isinstance(outcome, FirstTask):
             self._emit("first_task", task=outcome.task, stdout=outcome.stdout)
@@ -124,7 +124,7 @@ class Platform:
             if isinstance(news, Said) and news.part == part and news.values.get("event") == event:
                 return news.values
 
-    def _await_check(self) -> "FirstTask | PotluckError":
+    def _await_check(self, step: Step) -> "FirstTask | PotluckError":
         deadline = time.monotonic() + self._plan.check_seconds
         while True:
             news = self._next(deadline)
@@ -133,6 +133,8 @@ class Platform:
                     f"it did not end within {self._plan.check_seconds:.0f} s",
                     "`potluck ps` shows where it is, and why.",
                 )
+            if isinstance(news, Moved):
+                step.say(f"running a first small task: {news.stage}")
             if isinstance(news, Checked):
                 assert isinstance(news.outcome, FirstTask | PotluckError)
                 return news.outcome
@@ -169,6 +171,7 @@ class Platform:
         for part in (self._provider, self._server):
             if part.is_running:
                 self._say(f"Stopping the {part.name} …")
+                self._emit("stopping", part=part.name)
                 part.ask_to_stop()
                 self._await_end(part)
         self._say("Stopped.")

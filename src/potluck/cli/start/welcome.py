@@ -1,5 +1,6 @@
 """What somebody can do now that the platform is up."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -27,6 +28,17 @@ def show_welcome(pane: Pane, url: str, token_file: Path, has_provider: bool) -> 
         note=f"the token is in {token_file}, on this machine",
     )
     pane.line("Ctrl-C stops everything.", Tone.FAINT)
+
+
+def warn_of_variables(pane: Pane, url: str) -> None:
+    """A shell that names another server would be surprised by its own commands."""
+    named = os.environ.get("POTLUCK_URL", url).rstrip("/")
+    if named != url:
+        pane.line(
+            f"POTLUCK_URL is set to {named} here, so commands from this shell go there;"
+            " `unset POTLUCK_URL POTLUCK_TOKEN` brings them here.",
+            Tone.WAITING,
+        )
 
 
 def program() -> str:
