@@ -8,8 +8,8 @@ import pytest
 from potluck.model.error import BadSettings, DataDirectoryInUse
 from potluck.provider.data_directory import (
     attempts_directory,
+    hold,
     load_node_id,
-    locked,
     save_node_id,
 )
 from potluck.provider.settings import ProviderSettings, read_settings
@@ -57,19 +57,19 @@ def test_nonsense_is_refused_by_the_name_under_which_it_was_said(
 
 def test_one_provider_at_a_time_in_a_data_directory(tmp_path: Path) -> None:
     with (
-        locked(tmp_path / "data"),
+        hold(tmp_path / "data"),
         pytest.raises(DataDirectoryInUse) as caught,
-        locked(tmp_path / "data"),
+        hold(tmp_path / "data"),
     ):
         pass
     assert "--data-dir" in caught.value.hint
-    with locked(tmp_path / "data"):
+    with hold(tmp_path / "data"):
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_data_directory_that_can_not_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSettings, match="Not a directory"), locked(tmp_path / "file" / "data"):
+    with pytest.raises(BadSettings, match="Not a directory"), hold(tmp_path / "file" / "data"):
         pass
 
 

@@ -21,8 +21,8 @@ from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announce, Registered, Stopped
 from potluck.provider.data_directory import (
     attempts_directory,
+    hold,
     load_node_id,
-    locked,
     save_node_id,
 )
 from potluck.provider.detect.devices import detect_devices
@@ -67,7 +67,7 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
     """Provides until `stop` is set."""
     index = PackageIndex(settings.index_url)
-    with locked(settings.data_directory):
+    with hold(settings.data_directory):
         (driver, sandbox), devices = await asyncio.gather(
             _open_sandbox(settings),
             detect_devices(

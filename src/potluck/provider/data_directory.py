@@ -2,49 +2,29 @@
 
 DATA/lock          held (flock) while a provider runs here
 DATA/node.json     the node id that each server gave this directory
-DATA/attempts/     the journal and the logs of what is held
+DATA/attempts/     for each server: the journal and the logs of what is held
 """
 
-import fcntl
 import hashlib
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
-from potluck.model.error import BadSettings, DataDirectoryInUse
+from potluck.local.directory import held
+from potluck.local.durable import write_whole
+from potluck.model.error import DataDirectoryInUse
 from potluck.model.ids import NodeId, is_id
 
 
-@contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Makes the directory, readable by its owner only, and holds it. The lock dies with us."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise BadSettings(
-            f"The data directory {directory} can not be used: {error.strerror}.",
-            "Name another one with --data-dir, or mend its permissions.",
-        ) from error
-    try:
-        _lock(descriptor, directory)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, directory: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise DataDirectoryInUse(
-            f"Another provider runs in {directory}.",
-            "Stop it first, or give this one a directory of its own with --data-dir.",
-        ) from error
+def hold(directory: Path) -> AbstractContextManager[None]:
+    """Makes the directory and holds it as long as the context lasts."""
+    in_use = DataDirectoryInUse(
+        f"Another provider runs in {directory}.",
+        "Stop it first, or give this one a directory of its own with --data-dir.",
+    )
+    return held(directory, in_use)
 
 
 def load_node_id(directory: Path, url: str) -> NodeId | None:
@@ -57,12 +37,7 @@ def save_node_id(directory: Path, url: str, node_id: NodeId) -> None:
     known = _load(directory)
     if known.get(url) == node_id:
         return
-    fresh = directory / "node.json.new"
-    with fresh.open("wb") as file:
-        file.write(msgspec.json.encode(known | {url: node_id}))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(directory / "node.json")
+    write_whole(directory / "node.json", msgspec.json.encode(known | {url: node_id}))
 
 
 def attempts_directory(directory: Path, url: str) -> Path:

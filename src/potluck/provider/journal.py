@@ -14,6 +14,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from potluck.local.durable import sync
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.provider.framing import frame, frames
@@ -100,7 +101,7 @@ class Journal:
         _write_all(self._descriptor, b"".join(_framed(record) for record in live))
         os.fsync(self._descriptor)
         fresh.replace(self._directory / _FILE)
-        _sync_directory(self._directory)
+        sync(self._directory)
         self._records = len(live)
 
     _descriptor = -1
@@ -137,11 +138,3 @@ def _write_all(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import FieldInfo
 
-from potluck.model.error import BadSettings
+from potluck.local import settings
+from potluck.local.directory import data_directory
 from potluck.model.text import Count, ShortText
 
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
@@ -53,49 +52,18 @@ def read_settings(
     url: str, token: str, options: Mapping[str, Any], variables: Mapping[str, str]
 ) -> ProviderSettings:
     """The settings, or BadSettings naming the option or variable that is wrong."""
-    chosen: dict[str, Any] = {"name": platform.node() or "provider"}
-    for field in msgspec.structs.fields(ProviderSettings):
-        said = _said(field, options, variables)
-        if said is not None:
-            chosen[field.name] = _convert(field, *said)
-    if "data_directory" not in chosen:
-        chosen["data_directory"] = _default_data_directory(variables)
-    return ProviderSettings(**chosen | {"url": url, "token": token})
+    given = {
+        "url": url,
+        "token": token,
+        "name": platform.node() or "provider",
+        "data_directory": data_directory(variables) / "provider",
+    }
+    return settings.read(ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED)
 
 
-def _said(
-    field: FieldInfo, options: Mapping[str, Any], variables: Mapping[str, str]
-) -> tuple[str, Any] | None:
-    """Where the value was said, in the words of who said it, and the value."""
-    if options.get(field.name) is not None:
-        return _OPTIONS.get(field.name, f"--{field.name.replace('_', '-')}"), options[field.name]
-    variable = f"POTLUCK_PROVIDER_{field.name.upper()}"
-    return (variable, variables[variable]) if variables.get(variable) else None
-
-
-_OPTIONS = {
+_SPELLED = {
     "data_directory": "--data-dir",
     "price_micro_per_hour": "--price",
     "memory_bytes": "--memory",
     "disk_bytes": "--disk",
 }
-
-
-def _convert(field: FieldInfo, source: str, value: Any) -> Any:
-    try:
-        return msgspec.convert(value, field.type, strict=False, dec_hook=_path)
-    except msgspec.ValidationError as error:
-        raise BadSettings(f"{source} does not fit: {error}.", f"Change {source}.") from error
-
-
-def _path(kind: type, value: Any) -> Any:
-    assert kind is Path
-    return Path(value).expanduser().absolute()
-
-
-def _default_data_directory(variables: Mapping[str, str]) -> Path:
-    if variables.get("POTLUCK_DATA_DIR"):
-        return Path(variables["POTLUCK_DATA_DIR"]).expanduser().absolute() / "provider"
-    from platformdirs import user_data_path
-
-    return user_data_path("potluck") / "provider"
