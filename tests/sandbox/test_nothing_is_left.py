@@ -1,9 +1,11 @@
 """However a run is cut short, no process, no control group and no mount of it stays."""
 
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from potluck.provider.sandbox.bwrap import sandbox_name
@@ -41,9 +43,10 @@ def test_killing_the_provider_ends_everything_and_reap_removes_the_rest(as_root:
         doomed.ask(Request(_family("attempt_orphaned"), tell=True))
         family = _descendants(doomed.process.pid)
         assert len(family) >= 5
-        doomed.process.kill()
-        doomed.process.wait()
-        eventually(lambda: not any(is_alive(pid) for pid in family))
+        with ending(family):
+            doomed.process.kill()
+            doomed.process.wait()
+            eventually(lambda: not any(is_alive(pid) for pid in family))
         with hosting(as_root, "bwrap", doomed.state_directory) as successor:
             successor.reap()
             assert groups(doomed.state_directory) == []
@@ -57,14 +60,10 @@ def test_reap_leaves_other_nodes_alone(host: Host, as_root: bool) -> None:
         other.ask(Request(_family("attempt_other"), tell=True))
         family = _descendants(other.process.pid)
         before = groups(other.state_directory)
-        host.reap()
-        assert all(is_alive(pid) for pid in family)
-        assert groups(other.state_directory) == before
-        other.process.kill()
-        other.process.wait()
-        eventually(lambda: not any(is_alive(pid) for pid in family))
-        with hosting(as_root, "bwrap", other.state_directory) as successor:
-            successor.reap()
+        with ending(family):
+            host.reap()
+            assert all(is_alive(pid) for pid in family)
+            assert groups(other.state_directory) == before
 
 
 def test_reap_ends_a_sandbox_that_lost_its_provider_half_way(as_root: bool) -> None:
@@ -91,6 +90,17 @@ def test_no_mount_and_no_descriptor_stays(host: Host) -> None:
         host.run(seconds=0.01, command=("/bin/sleep", "9"))
     assert _mounts() == mounts
     assert _descriptors(host) == descriptors
+
+
+@contextmanager
+def ending(family: list[int]) -> Iterator[None]:
+    """The test's own processes end, whatever it finds out."""
+    try:
+        yield
+    finally:
+        for pid in family:
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _family(name: str) -> Confinement:

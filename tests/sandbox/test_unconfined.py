@@ -1,7 +1,9 @@
 """The driver "none" keeps the owner's tasks in order, and does not pretend to more."""
 
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,10 +79,14 @@ def test_a_killed_provider_leaves_a_family_and_reap_ends_it() -> None:
         source = FAMILY.replace("'CUT'", "os.getpid(), 'CUT'").replace("os.setsid()", "0")
         family = confinement(command=(PYTHON, "-I", "-c", source))
         leader = int(doomed.ask(Request(family, tell=True)).stdout.split()[0])
-        doomed.process.kill()
-        doomed.process.wait()
-        assert is_alive(leader)
-        with hosting(as_root, "none", doomed.state_directory) as successor:
-            successor.reap()
-            eventually(lambda: not is_alive(leader))
-            assert list((doomed.state_directory / "unconfined").iterdir()) == []
+        try:
+            doomed.process.kill()
+            doomed.process.wait()
+            assert is_alive(leader)
+            with hosting(as_root, "none", doomed.state_directory) as successor:
+                successor.reap()
+                eventually(lambda: not is_alive(leader))
+                assert list((doomed.state_directory / "unconfined").iterdir()) == []
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(leader, signal.SIGKILL)
