@@ -67,7 +67,10 @@ def provide(
     json: JsonOption = False,
 ) -> None:
     """Bring this machine's devices to the pool, until Ctrl-C."""
+    import logging
+
     from potluck.consumer import load_profile
+    from potluck.local.log import configure_logs
     from potluck.provider.daemon import run_provider
     from potluck.provider.settings import read_settings
 
@@ -83,7 +86,8 @@ def provide(
     }
     profile = load_profile(url)
     settings = read_settings(profile.url, profile.token, options, os.environ)
-    _send_logs_to_stderr()
+    # Warnings about this machine; what happens to tasks is told by the announcements.
+    configure_logs(logging.WARNING)
     run_provider(settings, _announcer(Screen(json)))
 
 
@@ -102,24 +106,3 @@ def _announcer(screen: Screen) -> "Announce":
             os.kill(os.getpid(), signal.SIGTERM)
 
     return announce
-
-
-def _send_logs_to_stderr() -> None:
-    """Warnings about this machine; what happens to tasks is told by the announcements."""
-    import logging
-
-    import structlog
-
-    renderer: Any = structlog.processors.JSONRenderer()
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -25,8 +25,8 @@ def server(
     """Run the central server, with its own PostgreSQL unless you name one."""
     import uvloop
 
+    from potluck.local.log import configure_logs
     from potluck.server.assemble import serve
-    from potluck.server.log import configure_logs
     from potluck.server.settings import read_settings
 
     configure_logs()
