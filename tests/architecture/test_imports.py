@@ -13,7 +13,7 @@ from tests.architecture.places import ROOT, SOURCE
 # A module that must not be, for each contract: where it lies, and what it imports.
 OFFENCES = {
     "Imports go one way": ("store/offence.py", "import potluck.server.parts"),
-    "Provider and consumer see only model and wire": (
+    "Provider and consumer see only model": (
         "consumer/offence.py",
         "import potluck.decide.plan",
     ),

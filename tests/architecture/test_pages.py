@@ -1,0 +1,133 @@
+"""The pages lead somewhere: links resolve, commands and files that they name exist."""
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.places import DOCS, ROOT, SOURCE, code_blocks, markdown, named
+
+PAGES = markdown()
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+# A command line in a block: with or without a prompt, after variables.
+COMMAND = re.compile(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(make|potluck) (.+)$")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_resolve(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{named(page)} links to {target}, which is not there"
+        if anchor:
+            assert anchor in _anchors(file), f"{named(page)} links to {target}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_exist(page: Path) -> None:
+    for program, rest in _commands(page):
+        words = rest.split("#")[0].split()
+        known = _make_targets() if program == "make" else _potluck_words(words[0])
+        assert known, f"{named(page)}: there is no `potluck {words[0]}`"
+        if program == "make":
+            targets = [word for word in words if re.fullmatch(r"[a-z-]+", word)][:1]
+            assert set(targets) <= known, f"{named(page)}: there is no `make {rest}`"
+            continue
+        # What follows a script's name belongs to the script.
+        options = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert options <= known, f"{named(page)}: `potluck {rest}` has unknown options"
+
+
+def test_the_two_commands_are_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "make up" in readme and "make test" in readme
+
+
+def test_every_command_is_told_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    commands = {path.stem for path in (SOURCE / "cli").glob("*.py")} & _all_commands()
+    missing = [name for name in sorted(commands) if f"potluck {name}" not in readme]
+    assert commands and not missing, f"README.md says nothing about {missing}"
+
+
+def test_the_files_that_the_architecture_page_names_exist() -> None:
+    """`flow/submit.py` may stand for src/potluck/server/flow/submit.py."""
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    places = [ROOT, SOURCE, *(SOURCE / part for part in ("server", "provider", "provider/prepare"))]
+    for name in set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml))`", page)):
+        assert any((place / name).exists() for place in places), f"ARCHITECTURE.md names {name}"
+
+
+def test_the_tree_of_the_architecture_page_is_the_tree() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    (drawn,) = [body for _, body in code_blocks(page) if "src/potluck/" in body]
+    folders = [path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE]
+    for folder in folders:
+        assert re.search(rf"\b{folder.name}/", drawn), f"the tree lacks {named(folder)}"
+    for name in re.findall(r"^ {2,}(\w+)/", drawn, re.MULTILINE):
+        assert list(SOURCE.rglob(name)), f"the tree has {name}/, and there is none"
+
+
+def test_every_stage_has_its_row() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    for path in (SOURCE / "server" / "flow").glob("[a-z]*.py"):
+        assert f"flow/{path.name}" in page, f"ARCHITECTURE.md says nothing about {named(path)}"
+
+
+def test_the_decisions_are_numbered_and_of_one_shape() -> None:
+    pages = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    index = (DOCS / "decisions" / "README.md").read_text()
+    for page in pages:
+        assert page.name in index, f"docs/decisions/README.md does not list {page.name}"
+        for heading in ("## Context", "## Decision", "## Why", "## What it costs"):
+            assert heading in page.read_text(), f"{page.name} lacks {heading}"
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def _commands(page: Path) -> list[tuple[str, str]]:
+    lines = [
+        line
+        for fence, body in code_blocks(page.read_text())
+        if fence in ("", "console", "sh", "shell")
+        for line in body.splitlines()
+    ]
+    return [match.groups() for line in lines if (match := COMMAND.match(line))]  # type: ignore[misc]
+
+
+@cache
+def _make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@cache
+def _all_commands() -> set[str]:
+    return set(re.findall(r"^. (\w[\w-]*) {2,}", _help(), re.MULTILINE))
+
+
+@cache
+def _potluck_words(command: str) -> set[str]:
+    """The options of a command; empty if there is no such command."""
+    if command.startswith("-"):
+        return {"--help", "-h"}
+    if command not in _all_commands():
+        return set()
+    return {"--help", *re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(command))}
+
+
+@cache
+def _help(*command: str) -> str:
+    program = [sys.executable, "-m", "potluck", *command, "--help"]
+    environment = {"COLUMNS": "200", "PATH": "", "TERM": "dumb", "NO_COLOR": "1"}
+    shown = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
+    return shown.stdout

@@ -1,0 +1,48 @@
+"""docs/operations.md names every setting, its variable and its default."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.provider.settings import ProviderSettings
+from potluck.server.settings import ServerSettings
+from tests.architecture.places import DOCS
+
+# Given by the command itself, not by a variable of this pattern.
+GIVEN_OTHERWISE = {"url", "token", "data_directory", "name"}
+Kind = type[ServerSettings] | type[ProviderSettings]
+CASES: list[tuple[str, Kind]] = [
+    ("POTLUCK_", ServerSettings),
+    ("POTLUCK_PROVIDER_", ProviderSettings),
+]
+
+
+def told() -> dict[str, str]:
+    """Variables and their defaults, from the tables of the page."""
+    row = re.compile(r"^\| `(POTLUCK_\w+)` \| ([^|]+?) \|", re.MULTILINE)
+    return dict(row.findall((DOCS / "operations.md").read_text()))
+
+
+def variables(prefix: str, kind: Kind) -> dict[str, Any]:
+    fields = [one for one in msgspec.structs.fields(kind) if one.name not in GIVEN_OTHERWISE]
+    return {f"{prefix}{one.name.upper()}": one.default for one in fields}
+
+
+@pytest.mark.parametrize(("prefix", "kind"), CASES)
+def test_every_setting_is_told_with_its_default(prefix: str, kind: Kind) -> None:
+    page = told()
+    for variable, default in variables(prefix, kind).items():
+        assert variable in page, f"docs/operations.md says nothing about {variable}"
+        if isinstance(default, bool):
+            assert page[variable] == ("yes" if default else "no"), variable
+        elif isinstance(default, int | float):
+            assert float(page[variable].replace(",", "")) == default, variable
+
+
+def test_no_variable_is_told_that_does_not_exist() -> None:
+    known = {name for prefix, kind in CASES for name in variables(prefix, kind)}
+    general = {"POTLUCK_DATA_DIR", "POTLUCK_CONFIG_DIR", "POTLUCK_URL", "POTLUCK_TOKEN"}
+    given = {"POTLUCK_PROVIDER_DATA_DIRECTORY", "POTLUCK_PROVIDER_NAME", "POTLUCK_DEBUG"}
+    assert set(told()) <= known | general | given
