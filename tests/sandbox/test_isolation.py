@@ -4,7 +4,9 @@ import json
 import os
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,7 @@ def test_the_root_holds_what_was_put_there(host: Host) -> None:
     root, etc = answer.stdout.decode().strip().split("] ")
     expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
     assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
-    own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
+    own = {"group", "hosts", "nsswitch.conf", "passwd", "potluck-variables", "resolv.conf"}
     assert set(json.loads(etc.replace("'", '"'))) - {"ld.so.cache", "ssl"} == own
 
 
@@ -89,6 +91,35 @@ def test_the_environment_is_only_what_was_given(host: Host) -> None:
     assert set(names) == {
         "HOME", "LANG", "LOGNAME", "MINE", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"
     }  # fmt: skip
+
+
+def test_no_user_of_the_machine_reads_the_variables_off_a_command_line(host: Host) -> None:
+    seen = "import os, sys, time; print('ready', flush=True); time.sleep(0.3)"
+    with Watcher() as watcher:
+        host.python(seen, environment={"PASSWORD": "told-to-nobody"})
+    assert "ready" in watcher.everything, "the watcher saw the run"
+    assert "told-to-nobody" not in watcher.everything
+
+
+class Watcher:
+    """Collects every command line of the machine while the block runs."""
+
+    def __enter__(self) -> "Watcher":
+        self.everything = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.005):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    self.everything += path.read_text(errors="replace")
 
 
 def test_only_the_loopback_and_not_the_hosts(host: Host) -> None:

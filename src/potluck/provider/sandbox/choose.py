@@ -5,7 +5,6 @@ from pathlib import Path
 
 from potluck.model.error import SandboxUnavailable
 from potluck.model.node import SandboxReport
-from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 
@@ -26,4 +25,6 @@ def _driver(state_directory: Path, node_name: str, unsafe_no_sandbox: bool) -> D
             f"There is no sandbox for this system ({sys.platform}) yet.",
             "Provide from Linux, or start with --unsafe-no-sandbox to run your own tasks only.",
         )
+    from potluck.provider.sandbox.bwrap import BubblewrapDriver  # imports what only Linux has
+
     return BubblewrapDriver(state_directory, node_name)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import time
 from pathlib import Path
 
@@ -42,6 +43,7 @@ _NAMESPACES = (
     "--hostname",
     HOSTNAME,
 )
+_VARIABLES = "/etc/potluck-variables"
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": WORK,
@@ -175,6 +177,7 @@ def _launch(workshop: Workshop, confinement: Confinement) -> Launch:
     _hand_over(confinement.mounts, identity)
     inlay = Inlay()
     try:
+        inlay.put(_VARIABLES, _exports(workshop.interpreter, confinement), "0444")
         write_run_options(inlay, confinement, identity.uid)
         words = Words(
             binary=workshop.binary,
@@ -196,10 +199,23 @@ def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:
 
 
 def _command(interpreter: Interpreter, confinement: Confinement) -> list[str]:
-    """The task's variables are set by env(1), after root was dropped: a loader reads some."""
+    """The task's variables are set after root was dropped, since a loader reads some, and from a
+    file inside, since every user of the machine may read a command line."""
     first, *rest = confinement.command
     program = interpreter.path if first == PYTHON else first
-    assert "=" not in program
+    return [
+        "/usr/bin/env",
+        "-i",
+        "/bin/sh",
+        "-c",
+        f'. {_VARIABLES}; exec "$0" "$@"',
+        program,
+        *rest,
+    ]
+
+
+def _exports(interpreter: Interpreter, confinement: Confinement) -> bytes:
     variables = {**_ENVIRONMENT, **interpreter.environment, **confinement.environment}
-    assignments = [f"{name}={value}" for name, value in variables.items()]
-    return ["/usr/bin/env", "-i", *assignments, program, *rest]
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    # A shell adds some of its own, which nobody gave.
+    return "".join(["unset PWD OLDPWD SHLVL\n", *lines]).encode("utf-8", "surrogateescape")

@@ -7,7 +7,6 @@ watching can do that. It is no protection from what it runs, and its report says
 import asyncio
 import json
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -211,6 +210,8 @@ async def _kill(tree: Tree, process: Process) -> None:
 def _lower_rlimits(pid: int, disk_bytes: int) -> None:
     if sys.platform != "linux":
         return
+    import resource
+
     with suppress(ProcessLookupError):
         for which, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, disk_bytes)):
             resource.prlimit(pid, which, (value, value))
