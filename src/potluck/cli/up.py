@@ -39,36 +39,21 @@ def up(
     json: JsonOption = False,
 ) -> None:
     """Start the server and a provider here, check them, and stay until Ctrl-C."""
-    from potluck.cli.start.place import check_port, claimed, data_directory
+    from potluck.cli.start.place import check_port, claimed
     from potluck.cli.start.platform import Plan, Platform
 
     screen = Screen(json)
-    directory = data_directory(data_dir)
     # Only Linux has bubblewrap. Elsewhere the owner's own tasks run without it.
     is_open = unsafe_no_sandbox or sys.platform != "linux"
-    provider = _given(
-        {"--data-dir": str(directory / "provider"), "--name": name, "--index-url": index_url}
-    ) + (("--unsafe-no-sandbox",) if is_open else ())
-    server = _given(
-        {
-            "--host": HOST,
-            "--port": str(port),
-            "--data-dir": str(directory / "server"),
-            "--database-url": database_url,
-            "--redis-url": redis_url,
-        }
-    )
-    with claimed(directory):
+    offer = _given({"--name": name, "--index-url": index_url})
+    offer += ("--unsafe-no-sandbox",) if is_open else ()
+    with claimed(data_dir) as directory:
         check_port(HOST, port)
         _greet(screen, directory, is_open and not no_provider)
-        Platform(
-            Plan(
-                directory,
-                ("server", *server, "--json"),
-                None if no_provider else (*provider, "--json"),
-            ),
-            screen,
-        ).run()
+        own = _given({"--database-url": database_url, "--redis-url": redis_url})
+        serve = ("--host", HOST, "--port", str(port), *own)
+        plan = Plan(directory, serve, None if no_provider else offer)
+        Platform(plan, screen).run()
 
 
 def _given(options: dict[str, str | None]) -> tuple[str, ...]:

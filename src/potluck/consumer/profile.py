@@ -6,7 +6,6 @@ The file is readable by its owner alone and replaced in one step, so nobody sees
 """
 
 import os
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from platformdirs import user_config_path
 
+from potluck.local.durable import write_whole
 from potluck.model.error import BadSettings, NotSignedIn
 
 
@@ -49,7 +49,7 @@ def save_profile(profile: Profile) -> Path:
     text = f"url = {_quoted(profile.url)}\ntoken = {_quoted(profile.token)}\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _replace(path, text.encode())
+        write_whole(path, text.encode())
     except OSError as error:
         raise BadSettings(
             f"The profile {path} can not be written: {error.strerror}.",
@@ -110,19 +110,6 @@ def _read(path: Path) -> dict[str, str]:
             f"The profile {path} is damaged: {error}.", "Remove it; `potluck up` writes it anew."
         ) from error
     return {key: value for key, value in values.items() if isinstance(value, str)}
-
-
-def _replace(path: Path, content: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".profile-")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _quoted(text: str) -> str:

@@ -73,13 +73,13 @@ class Part:
         self._process: subprocess.Popen[bytes] | None = None
         self._problem: Problem | None = None
 
-    def start(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
-        """`python -m potluck ARGUMENTS`, with a fresh log; the one before is kept beside it."""
+    def start(self, command: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+        """`potluck COMMAND`, with a fresh log; the one before is kept beside it."""
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.previous"))
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "potluck", *arguments],
+                [sys.executable, "-m", "potluck", command, *arguments, "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

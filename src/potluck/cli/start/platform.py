@@ -24,8 +24,8 @@ class Plan(Struct, frozen=True):
     """What to start, and how long to wait for it."""
 
     directory: Path
-    server_arguments: tuple[str, ...]
-    provider_arguments: tuple[str, ...] | None  # none: no provider here
+    server_options: tuple[str, ...]
+    provider_options: tuple[str, ...] | None  # none: no provider here
     start_seconds: float = 180.0  # a first start makes a database; a slow disk takes its time
     check_seconds: float = 120.0
     stop_seconds: float = 30.0
@@ -68,7 +68,8 @@ class Platform:
         ready = self._start_server()
         profile = Profile(ready["url"], Path(ready["token_file"]).read_text().strip())
         path = save_profile(profile)
-        has_provider = self._plan.provider_arguments is not None and self._start_provider(profile)
+        offer = self._plan.provider_options
+        has_provider = offer is not None and self._start_provider(profile, offer)
         if has_provider:
             self._run_first_task(profile)
         if self._screen.json:
@@ -79,17 +80,17 @@ class Platform:
 
     def _start_server(self) -> dict[str, Any]:
         with self._checklist.step("server", "starting the database and the server") as step:
-            self._server.start(self._plan.server_arguments, {})
+            self._server.start("server", self._at(SERVER) + self._plan.server_options, {})
             ready = self._await(SERVER, "ready")
             step.done(f"answers at {ready['url']}")
         self._emit("server_ready", url=ready["url"])
         return ready
 
-    def _start_provider(self, profile: Profile) -> bool:
+    def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> bool:
         """Whether this machine now takes work."""
         with self._checklist.step("provider", "looking for devices and a sandbox") as step:
-            arguments = ("provide", profile.url, *(self._plan.provider_arguments or ()))
-            self._provider.start(arguments, {"POTLUCK_TOKEN": profile.token})
+            options = (profile.url, *self._at(PROVIDER), *offer)
+            self._provider.start("provide", options, {"POTLUCK_TOKEN": profile.token})
             try:
                 registered = self._await(PROVIDER, "registered")
             except SandboxUnavailable as error:
@@ -109,6 +110,9 @@ class Platform:
             self._emit("first_task", task=outcome.task, stdout=outcome.stdout)
         else:
             self._emit("first_task_failed", detail=outcome.detail)
+
+    def _at(self, part: str) -> tuple[str, ...]:
+        return ("--data-dir", str(self._plan.directory / part))
 
     def _emit(self, event: str, **values: object) -> None:
         if self._screen.json:
