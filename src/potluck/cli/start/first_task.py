@@ -61,7 +61,8 @@ def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
     for event in potluck.follow(task.id):
         if isinstance(event, FollowedState):
             task = event.task
-            inbox.put(Moved(stage(task)))
+            if not task.state.is_final:
+                inbox.put(Moved(stage(task)))
         elif isinstance(event, FollowedLog):
             written += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
     return FirstTask(task, written.decode("utf-8", "replace").strip())

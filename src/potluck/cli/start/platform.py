@@ -97,7 +97,7 @@ class Platform:
                 step.fell_short("takes no work here: " + error.detail, error.hint)
                 self._emit("provider_unavailable", detail=error.detail, hint=error.hint)
                 return False
-            step.done(*_offer(registered))
+            step.done(*describe_offer(registered))
         self._emit("provider_ready", registered=registered)
         return True
 
@@ -197,7 +197,7 @@ class Platform:
             self._screen.err.line(text)
 
 
-def _offer(registered: dict[str, Any]) -> list[str]:
+def describe_offer(registered: dict[str, Any]) -> list[str]:
     """The devices and walls that the provider found, a line for each."""
     devices = [
         f"offers {device['kind'].upper()} {device['model']}" for device in registered["devices"]
@@ -205,8 +205,9 @@ def _offer(registered: dict[str, Any]) -> list[str]:
     sandbox = registered["sandbox"]
     if sandbox["driver"] == "none":
         return [*devices, "without a sandbox, so it takes only your own tasks"]
-    walls = {sandbox[wall] for wall in ("memory", "processes", "cpu")} - {"none"}
-    limits = f", limits by {' and '.join(sorted(walls))}" if walls else ""
+    named = " and ".join(sandbox[wall] for wall in ("memory", "processes", "cpu")).split(" and ")
+    walls = [wall for wall in dict.fromkeys(named) if wall != "none"]
+    limits = f", limits by {' and '.join(walls)}" if walls else ""
     return [*devices, f"behind {sandbox['driver']}{limits}"]
 
 

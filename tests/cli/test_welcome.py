@@ -1,0 +1,84 @@
+"""What `up` tells people: every address and command, and no secret."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.cli.screen import Pane
+from potluck.cli.start.platform import describe_offer
+from potluck.cli.start.welcome import program, show_welcome, warn_of_variables
+
+URL = "http://127.0.0.1:8470"
+
+
+def test_the_welcome_names_the_token_by_its_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/potluck"])
+    token_file = tmp_path / "operator-token"
+    token_file.write_text("hidden")
+    show_welcome(Pane(sys.stdout), URL, token_file, has_provider=True)
+    shown = capsys.readouterr().out
+    for words in (
+        f"{URL}/schema",
+        "run examples/hello.py",
+        f"provide {URL} --data-dir DIR",
+        "ssh -N -L 8470:127.0.0.1:8470 YOU@THIS-MACHINE",
+        f"POTLUCK_TOKEN=… potluck provide {URL}",
+        str(token_file),
+    ):
+        assert words in shown
+    assert "hidden" not in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if str(tmp_path) not in line)
+
+
+@pytest.mark.parametrize(
+    ("on_path", "started_as", "expected"),
+    [
+        (True, "/opt/potluck/.venv/bin/potluck", "potluck"),
+        (False, ".venv/bin/potluck", ".venv/bin/potluck"),
+        (False, "/opt/potluck/.venv/bin/potluck", "/opt/potluck/.venv/bin/potluck"),
+        (False, "/x/potluck/__main__.py", f"{sys.executable} -m potluck"),
+    ],
+)
+def test_commands_are_given_as_they_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    on_path: bool,
+    started_as: str,
+    expected: str,
+) -> None:
+    if on_path:
+        (tmp_path / "potluck").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [started_as])
+    assert program() == expected
+
+
+def test_a_variable_that_names_another_server_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POTLUCK_URL", f"{URL}/")
+    warn_of_variables(Pane(sys.stdout), URL)
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("POTLUCK_URL", "https://elsewhere.example")
+    warn_of_variables(Pane(sys.stdout), URL)
+    assert "POTLUCK_URL is set to https://elsewhere.example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "words"),
+    [
+        ({"driver": "none"}, "without a sandbox, so it takes only your own tasks"),
+        ({"driver": "bwrap", "memory": "cgroup v1", "processes": "cgroup v1", "cpu": "cgroup v1"},
+         "behind bwrap, limits by cgroup v1"),
+        ({"driver": "bwrap", "memory": "rlimits and watchdog", "processes": "watchdog",
+          "cpu": "none"}, "behind bwrap, limits by rlimits and watchdog"),
+    ],
+)  # fmt: skip
+def test_the_offer_of_a_provider(sandbox: dict[str, Any], words: str) -> None:
+    devices = [{"kind": "cpu", "model": "Ryzen"}]
+    offered = describe_offer({"devices": devices, "sandbox": sandbox})
+    assert offered == ["offers CPU Ryzen", words]
