@@ -42,22 +42,18 @@ def test_no_file_has(what: str) -> None:
 
 
 @pytest.mark.parametrize("lock", ["run", "dev"])
-def test_a_lock_pins_every_file_and_names_no_host(lock: str) -> None:
+def test_a_lock_names_no_host(lock: str) -> None:
     text = (ROOT / "locks" / f"{lock}.txt").read_text()
-    assert not HOSTS.search(text), "`make lock` leaves out where packages come from; so should it"
-    blocks = REQUIREMENT.split(text)[1:]
-    assert len(REQUIREMENT.findall(text)) > 20
-    assert text.count("--hash=sha256:") >= len(REQUIREMENT.findall(text))
-    assert blocks
+    assert not HOSTS.search(text), "say which files, not where they come from; run `make lock`"
 
 
 @pytest.mark.parametrize("lock", ["run", "dev"])
-def test_every_pinned_package_has_a_hash(lock: str) -> None:
+def test_a_lock_has_a_hash_for_every_package(lock: str) -> None:
     text = (ROOT / "locks" / f"{lock}.txt").read_text()
     starts = [match.start() for match in REQUIREMENT.finditer(text)]
     pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
     bare = [piece.split()[0] for piece in pieces if "--hash=sha256:" not in piece]
-    assert not bare, f"without a hash: {bare}; run `make lock`"
+    assert pieces and not bare, f"without a hash: {bare}; run `make lock`"
 
 
 def test_every_dependency_is_explained() -> None:
