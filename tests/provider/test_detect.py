@@ -16,7 +16,10 @@ from potluck.provider.detect.found import FoundDevice, printable, stable_uuid
 from potluck.wire.codec import decode_json, encode_json
 
 CPU = cpu.find()
-POCL = FoundDevice(DeviceKind.CPU, "GenuineIntel", "cpu-haswell", 2**33, "opencl")
+POCL = FoundDevice(
+    DeviceKind.CPU, "GenuineIntel", "cpu-haswell", 2**33, "opencl", driver="PoCL 3.1"
+)
+CPU_BY_OPENCL = msgspec.structs.replace(CPU, interface="opencl", driver="PoCL 3.1")
 CARD = FoundDevice(
     DeviceKind.GPU, "NVIDIA", "RTX 4090", 24 * 2**30, "cuda", uuid="GPU-1", bus_address="01:00.0"
 )
@@ -30,7 +33,7 @@ UNPLACED_CARD = FoundDevice(DeviceKind.GPU, "NVIDIA Corporation", "rtx 4090", 2*
 
 CHOICES = [
     ([], [], [CPU]),  # nothing but the processor: plain, and named a CPU
-    ([], [POCL], [POCL]),  # the processor through OpenCL is still a CPU
+    ([], [POCL], [CPU_BY_OPENCL]),  # the processor through OpenCL is still a CPU
     ([CARD], [], [CARD]),
     ([CARD], [POCL], [CARD]),  # with a card, the processor is not offered
     ([CARD], [SAME_CARD], [CARD]),  # found by two routes, one device
@@ -58,6 +61,13 @@ async def test_this_machine_has_a_device_with_a_stable_name(tmp_path: Path) -> N
     assert first == again
     assert first[0].price_micro_per_hour == 7
     assert decode_json(encode_json(first), tuple[DeviceDescription, ...]) == first
+
+
+async def test_a_processor_with_an_opencl_driver_is_offered_through_it(tmp_path: Path) -> None:
+    if not list(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
+        pytest.skip("PoCL is missing; scripts/test-needs.sh installs it")
+    [device] = [each for each in await detect_devices(tmp_path, 30) if each.kind is DeviceKind.CPU]
+    assert (device.interface, device.model) == ("opencl", CPU.model)
 
 
 def test_two_data_directories_offer_the_processor_twice() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.provider.detect import cpu, nvidia, opencl
 from potluck.provider.detect.found import FoundDevice, stable_uuid
@@ -31,9 +33,20 @@ def choose(
     for device in by_opencl:
         if device.kind is DeviceKind.GPU and not any(_is_same(device, card) for card in cards):
             cards.append(device)
-    if cards:
-        return cards
-    return [one for one in by_opencl if one.kind is DeviceKind.CPU][:1] or [processor]
+    return cards or [_through_opencl(processor, by_opencl)]
+
+
+def _through_opencl(processor: FoundDevice, by_opencl: list[FoundDevice]) -> FoundDevice:
+    """The same processor, which tasks can also reach through OpenCL if it has a driver for that.
+
+    The driver's own name for it is odd, and its memory is what happens to be free.
+    """
+    for device in by_opencl:
+        if device.kind is DeviceKind.CPU:
+            return msgspec.structs.replace(
+                processor, interface=device.interface, driver=device.driver
+            )
+    return processor
 
 
 def _is_same(one: FoundDevice, other: FoundDevice) -> bool:
