@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.model.error import StartFailed
+
 if TYPE_CHECKING:
     from potluck.server.assemble import Running
 
@@ -23,12 +25,18 @@ def server(
     as_json: Annotated[bool, typer.Option("--json", help="Tell what happens in JSON.")] = False,
 ) -> None:
     """Run the central server, with its own PostgreSQL unless you name one."""
-    import uvloop
-
     from potluck.local.log import configure_logs
-    from potluck.server.assemble import serve
-    from potluck.server.settings import read_settings
 
+    try:
+        import uvloop
+
+        from potluck.server.assemble import serve
+        from potluck.server.settings import read_settings
+    except ImportError as error:
+        raise StartFailed(
+            f"The server's part of Potluck is not installed ({error.name} is missing).",
+            "Install it with: pip install 'potluck[server]'",
+        ) from error
     configure_logs()
     options = {
         "host": host,

@@ -183,4 +183,4 @@ def _leaves(root: type[PotluckError]) -> list[type[PotluckError]]:
     return found
 
 
-_BY_CODE = {leaf.code: leaf for leaf in reversed(_leaves(PotluckError))}
+_BY_CODE = {kind.code: kind for kind in _leaves(PotluckError)} | {Internal.code: Internal}

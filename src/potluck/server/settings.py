@@ -49,7 +49,6 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0
 
     max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20
-    max_log_chunk_bytes: Annotated[int, Meta(ge=1024)] = 4 * 2**20
     shutdown_seconds: Duration = 10.0
 
 

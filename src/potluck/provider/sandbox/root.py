@@ -1,8 +1,8 @@
 """The file system that a run sees, built up from nothing, as options of bwrap.
 
-Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; a
-synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private /proc; a minimal /dev;
-what was asked to be mounted. Writable are only
+Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; the
+list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private
+/proc; a minimal /dev; what was asked to be mounted. Writable are only
 
 - /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
@@ -66,6 +66,8 @@ def base_options(interpreter: Interpreter) -> list[str]:
         options += mount_options(mount)
     if Path("/etc/ld.so.cache").exists():
         options += ["--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    if Path("/etc/OpenCL").is_dir():  # says where the drivers are, which are below /usr
+        options += ["--ro-bind", "/etc/OpenCL", "/etc/OpenCL"]
     bundle = next((Path(path) for path in _CA_BUNDLES if Path(path).exists()), None)
     if bundle is not None:
         options += ["--ro-bind", str(bundle.resolve()), CA_BUNDLE]

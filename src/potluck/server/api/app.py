@@ -45,6 +45,7 @@ def _openapi() -> OpenAPIConfig:
         version=__version__,
         description="Everyone brings a GPU: submit tasks, offer machines, watch both.",
         path="/schema",
+        use_handler_docstrings=True,
         render_plugins=[JsonRenderPlugin()],
         security=[{"bearer": []}],
         components=Components(

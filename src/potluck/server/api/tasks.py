@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from litestar import Controller, Request, get, post
-from litestar.params import Parameter
+from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.model.error import InvalidInput, NotFound
@@ -19,14 +19,15 @@ from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, SubmitTask, TaskPage, TaskView
 
 IdempotencyKey = Annotated[
-    str | None, Parameter(header="Idempotency-Key", min_length=1, max_length=200, required=False)
+    str | None,
+    HeaderParameter(name="Idempotency-Key", min_length=1, max_length=200, required=False),
 ]
-Cursor = Annotated[str | None, Parameter(query="cursor", max_length=64, required=False)]
-Limit = Annotated[int, Parameter(query="limit", ge=1, le=500)]
-State = Annotated[TaskState | None, Parameter(query="state", required=False)]
-Offset = Annotated[int, Parameter(query="offset", ge=0, le=1_000_000)]
+Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
+State = Annotated[TaskState | None, QueryParameter(name="state", required=False)]
+Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
 AttemptNumber = Annotated[
-    int | None, Parameter(query="attempt", ge=1, le=1_000_000, required=False)
+    int | None, QueryParameter(name="attempt", ge=1, le=1_000_000, required=False)
 ]
 
 
@@ -111,7 +112,7 @@ async def _messages(
 
 def _message(followed: Followed) -> ServerSentEventMessage:
     if followed.event is None:
-        return ServerSentEventMessage(comment="still here")
+        return ServerSentEventMessage(data=None, comment="still here")
     return ServerSentEventMessage(
         event="log" if isinstance(followed.event, FollowedLog) else "state",
         id=str(followed.position),
