@@ -79,6 +79,12 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
     reasons = [each["reason"] for each in finished["attempts"]]
     assert (finished["state"], reasons) == ("succeeded", ["lease_expired", "completed"])
 
+    # Its owner starts it again at last: it clears up, and what it held is no longer its own.
+    with ProviderProcess(tmp_path / "p1", server) as back:
+        assert back.node_id == first.node_id
+        assert client.finished(client.submit("print('welcome back')"))["state"] == "succeeded"
+    assert len(client.task(task_id)["attempts"]) == 2
+
 
 def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
