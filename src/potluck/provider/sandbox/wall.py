@@ -47,7 +47,7 @@ def time_wall(seconds: float) -> Wall:
 
 def memory_wall(is_over: Callable[[], bool], limit_bytes: int) -> Wall:
     touched = Touched(
-        EndReason.MEMORY_LIMIT, f"it used more than its {limit_bytes / MIB:g} MiB of memory"
+        EndReason.MEMORY_LIMIT, f"it used more than its {limit_bytes / MIB:.0f} MiB of memory"
     )
     return lambda: touched if is_over() else None
 
@@ -58,5 +58,5 @@ def process_wall(is_over: Callable[[], bool], limit: int) -> Wall:
 
 
 def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
-    touched = Touched(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:g} MiB of disk")
+    touched = Touched(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
     return lambda: touched if is_full() else None
