@@ -44,8 +44,8 @@ def a_lease() -> tuple[Lease, TaskId]:
     return Lease(attempt_id, f"token-of-{attempt_id}"), new_task_id()
 
 
-def completed(lease: Lease, log_pieces: int = 0) -> Finished:
-    return Finished(lease, EndReason.COMPLETED, 0, log_pieces=log_pieces)
+def completed(lease: Lease) -> Finished:
+    return Finished(lease, EndReason.COMPLETED, 0)
 
 
 def settings_for(url: str, data_directory: Path) -> ProviderSettings:

@@ -63,8 +63,9 @@ class FakeServer:
         self.logs: dict[AttemptId, list[PackedLogPiece]] = {}
         self.left: list[NodeId] = []
         self.calls = 0
-        self.log_cap_pieces = 1_000_000
+        self.log_cap_bytes = 2**30
         self.is_silent = False
+        self.leave_seconds = 0.0
         self.fails_with: PotluckError | None = None
         self.swallow_answers = 0
         self.report_codes: list[str] = []
@@ -157,7 +158,6 @@ class FakeServer:
             return ReportAnswer(attempt_id, False, StaleLease.code)
         self.reports.append(report)
         if isinstance(report, Finished):
-            assert report.log_pieces <= len(self.logs.get(attempt_id, [])), "logs come first"
             self._offered.pop(attempt_id, None)
         return ReportAnswer(attempt_id, True)
 
@@ -168,9 +168,10 @@ class FakeServer:
         known = self.logs.setdefault(chunk.lease.attempt_id, [])
         if chunk.offset > len(known):
             raise Conflict("There is a gap in the log.")
-        if chunk.offset + len(chunk.pieces) > self.log_cap_pieces:
+        new = chunk.pieces[len(known) - chunk.offset :]
+        if sum(len(piece.data) for piece in (*known, *new)) > self.log_cap_bytes:
             raise TooLarge("The log is too long.")
-        known.extend(chunk.pieces[len(known) - chunk.offset :])
+        known.extend(new)
         return 200, LogAppended(len(known))
 
     def _fence(self, lease: Lease) -> None:
@@ -179,6 +180,8 @@ class FakeServer:
 
     async def leave(self, _: bytes, node_id: NodeId) -> tuple[int, dict[str, str]]:
         self.left.append(node_id)
+        self.nodes.remove(node_id)
+        await asyncio.sleep(self.leave_seconds)
         return 200, {}
 
 

@@ -1,5 +1,7 @@
 """Logs on the provider's disk: pieces of a sensible size, in order, there after a crash."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,39 @@ async def test_a_long_log_of_alternating_streams_stays_within_the_count(
         log.flush()
     assert log.pieces == 100 + 2
     assert b"".join(data for _, data in pieces_of(log.spool)) == b"." * 200
+
+
+async def test_a_full_disk_is_told_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, pwrite, room = a_log(tmp_path), os.pwrite, [2]
+
+    def full_after_two(descriptor: int, data: bytes, offset: int) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        room[0] -= 1
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full_after_two)
+    for stream in ("stdout", "stderr", "stdout"):
+        await log.write(stream, b"x")
+    log.flush()
+    with pytest.raises(OSError, match="No space left"):
+        log.sync()
+    with pytest.raises(OSError, match="No space left"):
+        await log.longer_than(2)
+    monkeypatch.undo()
+    log.flush()
+    assert pieces_of(log.spool) == [("stdout", b"x"), ("stderr", b"x")]
+
+
+def test_a_piece_of_which_the_disk_took_a_part_is_written_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, pwrite = LogSpool.open(tmp_path, ATTEMPT), os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda to, data, at: pwrite(to, data[:3], at))
+    spool.append(PackedLogPiece("stdout", b"whole"))
+    assert pieces_of(spool) == [("stdout", b"whole")]
 
 
 def test_reading_goes_by_number_and_stays_within_limits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,7 +84,6 @@ async def test_a_script_runs_and_its_output_and_outcome_arrive(
     expected = f"['one', '--two'] hello {grant.attempt_id}\n"
     assert server.text(grant.attempt_id, "stdout") == expected
     assert server.text(grant.attempt_id, "stderr") == f"{grant.task_id}\n"
-    assert finished.log_pieces == len(server.logs[grant.attempt_id])
     assert finished.usage.run_seconds > 0
     assert finished.usage.log_bytes > 0
     assert server.reports == [Started(lease_of(grant)), finished]
@@ -186,10 +186,57 @@ async def test_shutdown_gives_running_work_back(server: FakeServer, tmp_path: Pa
         await running.until(lambda: bool(running.some(AttemptStarted)))
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 5
+    assert [one.reason for one in server.finished(grant.attempt_id)] == [EndReason.NODE_LEFT]
     assert len(server.left) == 1
-    assert server.finished(grant.attempt_id) == []
     assert running.some(AttemptStopped) == [AttemptStopped(grant.attempt_id, grant.task_id)]
     assert leftovers(tmp_path) == []
+
+
+async def test_an_outcome_that_the_server_lacks_outlives_a_shutdown(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant("print('kept')")
+    server.report_codes = ["unavailable"] * 10_000
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptFinished)))
+    assert server.left == [], "whoever leaves gives back what it holds"
+    server.report_codes = []
+    async with providing(server, tmp_path):
+        finished = await server.outcome(grant.attempt_id)
+    assert finished.reason is EndReason.COMPLETED
+    assert server.text(grant.attempt_id) == "kept\n"
+    assert len(server.left) == 1
+
+
+async def test_a_node_that_left_does_not_come_back(server: FakeServer, tmp_path: Path) -> None:
+    # Long enough for several heartbeats, each of which the server would answer with 404.
+    server.leave_seconds = 0.5
+    async with providing(server, tmp_path):
+        pass
+    assert len(server.left) == len(server.registrations) == 1
+    assert server.nodes == set()
+
+
+async def test_a_slow_disk_delays_no_heartbeat(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant, is_fast, fsync = a_grant(), threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        assert is_fast.wait(10), "nothing else went on meanwhile"
+        fsync(descriptor)
+
+    async with providing(server, tmp_path):
+        monkeypatch.setattr(os, "fsync", slow)
+        await server.offer(grant)
+        await server.until(
+            lambda: [beat.held for beat in server.beats[-3:]] == [(lease_of(grant),)] * 3,
+            "three beats",
+        )
+        assert server.reports == [], "what is not durable yet is not begun"
+        is_fast.set()
+        assert (await server.outcome(grant.attempt_id)).reason is EndReason.COMPLETED
 
 
 async def test_a_log_is_on_the_disk_before_the_outcome_that_counts_it(
@@ -246,6 +293,21 @@ async def test_a_disk_that_takes_no_more_ends_the_provider_with_a_sentence(
             await running.until(lambda: running.is_over)
     assert "nothing is lost" in caught.value.hint
     assert server.reports == []
+
+
+async def test_a_log_that_the_disk_does_not_take_ends_the_provider_with_a_sentence(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    grant = a_grant(ENDLESS)
+    with pytest.raises(BadSettings, match="No space left"):
+        async with providing(server, tmp_path) as running:
+            monkeypatch.setattr(os, "pwrite", full)
+            await server.offer(grant)
+            await running.until(lambda: running.is_over)
+    assert server.finished(grant.attempt_id) == []
 
 
 def leftovers(directory: Path) -> list[str]:

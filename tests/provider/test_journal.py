@@ -26,11 +26,11 @@ def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
     (running, task), (finished, other_task), (gone, third_task) = a_lease(), a_lease(), a_lease()
     journal = Journal.open(tmp_path)
     journal.write([Leased(running, task), Leased(finished, other_task), Leased(gone, third_task)])
-    journal.write([Concluded(completed(finished, 3)), Forgotten(gone.attempt_id)])
+    journal.write([Concluded(completed(finished)), Forgotten(gone.attempt_id)])
     journal.close()
     assert reopened(tmp_path) == {running.attempt_id: False, finished.attempt_id: True}
     [_, kept] = Journal.open(tmp_path).kept
-    assert kept.finished == completed(finished, 3)
+    assert kept.finished == completed(finished)
 
 
 def test_a_file_cut_anywhere_reads_as_the_records_before_the_cut(tmp_path: Path) -> None:

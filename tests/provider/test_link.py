@@ -26,7 +26,7 @@ from potluck.provider.event import (
 from potluck.provider.heartbeat import beat_forever
 from potluck.provider.link import Link, open_link
 from potluck.provider.report import ReportSender
-from potluck.provider.ship import ship_log
+from potluck.provider.ship import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
 from potluck.store.mint import new_node_id
 from potluck.wire.provider import PackedLogPiece, RegisterNode, Reports, Started
@@ -358,17 +358,28 @@ async def test_a_server_that_lost_pieces_gets_them_again(
     assert server.text(lease.attempt_id) == "one two three"
 
 
-async def test_a_log_past_the_servers_cap_is_cut_there(server: FakeServer, tmp_path: Path) -> None:
-    log, lease = a_written_log(tmp_path, b"one ", b"two ")
-    server.log_cap_pieces = 2
+async def test_a_log_past_the_servers_cap_is_cut_there_and_marked(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    log, lease = a_written_log(tmp_path, *[b"." * 100] * 20, b"x" * 1_000)
+    server.log_cap_bytes = 2_500
     async with (
         linked(server) as provider,
         during(ship_log(provider.link, lease, log, provider.tell)) as shipping,
     ):
-        await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
-        await log.write("stdout", b"three")
         await asyncio.wait_for(shipping, 5)
-    assert provider.events[-1] == LogCut(lease.attempt_id, 2)
+    assert provider.events[-1] == LogCut(lease.attempt_id)
+    assert server.text(lease.attempt_id) == "." * 2_000 + CUT_MARK
+
+
+async def test_a_cap_that_leaves_no_room_for_the_mark_ends_the_log_all_the_same(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    log, lease = a_written_log(tmp_path, b"one ")
+    server.log_cap_bytes = 2
+    async with linked(server) as provider:
+        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell), 5)
+    assert provider.events == [LogCut(lease.attempt_id)]
 
 
 async def test_a_stale_lease_ends_the_shipping(server: FakeServer, tmp_path: Path) -> None:

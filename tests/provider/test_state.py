@@ -7,7 +7,6 @@ from potluck.provider.event import (
     FinishAccepted,
     Granted,
     LeaseLost,
-    LeaveAccepted,
     LogAcknowledged,
     LogCut,
     PrepareBegan,
@@ -50,8 +49,8 @@ def test_the_whole_life_of_an_attempt() -> None:
     assert attempts.handle(PrepareBegan(attempt_id)) == [SendReport(Preparing(lease))]
     assert attempts.handle(CodeStarted(attempt_id)) == [SendReport(Started(lease))]
     assert attempts.handle(LogAcknowledged(attempt_id, 1)) == []
-    finished = completed(lease, log_pieces=2)
-    assert attempts.handle(RunEnded(attempt_id, finished)) == [Conclude(finished)]
+    finished = completed(lease)
+    assert attempts.handle(RunEnded(attempt_id, finished, 2)) == [Conclude(finished)]
     assert not attempts.is_settled()
     assert attempts.handle(LogAcknowledged(attempt_id, 2)) == [SendReport(finished)]
     assert attempts.held() == (lease,)
@@ -68,7 +67,7 @@ def test_a_device_is_given_on_only_when_the_run_on_it_has_ended() -> None:
         Forget(old.attempt_id),
     ]
     assert attempts.handle(Granted(new)) == [Remember(lease_of(new), new.task_id)]
-    assert attempts.handle(RunEnded(old.attempt_id, None)) == [StartAttempt(new)]
+    assert attempts.handle(RunEnded(old.attempt_id, None, 0)) == [StartAttempt(new)]
 
 
 def test_shares_of_a_device_run_side_by_side_as_far_as_they_fit() -> None:
@@ -76,7 +75,7 @@ def test_shares_of_a_device_run_side_by_side_as_far_as_they_fit() -> None:
     grants = [a_grant(milli=400) for _ in range(3)]
     started = [attempts.handle(Granted(grant))[1:] for grant in grants]
     assert started == [[StartAttempt(grants[0])], [StartAttempt(grants[1])], []]
-    ended = attempts.handle(RunEnded(grants[0].attempt_id, completed(lease_of(grants[0]))))
+    ended = attempts.handle(RunEnded(grants[0].attempt_id, completed(lease_of(grants[0])), 0))
     assert ended[-1] == StartAttempt(grants[2])
 
 
@@ -94,39 +93,38 @@ def test_nothing_is_reported_after_a_stop() -> None:
     attempts.handle(LeaseLost(grant.attempt_id))
     assert attempts.held() == ()
     assert attempts.handle(CodeStarted(grant.attempt_id)) == []
-    assert attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)))) == []
+    assert attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0)) == []
     assert attempts.handle(LeaseLost(grant.attempt_id)) == []
 
 
 def test_a_stop_of_what_is_over_drops_its_outcome() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
-    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 1)))
+    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
     assert attempts.handle(LeaseLost(grant.attempt_id)) == [Forget(grant.attempt_id)]
     assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == []
 
 
 def test_a_log_that_the_server_cuts_does_not_hold_the_outcome_back() -> None:
     attempts, grant = Attempts(), a_grant()
+    finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
-    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 9)))
-    assert attempts.handle(LogCut(grant.attempt_id, 4)) == [
-        SendReport(completed(lease_of(grant), 4))
-    ]
+    assert attempts.handle(RunEnded(grant.attempt_id, finished, 9)) == [Conclude(finished)]
+    assert attempts.handle(LogCut(grant.attempt_id)) == [SendReport(finished)]
 
 
-def test_a_log_cut_while_it_runs_shortens_the_outcome() -> None:
+def test_a_log_cut_while_it_runs_does_not_touch_the_run() -> None:
     attempts, grant = Attempts(), a_grant()
+    finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
-    attempts.handle(LogCut(grant.attempt_id, 4))
-    cut = completed(lease_of(grant), 4)
-    ended = attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant), 9)))
-    assert ended == [Conclude(cut), SendReport(cut)]
+    assert attempts.handle(LogCut(grant.attempt_id)) == []
+    ended = attempts.handle(RunEnded(grant.attempt_id, finished, 9))
+    assert ended == [Conclude(finished), SendReport(finished)]
 
 
 def test_an_outcome_from_before_a_crash_is_sent_when_its_log_is_there() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
-    finished = completed(lease, log_pieces=3)
+    finished = completed(lease)
     assert attempts.handle(Recovered(lease, finished, log_pieces=3)) == []
     assert attempts.held() == (lease,)
     assert attempts.handle(LogAcknowledged(lease.attempt_id, 3)) == [SendReport(finished)]
@@ -140,39 +138,65 @@ def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
     assert send == SendReport(conclude.finished)
 
 
-def test_log_pieces_that_only_the_server_still_has_are_counted() -> None:
+def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
     attempts.handle(Recovered(lease, None, log_pieces=2))
     [send] = attempts.handle(LogAcknowledged(lease.attempt_id, 5))
     assert isinstance(send, SendReport)
-    assert getattr(send.report, "log_pieces", None) == 5
 
 
-def test_shutdown_stops_runs_and_gives_them_back_after_goodbye() -> None:
+def test_shutdown_stops_runs_and_reports_them_as_given_back() -> None:
     attempts, grant, later = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(grant))
     assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
     assert attempts.handle(Granted(later)) == []
-    assert attempts.handle(RunEnded(grant.attempt_id, None)) == []
-    assert attempts.is_settled()
-    # Until the server has said that it takes it back, the journal must keep it.
+    [conclude] = attempts.handle(RunEnded(grant.attempt_id, None, 1))
+    assert isinstance(conclude, Conclude)
+    assert conclude.finished.reason is EndReason.NODE_LEFT
+    # Until the server has it, the journal must keep it.
     assert attempts.held() == (lease_of(grant),)
-    assert attempts.handle(LeaveAccepted()) == [Forget(grant.attempt_id)]
+    assert not attempts.is_settled()
+    assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == [SendReport(conclude.finished)]
+    assert attempts.handle(FinishAccepted(grant.attempt_id)) == [Forget(grant.attempt_id)]
+    assert attempts.is_settled()
 
 
-def test_shutdown_starts_nothing_that_waited() -> None:
+def test_shutdown_starts_nothing_that_waited_and_gives_it_back() -> None:
     attempts, running, waiting = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(running))
     attempts.handle(Granted(waiting))
+    stop, conclude, send = attempts.handle(ShutdownAsked())
+    assert stop == StopAttempt(running.attempt_id)
+    assert isinstance(conclude, Conclude)
+    assert conclude.finished.reason is EndReason.NODE_LEFT
+    assert send == SendReport(conclude.finished)
+    ended = attempts.handle(RunEnded(running.attempt_id, None, 0))
+    assert not any(isinstance(one, StartAttempt) for one in ended)
+
+
+def test_what_ends_by_itself_while_it_is_being_stopped_keeps_its_outcome() -> None:
+    attempts, grant = Attempts(), a_grant()
+    finished = completed(lease_of(grant))
+    attempts.handle(Granted(grant))
     attempts.handle(ShutdownAsked())
-    assert attempts.handle(RunEnded(running.attempt_id, None)) == []
+    ended = attempts.handle(RunEnded(grant.attempt_id, finished, 0))
+    assert ended == [Conclude(finished), SendReport(finished)]
+
+
+def test_an_outcome_that_waits_for_the_server_outlives_a_shutdown() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
+    assert attempts.handle(ShutdownAsked()) == []
+    assert attempts.held() == (lease_of(grant),)
+    assert not attempts.is_settled()
 
 
 def test_news_about_unknown_attempts_change_nothing() -> None:
     attempts, nobody = Attempts(), AttemptId("attempt_nobody")
     events = (
-        *(CodeStarted(nobody), PrepareBegan(nobody), RunEnded(nobody, None), LeaseLost(nobody)),
-        *(LogAcknowledged(nobody, 1), LogCut(nobody, 1), FinishAccepted(nobody)),
+        *(CodeStarted(nobody), PrepareBegan(nobody), RunEnded(nobody, None, 0), LeaseLost(nobody)),
+        *(LogAcknowledged(nobody, 1), LogCut(nobody), FinishAccepted(nobody)),
     )
     assert [attempts.handle(event) for event in events] == [[]] * len(events)
 
@@ -182,7 +206,7 @@ def test_the_memory_of_what_is_over_is_bounded() -> None:
     for _ in range(REMEMBERED_ENDS + 10):
         grant = a_grant()
         attempts.handle(Granted(grant))
-        attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant))))
+        attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 0))
         attempts.handle(FinishAccepted(grant.attempt_id))
     assert len(attempts._over) == REMEMBERED_ENDS
     assert attempts.handle(Granted(grant)) == []

@@ -13,6 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
 from potluck.provider.event import (
@@ -21,7 +22,6 @@ from potluck.provider.event import (
     FinishAccepted,
     Granted,
     LeaseLost,
-    LeaveAccepted,
     LogAcknowledged,
     PrepareBegan,
     Recovered,
@@ -37,7 +37,7 @@ from potluck.provider.instruction import (
     StartAttempt,
     StopAttempt,
 )
-from potluck.provider.state import WHOLE_DEVICE_MILLI, Attempts
+from potluck.provider.state import Attempts
 from potluck.wire.provider import Finished, Grant
 from tests.provider.build import a_grant, completed, lease_of
 
@@ -59,6 +59,7 @@ class World(RuleBasedStateMachine):
         self.called_off: set[AttemptId] = set()
         self.journal: dict[AttemptId, Finished | None] = {}
         self.acknowledged: dict[AttemptId, int] = {}
+        self.written: dict[AttemptId, int] = {}
         self.outcomes: dict[AttemptId, Finished] = {}
         self.ever_held: set[AttemptId] = set()
         self.settled: set[AttemptId] = set()
@@ -72,9 +73,10 @@ class World(RuleBasedStateMachine):
         return a_grant(attempt_id=attempt_id, device=device, milli=milli)
 
     def recover(self, lease: Lease, is_finished: bool, pieces: int) -> None:
-        finished = completed(lease, pieces) if is_finished else None
+        finished = completed(lease) if is_finished else None
         self.journal[lease.attempt_id] = finished
         self.ever_held.add(lease.attempt_id)
+        self.written[lease.attempt_id] = pieces
         self.feed(Recovered(lease, finished, pieces))
 
     def feed(self, event: Event) -> None:
@@ -111,7 +113,8 @@ class World(RuleBasedStateMachine):
         if isinstance(report, Finished):
             assert attempt_id not in self.running
             assert self.journal[attempt_id] is not None, "concluded before it is reported"
-            assert self.acknowledged.get(attempt_id, 0) >= report.log_pieces, "logs come first"
+            written = self.written.get(attempt_id, 0)
+            assert self.acknowledged.get(attempt_id, 0) >= written, "logs come first"
             self.outcomes[attempt_id] = report
 
     @rule(target=grants, device=st.sampled_from(DEVICES), milli=st.sampled_from([300, 700, 1000]))
@@ -134,8 +137,9 @@ class World(RuleBasedStateMachine):
     def end_of_a_run(self, grant: Grant, pieces: int) -> None:
         if self.running.pop(grant.attempt_id, None):
             by_us = grant.attempt_id in self.told_to_stop
-            outcome = None if by_us else completed(lease_of(grant), pieces)
-            self.feed(RunEnded(grant.attempt_id, outcome))
+            outcome = None if by_us else completed(lease_of(grant))
+            self.written[grant.attempt_id] = pieces
+            self.feed(RunEnded(grant.attempt_id, outcome, pieces))
 
     @rule(data=st.data(), pieces=st.integers(0, 3))
     def acknowledge_log(self, data: st.DataObject, pieces: int) -> None:
@@ -181,12 +185,10 @@ class World(RuleBasedStateMachine):
         assert held == set(self.journal)
 
     def teardown(self) -> None:
-        """Everything granted is reported, called off or given back, once all has calmed down."""
+        """Everything granted is reported or called off, once all has calmed down."""
         if not hasattr(self, "attempts"):
             return
         self.calm_down()
-        if self.is_leaving:
-            self.feed(LeaveAccepted())
         assert self.attempts.held() == ()
         assert self.settled == self.ever_held
         assert self.attempts.is_settled()
@@ -197,7 +199,7 @@ class World(RuleBasedStateMachine):
                 del self.running[attempt_id]
                 by_us = attempt_id in self.told_to_stop
                 outcome = None if by_us else completed(lease_of(grant))
-                self.feed(RunEnded(attempt_id, outcome))
+                self.feed(RunEnded(attempt_id, outcome, 0))
             for attempt_id in self.undelivered():
                 self.acknowledged[attempt_id] = 3
                 self.feed(LogAcknowledged(attempt_id, 3))

@@ -3,6 +3,9 @@
 The wire counts pieces, a million at most. So bytes of one stream that come close together become
 one piece, and the longer a log is the longer its pieces are gathered: a program that prints a dot
 a million times a second for a month still fits.
+
+A disk that takes no more is told to whoever carries the log (`longer_than`) and to whoever wants it
+durable (`sync`); the program that writes the log is not troubled with it.
 """
 
 import asyncio
@@ -24,6 +27,7 @@ class AttemptLog:
         self._gathered: list[tuple[str, bytearray]] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._grown = asyncio.Event()
+        self._failure: OSError | None = None
 
     @property
     def pieces(self) -> int:
@@ -48,16 +52,33 @@ class AttemptLog:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
-        for stream, data in self._gathered:
-            for start in range(0, len(data), PIECE_BYTES):
-                self.spool.append(PackedLogPiece(stream, bytes(data[start : start + PIECE_BYTES])))
-        self._gathered = []
+        gathered, self._gathered = self._gathered, []
+        try:
+            for stream, data in gathered:
+                self._append(stream, data)
+        except OSError as error:
+            self._failure = error
         self._grown.set()
 
+    def sync(self) -> None:
+        """Returns when all that was flushed is on the disk; raises what a flush met."""
+        self._check()
+        self.spool.sync()
+
     async def longer_than(self, pieces: int) -> None:
+        """Returns when there are more than these; raises what a flush met."""
         while self.pieces <= pieces:
+            self._check()
             self._grown.clear()
             await self._grown.wait()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _append(self, stream: str, data: bytearray) -> None:
+        for start in range(0, len(data), PIECE_BYTES):
+            self.spool.append(PackedLogPiece(stream, bytes(data[start : start + PIECE_BYTES])))
 
     def _part(self, stream: str) -> bytearray:
         """Where bytes of this stream go: the last part, or any earlier one in a long log."""

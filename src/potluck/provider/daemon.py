@@ -2,8 +2,9 @@
 
 Start: lock the data directory, end what an earlier life left behind, find out what the sandbox
 enforces and which devices there are, register, take up the journal. Then the duties run until
-somebody wants it to stop: no more work is taken, runs are ended and given back, outcomes are sent,
-and the server is told goodbye. All of that takes seconds, and kill -9 at any moment loses nothing.
+somebody wants it to stop: no more work is taken, runs are ended and given back, and outcomes are
+sent. A server that has them all is told goodbye; otherwise the journal keeps them for the next
+start. All of that takes seconds, and kill -9 at any moment loses nothing.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.detect.devices import detect_devices
-from potluck.provider.event import LeaveAccepted, ShutdownAsked
+from potluck.provider.event import ShutdownAsked
 from potluck.provider.heartbeat import beat_forever
 from potluck.provider.link import Link, open_link
 from potluck.provider.offer import describe_node
@@ -114,6 +115,8 @@ async def _serve(
         )
         announce(_registered(settings, registration, answer.node_id))
         await _work(settings, link, bench, answer, stop)
+        # The duties have ended: one that still called could bring the node back to life.
+        await _leave(link, bench)
 
 
 def _registered(
@@ -149,7 +152,7 @@ async def _work(
             )
             await stop.wait()
             polling.cancel()
-            await _shut_down(settings, link, bench)
+            await _settle(settings, bench)
             raise _Done
     except ExceptionGroup as group:
         _check(group, settings.data_directory)
@@ -169,22 +172,26 @@ def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
     error = failures.exceptions[0]
     if isinstance(error, OSError):
         raise BadSettings(
-            f"The data directory {data_directory} can not be written: {error.strerror}.",
+            f"The data directory {data_directory} can not be written: {error.strerror or error}.",
             "Free some space or mend its permissions, then start again: nothing is lost.",
         ) from error
     raise error
 
 
-async def _shut_down(settings: ProviderSettings, link: Link, bench: Workbench) -> None:
-    """Ends the runs, lets outcomes travel for a moment, and gives the rest back."""
+async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
+    """Ends the runs, and lets outcomes travel for a moment."""
     bench.tell([ShutdownAsked()])
     with suppress(TimeoutError):
         async with asyncio.timeout(settings.stop_grace_seconds):
             await bench.settled()
+
+
+async def _leave(link: Link, bench: Workbench) -> None:
+    """Says goodbye, unless the server lacks an outcome: whoever leaves gives all it holds back."""
+    if bench.held():
+        log.warning("outcomes are kept for the next start", attempts=len(bench.held()))
+        return
     try:
         await link.leave()
     except PotluckError as error:
-        # The journal keeps what is held; the next start reports it.
         log.warning("no goodbye", detail=error.detail)
-        return
-    bench.tell([LeaveAccepted()])

@@ -38,6 +38,7 @@ class RunEnded(Struct, frozen=True):
 
     attempt_id: AttemptId
     finished: Finished | None
+    log_pieces: int  # all that it wrote, on our disk
 
 
 class LogAcknowledged(Struct, frozen=True):
@@ -48,10 +49,9 @@ class LogAcknowledged(Struct, frozen=True):
 
 
 class LogCut(Struct, frozen=True):
-    """The server takes no more of its log than this many pieces."""
+    """The server takes no more of its log."""
 
     attempt_id: AttemptId
-    pieces: int
 
 
 class FinishAccepted(Struct, frozen=True):
@@ -70,10 +70,6 @@ class ShutdownAsked(Struct, frozen=True):
     """The owner wants the provider to stop: no new work, and running work is given back."""
 
 
-class LeaveAccepted(Struct, frozen=True):
-    """The server took everything back that this node still held."""
-
-
 Event = (
     Granted
     | Recovered
@@ -85,5 +81,4 @@ Event = (
     | FinishAccepted
     | LeaseLost
     | ShutdownAsked
-    | LeaveAccepted
 )

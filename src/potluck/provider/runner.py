@@ -7,8 +7,6 @@ Nothing of the attempt is left running when it returns.
 import time
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from potluck.model.error import InvalidInput, PotluckError
 from potluck.model.lease import Lease
 from potluck.model.script import ScriptMetadata, read_metadata
@@ -47,7 +45,7 @@ class Runner:
         finally:
             self._preparer.release(grant.attempt_id)
             log.flush()
-        return with_log(finished, log)
+        return finished
 
     async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
         metadata = _metadata_of(grant)
@@ -85,11 +83,6 @@ class Runner:
             one_line(ended.detail),
             usage_of(ended, prepare_seconds),
         )
-
-
-def with_log(finished: Finished, log: AttemptLog) -> Finished:
-    """The outcome with the length of its log, which is known only when nothing more is written."""
-    return replace(finished, log_pieces=log.pieces)
 
 
 def _metadata_of(grant: Grant) -> ScriptMetadata:

@@ -45,11 +45,13 @@ class LogSpool:
         """Adds a piece; after `discard` nobody wants it any more, and it is dropped."""
         if self._descriptor < 0:
             return
-        framed = frame(msgspec.msgpack.encode(piece))
-        start = self._start(self.pieces)
-        if os.pwrite(self._descriptor, framed, start) < len(framed):
-            raise OSError(f"No room for the log {self._path}: free some disk space.")
-        self._ends.append(start + len(framed))
+        framed = memoryview(frame(msgspec.msgpack.encode(piece)))
+        end = self._start(self.pieces)
+        while framed:
+            # A disk that is almost full takes a part, and says so at the next try.
+            written = os.pwrite(self._descriptor, framed, end)
+            framed, end = framed[written:], end + written
+        self._ends.append(end)
 
     def read(self, offset: int, most_pieces: int, most_bytes: int) -> list[PackedLogPiece]:
         """The pieces from `offset` on, as many as fit; at least one if there is one."""

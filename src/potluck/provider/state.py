@@ -8,7 +8,8 @@ for the journal before the acts that rely on them). It guarantees:
 - a device serves a new attempt only when the runs on it leave it room, and a run that was called
   off counts until it has really ended;
 - `Finished` is sent only when the server has acknowledged every log piece;
-- what was granted is reported, or was called off by the server, or is given back at shutdown;
+- what was granted is reported or was called off by the server, also when the provider shuts down:
+  what ran or waited then is reported as given back, and what had ended keeps its outcome;
 - nothing is reported about an attempt that the server called off.
 """
 
@@ -16,8 +17,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
@@ -27,7 +28,6 @@ from potluck.provider.event import (
     FinishAccepted,
     Granted,
     LeaseLost,
-    LeaveAccepted,
     LogAcknowledged,
     LogCut,
     PrepareBegan,
@@ -46,7 +46,6 @@ from potluck.provider.instruction import (
 )
 from potluck.wire.provider import Finished, Grant, Preparing, Started
 
-WHOLE_DEVICE_MILLI = 1000
 # How many attempts that are over are remembered, in case a grant of one comes once more.
 REMEMBERED_ENDS = 4096
 
@@ -57,7 +56,6 @@ class Phase(StrEnum):
     WAITING = "waiting"  # granted; a device of it is still taken by a run that is ending
     RUNNING = "running"  # its run has been started
     STOPPING = "stopping"  # its run was told to end and has not ended yet
-    STOPPED = "stopped"  # ended for the shutdown, to be given back
     DRAINING = "draining"  # ended; the server lacks pieces of its log
     REPORTING = "reporting"  # ended; `Finished` was sent and has no answer yet
 
@@ -70,13 +68,18 @@ class Holding(Struct):
     devices_milli: dict[str, int] = {}
     grant: Grant | None = None  # only as long as it has to be started
     finished: Finished | None = None
+    log_pieces: int = 0  # known when it has ended
     acknowledged_pieces: int = 0
-    cut_at_pieces: int | None = None
+    is_log_cut: bool = False  # the server wants no more of its log
     is_leased: bool = True  # false once the server called it off
 
     @property
     def occupies_devices(self) -> bool:
         return self.phase in (Phase.RUNNING, Phase.STOPPING)
+
+    @property
+    def is_drained(self) -> bool:
+        return self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
 
 
 class Attempts:
@@ -92,9 +95,8 @@ class Attempts:
         return tuple(one.lease for one in self._holdings.values() if one.is_leased)
 
     def is_settled(self) -> bool:
-        """Whether nothing runs here and no outcome waits for the server."""
-        unsettled = {Phase.RUNNING, Phase.STOPPING, Phase.DRAINING, Phase.REPORTING}
-        return all(one.phase not in unsettled for one in self._holdings.values())
+        """Whether nothing runs or waits here, and the server has every outcome."""
+        return not self._holdings
 
     def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, the table of events
         """What to do about it."""
@@ -107,20 +109,18 @@ class Attempts:
                 return self._progress(attempt_id, Preparing)
             case CodeStarted(attempt_id):
                 return self._progress(attempt_id, Started)
-            case RunEnded(attempt_id, finished):
-                return self._run_ended(attempt_id, finished)
+            case RunEnded():
+                return self._run_ended(event)
             case LogAcknowledged(attempt_id, pieces):
                 return self._log_acknowledged(attempt_id, pieces)
-            case LogCut(attempt_id, pieces):
-                return self._log_cut(attempt_id, pieces)
+            case LogCut(attempt_id):
+                return self._log_cut(attempt_id)
             case FinishAccepted(attempt_id):
                 return self._finish_accepted(attempt_id)
             case LeaseLost(attempt_id):
                 return self._lease_lost(attempt_id)
             case ShutdownAsked():
                 return self._shut_down()
-            case LeaveAccepted():
-                return self._left()
             case _:
                 assert_never(event)
 
@@ -138,9 +138,10 @@ class Attempts:
             event.lease,
             EndReason.NODE_RESTARTED,
             detail="The provider stopped in the middle of this attempt.",
-            log_pieces=event.log_pieces,
         )
-        holding = Holding(event.lease, Phase.DRAINING, finished=finished)
+        holding = Holding(
+            event.lease, Phase.DRAINING, finished=finished, log_pieces=event.log_pieces
+        )
         self._holdings[event.lease.attempt_id] = holding
         # A second crash must not turn what was cut short into something else.
         conclude: list[Instruction] = [] if event.finished else [Conclude(finished)]
@@ -154,48 +155,39 @@ class Attempts:
             return []
         return [SendReport(report(holding.lease))]
 
-    def _run_ended(self, attempt_id: AttemptId, finished: Finished | None) -> list[Instruction]:
-        holding = self._holdings.get(attempt_id)
+    def _run_ended(self, event: RunEnded) -> list[Instruction]:
+        holding = self._holdings.get(event.attempt_id)
         if holding is None or not holding.occupies_devices:
             return []
-        if holding.is_leased and finished is not None and holding.phase is Phase.RUNNING:
-            return [*self._conclude(holding, finished), *self._start_waiting()]
-        if holding.is_leased:
-            holding.phase = Phase.STOPPED
-        else:
-            self._drop(attempt_id)
-        return self._start_waiting()
+        if not holding.is_leased:
+            self._drop(event.attempt_id)
+            return self._start_waiting()
+        # What ended by itself just before it was stopped keeps its outcome.
+        finished = event.finished or _given_back(holding.lease)
+        holding.log_pieces = event.log_pieces
+        return [*self._conclude(holding, finished), *self._start_waiting()]
 
     def _conclude(self, holding: Holding, finished: Finished) -> list[Instruction]:
-        holding.phase = Phase.DRAINING
-        holding.finished = _cut(finished, holding.cut_at_pieces)
-        return [Conclude(holding.finished), *self._report_if_drained(holding)]
+        holding.phase, holding.finished, holding.grant = Phase.DRAINING, finished, None
+        return [Conclude(finished), *self._report_if_drained(holding)]
 
     def _log_acknowledged(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
         if holding is None:
             return []
         holding.acknowledged_pieces = pieces
-        finished = holding.finished
-        if finished and holding.phase is Phase.DRAINING and pieces > finished.log_pieces:
-            # The machine lost power before the last pieces reached our disk; the server has them.
-            holding.finished = replace(finished, log_pieces=pieces)
         return self._report_if_drained(holding)
 
-    def _log_cut(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
+    def _log_cut(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
         if holding is None:
             return []
-        holding.cut_at_pieces = holding.acknowledged_pieces = pieces
-        if holding.finished is not None:
-            holding.finished = _cut(holding.finished, pieces)
+        holding.is_log_cut = True
         return self._report_if_drained(holding)
 
     def _report_if_drained(self, holding: Holding) -> list[Instruction]:
         finished = holding.finished
-        if finished is None or holding.phase is not Phase.DRAINING:
-            return []
-        if holding.acknowledged_pieces < finished.log_pieces:
+        if finished is None or holding.phase is not Phase.DRAINING or not holding.is_drained:
             return []
         holding.phase = Phase.REPORTING
         return [SendReport(finished)]
@@ -219,19 +211,18 @@ class Attempts:
 
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True
-        return [each for one in self._holdings.values() for each in self._stop(one)]
+        return [each for one in self._holdings.values() for each in self._give_back(one)]
+
+    def _give_back(self, holding: Holding) -> list[Instruction]:
+        if holding.phase is Phase.WAITING:
+            return self._conclude(holding, _given_back(holding.lease))
+        return self._stop(holding)
 
     def _stop(self, holding: Holding) -> list[Instruction]:
         if holding.phase is not Phase.RUNNING:
             return []
         holding.phase = Phase.STOPPING
         return [StopAttempt(holding.lease.attempt_id)]
-
-    def _left(self) -> list[Instruction]:
-        given_back = list(self.held())
-        for lease in given_back:
-            self._drop(lease.attempt_id)
-        return [Forget(lease.attempt_id) for lease in given_back]
 
     def _start_waiting(self) -> list[Instruction]:
         """Starts what has room now, the longest waiting first; nobody overtakes on a device."""
@@ -272,7 +263,6 @@ def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
     )
 
 
-def _cut(finished: Finished, at_pieces: int | None) -> Finished:
-    if at_pieces is None or finished.log_pieces <= at_pieces:
-        return finished
-    return replace(finished, log_pieces=at_pieces)
+def _given_back(lease: Lease) -> Finished:
+    detail = "The node's owner stopped the provider in the middle of this attempt."
+    return Finished(lease, EndReason.NODE_LEFT, detail=detail)

@@ -1,7 +1,8 @@
 """The hands of the provider: does what the state machine says, and tells it what happened.
 
-Instructions of one moment are done together: first all records for the journal, durable after one
-fsync, then the acts that rely on them.
+Instructions are done in the order in which they were given, by one duty. Those that have gathered
+are done together: first all records for the journal, durable after one fsync, then the acts that
+rely on them. The disk is waited for in a thread: a slow one delays no heartbeat and no wall.
 """
 
 import asyncio
@@ -36,7 +37,8 @@ from potluck.provider.journal import Concluded, Forgotten, Journal, Leased, Reco
 from potluck.provider.link import Link
 from potluck.provider.prepare.outcome import one_line
 from potluck.provider.report import ReportSender
-from potluck.provider.runner import Runner, with_log
+from potluck.provider.runner import Runner
+from potluck.provider.sandbox.cancellation import undisturbed
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts
@@ -71,7 +73,10 @@ class Workbench:
         self._attempts = Attempts()
         self._logs: dict[AttemptId, ShippedLog] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
+        self._undone: list[Instruction] = []
+        self._done = 0
         self._changed = asyncio.Event()
+        self._something = asyncio.Event()
         self._is_closed = False
         self.reports = ReportSender(link, self.tell)
 
@@ -82,6 +87,7 @@ class Workbench:
         kept = self._journal.kept
         remove_strays(self._directory, {each.leased.lease.attempt_id for each in kept})
         self.tell([self._recovered(each.leased.lease, each.finished) for each in kept])
+        duties.create_task(self._work())
         duties.create_task(self.reports.run())
 
     def held(self) -> tuple[Lease, ...]:
@@ -92,15 +98,14 @@ class Workbench:
         if self._is_closed:
             return False
         instructions = [each for event in events for each in self._attempts.handle(event)]
-        self._journal.write(filter(None, map(self._record, instructions)))
-        for instruction in instructions:
-            self._perform(instruction)
+        self._undone += instructions
+        self._something.set()
         self._changed.set()
         return bool(instructions)
 
     async def settled(self) -> None:
-        """Returns when nothing runs here and the server has every outcome."""
-        while self._runs or not self._attempts.is_settled():
+        """Returns when nothing runs here, the server has every outcome and all is done."""
+        while self._runs or self._undone or not self._attempts.is_settled():
             self._changed.clear()
             await self._changed.wait()
 
@@ -114,22 +119,39 @@ class Workbench:
             shipped.log.spool.close()
         self._journal.close()
 
-    def _record(self, instruction: Instruction) -> Record | None:
-        match instruction:
-            case Remember(lease, task_id):
-                return Leased(lease, task_id)
-            case Conclude(finished):
-                self._sync_log(finished.lease.attempt_id)
-                return Concluded(finished)
-            case Forget(attempt_id):
-                return Forgotten(attempt_id)
-        return None
+    async def _all_done(self) -> None:
+        """Returns when all that was to be done by now is done."""
+        last = self._done + len(self._undone)
+        while self._done < last:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _work(self) -> None:
+        """Does all that is to be done, until it is cancelled, and then finishes what it is at."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            batch = list(self._undone)
+            if any(map(_record, batch)):
+                await undisturbed(asyncio.to_thread(self._write, batch))
+            for instruction in batch:
+                self._perform(instruction)
+            del self._undone[: len(batch)]
+            self._done += len(batch)
+            self._changed.set()
+
+    def _write(self, batch: list[Instruction]) -> None:
+        """An outcome says that there is no more log, so the log must be as durable as it is."""
+        for instruction in batch:
+            if isinstance(instruction, Conclude):
+                self._sync_log(instruction.finished.lease.attempt_id)
+        self._journal.write(filter(None, map(_record, batch)))
 
     def _perform(self, instruction: Instruction) -> None:
         match instruction:
             case StartAttempt(grant):
                 self._start(grant)
-            case StopAttempt(attempt_id):
+            case StopAttempt(attempt_id) if attempt_id in self._runs:
                 self._runs[attempt_id].cancel()
             case SendReport(report):
                 self.reports.send(report)
@@ -149,8 +171,9 @@ class Workbench:
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id]
-        finished = None if run.cancelled() else _outcome(grant, attempt_log, run)
-        self.tell([RunEnded(grant.attempt_id, finished)])
+        finished = None if run.cancelled() else _outcome(grant, run)
+        self.tell([RunEnded(grant.attempt_id, finished, attempt_log.pieces)])
+        await self._all_done()
         self._announce(_announcement(grant, finished))
 
     def _progress(self, task_id: TaskId, event: Event) -> None:
@@ -172,9 +195,8 @@ class Workbench:
         return attempt_log
 
     def _sync_log(self, attempt_id: AttemptId) -> None:
-        """The outcome counts the pieces, so they must be as durable as it is."""
         if attempt_id in self._logs:
-            self._logs[attempt_id].log.spool.sync()
+            self._logs[attempt_id].log.sync()
 
     def _discard_log(self, attempt_id: AttemptId) -> None:
         shipped = self._logs.pop(attempt_id, None)
@@ -183,7 +205,18 @@ class Workbench:
             shipped.log.spool.discard()
 
 
-def _outcome(grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished]) -> Finished:
+def _record(instruction: Instruction) -> Record | None:
+    match instruction:
+        case Remember(lease, task_id):
+            return Leased(lease, task_id)
+        case Conclude(finished):
+            return Concluded(finished)
+        case Forget(attempt_id):
+            return Forgotten(attempt_id)
+    return None
+
+
+def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
     """What the run returned; a mistake of ours becomes an outcome too, and is logged as one."""
     error = run.exception()
     if error is None:
@@ -191,7 +224,7 @@ def _outcome(grant: Grant, attempt_log: AttemptLog, run: asyncio.Task[Finished])
     log.error("run broke", attempt_id=grant.attempt_id, exc_info=error)
     detail = one_line(f"The provider made a mistake ({type(error).__name__}: {error}).")
     lease = Lease(grant.attempt_id, grant.token)
-    return with_log(Finished(lease, EndReason.SANDBOX_FAILED, detail=detail), attempt_log)
+    return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)
 
 
 def _announcement(grant: Grant, finished: Finished | None) -> AttemptFinished | AttemptStopped:
