@@ -23,6 +23,7 @@ from potluck.provider.announcement import (
     Stopped,
 )
 from potluck.provider.daemon import provide
+from potluck.provider.ship import CUT_MARK
 from potluck.wire.provider import Preparing, Started
 from tests.provider.build import a_grant, lease_of, settings_for
 from tests.provider.fake_server import FakeServer
@@ -216,6 +217,18 @@ async def test_a_node_that_left_does_not_come_back(server: FakeServer, tmp_path:
         pass
     assert len(server.left) == len(server.registrations) == 1
     assert server.nodes == set()
+
+
+async def test_a_log_that_the_server_refuses_ends_no_run(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant("print('x' * 5_000, flush=True)\nprint('y' * 5_000)\nraise SystemExit(3)")
+    server.log_cap_bytes = 1_000
+    async with providing(server, tmp_path):
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+    assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 3)
+    assert server.text(grant.attempt_id) == CUT_MARK
 
 
 async def test_a_slow_disk_delays_no_heartbeat(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import Mount
 from tests.sandbox.conftest import NOBODY, SECRET, Host
 
@@ -55,7 +56,8 @@ def test_the_root_holds_what_was_put_there(host: Host) -> None:
     root, etc = answer.stdout.decode().strip().split("] ")
     expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
     assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
-    own = {"group", "hosts", "nsswitch.conf", "passwd", "potluck-variables", "resolv.conf"}
+    own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
+    own |= {"potluck-begin.py", "potluck-variables"}
     assert set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == own
 
 
@@ -85,12 +87,48 @@ def test_the_first_process_tells_nothing(host: Host) -> None:
         assert answer.stderr == b""
 
 
+USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"}
+
+
 def test_the_environment_is_only_what_was_given(host: Host) -> None:
     answer = host.python("import os; print(sorted(os.environ))", environment={"MINE": "1"})
     names = json.loads(answer.stdout.replace(b"'", b'"'))
-    assert set(names) == {
-        "HOME", "LANG", "LOGNAME", "MINE", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"
-    }  # fmt: skip
+    assert set(names) == USUAL_VARIABLES | {"MINE"}
+
+
+# Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.
+ODD_VARIABLES = {
+    "OPTIND": "abc",
+    "UID": "5",
+    "PPID": "x",
+    "PWD": "x",
+    "OLDPWD": "y",
+    "SHLVL": "z",
+    "IFS": "a",
+    "ENV": "/work/never-read",
+    "PS4": "$(exit 3)",
+    "_": "underscore",
+    "__x9": "'\"$`\\ = \n é",
+    "EMPTY": "",
+    "LD_PRELOAD": "/work/not-there.so",
+    "PYTHONHOME": "/nowhere",
+    "PYTHONSTARTUP": "/work/never-read",
+    "LONG": "x" * 32_768,
+}
+
+
+def test_every_variable_arrives_as_it_was_given(host: Host) -> None:
+    program = "import os, sys; sys.stdout.buffer.write(open('/proc/self/environ', 'rb').read())"
+    answer = host.python(program, environment=ODD_VARIABLES, log_bytes=MIB)
+    told = dict(each.split("=", 1) for each in answer.stdout.decode().split("\0") if each)
+    assert {name: told.get(name) for name in ODD_VARIABLES} == ODD_VARIABLES
+    assert told.keys() == ODD_VARIABLES.keys() | USUAL_VARIABLES
+
+
+def test_more_variables_than_the_kernel_takes_are_a_sentence(host: Host) -> None:
+    answer = host.run(environment={f"LONG_{number}": "x" * 32_768 for number in range(256)})
+    assert answer.ended is not None and answer.ended.exit_code == 126
+    assert b"make the variables or the arguments of the task smaller" in answer.stderr
 
 
 def test_no_user_of_the_machine_reads_the_variables_off_a_command_line(host: Host) -> None:

@@ -82,7 +82,7 @@ class Installer:
         async with proxy.serving(stage.listen()):
             ended = await self._run_watched(stage, confinement, transcript)
         stage.socket_path.unlink()
-        await transcript.flush()
+        await transcript.finish()
         if ended.reason is not EndReason.COMPLETED:
             raise _explain(ended, transcript, proxy)
         return transcript.answer

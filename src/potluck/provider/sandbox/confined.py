@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-import shlex
 import time
 from pathlib import Path
 
 from msgspec import Struct
 
 from potluck.model.task import EndReason
+from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.cancellation import drop, undisturbed
 from potluck.provider.sandbox.driver import (
     PYTHON,
@@ -43,6 +43,7 @@ _NAMESPACES = (
     "--hostname",
     HOSTNAME,
 )
+_BEGIN = "/etc/potluck-begin.py"
 _VARIABLES = "/etc/potluck-variables"
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -177,7 +178,8 @@ def _launch(workshop: Workshop, confinement: Confinement) -> Launch:
     _hand_over(confinement.mounts, identity)
     inlay = Inlay()
     try:
-        inlay.put(_VARIABLES, _exports(workshop.interpreter, confinement), "0444")
+        inlay.put(_BEGIN, Path(begin.__file__).read_bytes(), "0444")
+        inlay.put(_VARIABLES, _variables(workshop.interpreter, confinement), "0444")
         write_run_options(inlay, confinement, identity.uid)
         words = Words(
             binary=workshop.binary,
@@ -199,23 +201,15 @@ def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:
 
 
 def _command(interpreter: Interpreter, confinement: Confinement) -> list[str]:
-    """The task's variables are set after root was dropped, since a loader reads some, and from a
-    file inside, since every user of the machine may read a command line."""
+    """Our own interpreter, with nothing but what it needs itself, becomes the command."""
     first, *rest = confinement.command
     program = interpreter.path if first == PYTHON else first
-    return [
-        "/usr/bin/env",
-        "-i",
-        "/bin/sh",
-        "-c",
-        f'. {_VARIABLES}; exec "$0" "$@"',
-        program,
-        *rest,
-    ]
+    needed = [f"{name}={value}" for name, value in interpreter.environment.items()]
+    python = ["/usr/bin/env", "-i", *needed, interpreter.path, "-I", "-S"]
+    return [*python, _BEGIN, _VARIABLES, program, *rest]
 
 
-def _exports(interpreter: Interpreter, confinement: Confinement) -> bytes:
+def _variables(interpreter: Interpreter, confinement: Confinement) -> bytes:
     variables = {**_ENVIRONMENT, **interpreter.environment, **confinement.environment}
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
-    # A shell adds some of its own, which nobody gave.
-    return "".join(["unset PWD OLDPWD SHLVL\n", *lines]).encode("utf-8", "surrogateescape")
+    lines = [f"{name}={value}\0" for name, value in variables.items()]
+    return "".join(lines).encode("utf-8", "surrogateescape")
