@@ -1,16 +1,21 @@
 """A script's dependencies: installed once, kept for one account, and explained when they fail."""
 
 import asyncio
+import shutil
 import socket
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from potluck.model.script import ScriptMetadata
-from potluck.model.task import EndReason, Limits
+from potluck.model.task import GIB, EndReason, Limits
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.outcome import BARE, PrepareFailed
 from potluck.provider.prepare.settings import PrepareSettings
+from potluck.provider.prepare.stage import socket_prefix
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from tests.prepare.conftest import Kitchen
 from tests.prepare.package_index import LoopbackIndex, wheel
@@ -163,6 +168,78 @@ async def test_the_least_recently_used_go_when_space_is_short(
     await kitchen.prepare("kind; python_version > '3'", name="attempt_3")
     assert kitchen.shelved() == [held.mounts[0].source]
     assert kitchen.staged() == []
+
+
+class Disk(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def free_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes the disk look as if this much of a terabyte were free."""
+
+    def pretend(free_bytes: int) -> None:
+        disk = (1024 * GIB, 0, free_bytes)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(*disk))
+
+    return pretend
+
+
+async def test_a_disk_that_is_almost_full_is_not_filled(
+    kitchen: Kitchen, free_bytes: Callable[[int], None]
+) -> None:
+    free_bytes(5 * GIB - 1)
+    with pytest.raises(PrepareFailed, match=r"no room .* only 5,119 MiB .* free") as refused:
+        await kitchen.prepare("kind")
+    assert refused.value.reason is EndReason.SANDBOX_FAILED
+    assert kitchen.staged() == [] and kitchen.shelved() == []
+    free_bytes(5 * GIB)
+    await kitchen.prepare("kind")
+
+
+async def test_a_disk_that_fills_meanwhile_ends_the_installation(
+    kitchen: Kitchen, index: LoopbackIndex, free_bytes: Callable[[int], None]
+) -> None:
+    index.stall("kind-1.0-py3-none-any.whl")
+    free_bytes(100 * GIB)
+    task = asyncio.create_task(kitchen.prepare("kind"))
+    assert await asyncio.to_thread(index.asked.wait, 30)
+    free_bytes(GIB)
+    with pytest.raises(PrepareFailed, match="no room"):
+        await task
+
+
+async def test_what_nobody_uses_goes_when_the_disk_is_almost_full(
+    kitchen: Kitchen, index: LoopbackIndex, free_bytes: Callable[[int], None]
+) -> None:
+    index.add("other", *wheel("other", {"other.py": b""}))
+    await kitchen.prepare("kind", name="attempt_1")
+    held = await kitchen.prepare("other", name="attempt_2")
+    kitchen.preparer.release("attempt_1")
+    free_bytes(GIB)
+    with pytest.raises(PrepareFailed, match="no room"):
+        await kitchen.prepare("kind<3", name="attempt_3")
+    assert kitchen.shelved() == [held.mounts[0].source]
+
+
+async def test_what_others_put_among_the_temporary_files_is_left_alone(
+    kitchen: Kitchen, tmp_path: Path
+) -> None:
+    """A link with the name of an old stage, to a directory that must not be touched."""
+    precious = tmp_path / "precious"
+    precious.mkdir(mode=0o700)
+    (precious / "file").touch(mode=0o400)
+    name = f"{socket_prefix(kitchen.directory / 'staging')}by-a-stranger"
+    link = Path(tempfile.gettempdir()) / name
+    link.symlink_to(precious)
+    try:
+        await kitchen.preparer.reap()
+        assert link.is_symlink(), "it is not ours to remove"
+    finally:
+        link.unlink(missing_ok=True)
+    assert (precious / "file").stat().st_mode & 0o777 == 0o400
 
 
 async def test_an_owner_without_a_sandbox_is_served_too(kitchen: Kitchen, tmp_path: Path) -> None:

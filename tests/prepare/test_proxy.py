@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.error import BadSettings
-from potluck.provider.prepare.index import PackageIndex
+from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.proxy import Proxy, ProxyLimits
 from potluck.provider.prepare.request import Refused, read_request
 
@@ -203,6 +203,18 @@ def test_an_index_knows_its_endpoints() -> None:
         ("files.example", 80),
         ("cdn.example", 81),
     }
+
+
+def test_further_hosts_are_listed_with_commas() -> None:
+    assert hosts_of(" files.example, cdn.example:81,") == ("files.example", "cdn.example:81")
+    assert hosts_of("") == ()
+
+
+@pytest.mark.parametrize("host", ["https://files.example", "files.example/simple", ":81"])
+def test_a_nonsensical_host_is_refused_at_once(host: str) -> None:
+    with pytest.raises(BadSettings) as refused:
+        PackageIndex(hosts=(host,))
+    assert "--index-hosts" in refused.value.hint
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,38 @@ def test_what_could_reach_outside_is_refused(tmp_path: Path, make: Callable[[Pat
         seal(tmp_path, PYTHON)
 
 
+def test_a_link_is_followed_as_the_kernel_does_it(tmp_path: Path) -> None:
+    """Read as text, `inner/../../etc` stays inside; but `inner` leads up to `a`."""
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / "a/b/c/inner").symlink_to("../..")
+    (tmp_path / "odd").symlink_to("a/b/c/inner/../../etc/passwd")
+    assert (tmp_path / "odd").readlink() == Path("a/b/c/inner/../../etc/passwd")
+    with pytest.raises(PrepareFailed, match="'odd', a link to the outside"):
+        seal(tmp_path, PYTHON)
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["a/b/../c", "/environment/a/b", "loop-not-there", "a/up/a/b", "python", "."],
+)
+def test_links_to_the_inside_and_to_the_interpreter_are_kept(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/up").symlink_to("..")
+    (tmp_path / "python").symlink_to("/usr/bin/python3")
+    (tmp_path / "kept").symlink_to(target)
+    seal(tmp_path, PYTHON)
+
+
+@pytest.mark.parametrize("target", ["odd", "python/../../etc", "a/up/.."])
+def test_links_that_lead_nowhere_good_are_refused(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/up").symlink_to("..")
+    (tmp_path / "python").symlink_to("/usr/bin/python3")
+    (tmp_path / "odd").symlink_to(target)
+    with pytest.raises(PrepareFailed, match="'odd', a link to the outside"):
+        seal(tmp_path, PYTHON)
+
+
 def test_space_is_counted_once_for_each_file_and_not_for_holes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(100_000))
     (tmp_path / "again").hardlink_to(tmp_path / "file")

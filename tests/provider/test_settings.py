@@ -29,6 +29,19 @@ def test_options_win_over_variables_and_variables_over_defaults() -> None:
     assert both.heartbeat_seconds == 3
 
 
+def test_what_installations_may_do_is_the_owners_to_say() -> None:
+    said = read(
+        POTLUCK_PROVIDER_ALLOW_BUILDS="true",
+        POTLUCK_PROVIDER_INDEX_HOSTS="files.example",
+        POTLUCK_PROVIDER_ENVIRONMENTS_BYTES="1000",
+    )
+    assert (said.allow_builds, said.index_hosts, said.environments_bytes) == (
+        True,
+        "files.example",
+        1000,
+    )
+
+
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:
     assert read(POTLUCK_DATA_DIR=str(tmp_path)).data_directory == tmp_path / "provider"
     named = read({"data_directory": str(tmp_path)}, POTLUCK_DATA_DIR="/elsewhere")

@@ -58,6 +58,18 @@ def provide(
     index_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where tasks' dependencies come from.")
     ] = None,
+    index_hosts: Annotated[
+        str | None,
+        typer.Option(metavar="HOST,…", help="Further hosts that serve that index's files."),
+    ] = None,
+    allow_builds: Annotated[
+        bool,
+        typer.Option("--allow-builds", help="Build dependencies that have no wheel, in a sandbox."),
+    ] = False,
+    environments: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of the disk, for tasks' dependencies; 40 GiB at most."),
+    ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
@@ -82,6 +94,9 @@ def provide(
         "memory_bytes": memory and parse_bytes(memory, "--memory"),
         "disk_bytes": disk and parse_bytes(disk, "--disk"),
         "index_url": index_url,
+        "index_hosts": index_hosts,
+        "allow_builds": allow_builds or None,
+        "environments_bytes": environments and parse_bytes(environments, "--environments"),
         "unsafe_no_sandbox": unsafe_no_sandbox or None,
     }
     profile = load_profile(url)

@@ -31,8 +31,9 @@ from potluck.provider.event import ShutdownAsked
 from potluck.provider.heartbeat import beat_forever
 from potluck.provider.link import Link, open_link
 from potluck.provider.offer import describe_node
-from potluck.provider.prepare.index import PackageIndex
+from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
+from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.choose import choose
 from potluck.provider.sandbox.driver import Driver
@@ -67,7 +68,7 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
     """Provides until `stop` is set."""
-    index = PackageIndex(settings.index_url)
+    index = PackageIndex(settings.index_url, hosts_of(settings.index_hosts))
     with hold(settings.data_directory):
         (driver, sandbox), devices = await asyncio.gather(
             _open_sandbox(settings),
@@ -75,7 +76,9 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
                 settings.data_directory, settings.detect_seconds, settings.price_micro_per_hour
             ),
         )
-        preparer = Preparer(driver, settings.data_directory / "environments", index)
+        preparer = Preparer(
+            driver, settings.data_directory / "environments", index, _allowed(settings)
+        )
         await preparer.reap()
         registration = RegisterNode(
             describe_node(settings, devices, sandbox),
@@ -84,6 +87,12 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         )
         await _serve(settings, announce, stop, registration, Runner(driver, preparer))
     announce(Stopped())
+
+
+def _allowed(settings: ProviderSettings) -> PrepareSettings:
+    return PrepareSettings(
+        allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
+    )
 
 
 async def _open_sandbox(settings: ProviderSettings) -> tuple[Driver, SandboxReport]:

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from potluck.local import settings
 from potluck.local.directory import data_directory
 from potluck.model.text import Count, ShortText
+from potluck.provider.prepare.settings import SHELF_BYTES
 
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
 
@@ -28,6 +29,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     name: ShortText
     unsafe_no_sandbox: bool = False
     index_url: str = "https://pypi.org/simple"
+    index_hosts: str = ""  # further ones that serve its files: `name` or `name:port`, with commas
+    allow_builds: bool = False  # of source distributions, whose code then runs in the sandbox
+    environments_bytes: Count = SHELF_BYTES  # of all installed dependencies together
     price_micro_per_hour: Count = 0  # of each device
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # none: as many as there are
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None  # none: 60 % of the RAM
@@ -66,4 +70,5 @@ _SPELLED = {
     "price_micro_per_hour": "--price",
     "memory_bytes": "--memory",
     "disk_bytes": "--disk",
+    "environments_bytes": "--environments",
 }

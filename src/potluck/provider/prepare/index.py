@@ -26,6 +26,7 @@ class PackageIndex(Struct, frozen=True):
         if "@" in parts.netloc:
             # Whoever installs could read it: a stranger's package, if builds are allowed.
             raise _bad(self.url.split("@")[-1], "must not carry a name or password")
+        self.endpoints()  # a host that can not be read is told now, not to a stranger's task
 
     def endpoints(self) -> frozenset[Endpoint]:
         """Every host and port that an installation may connect to."""
@@ -36,10 +37,18 @@ class PackageIndex(Struct, frozen=True):
         return frozenset({index, *(_endpoint(each, port) for each in files)})
 
 
+def hosts_of(text: str) -> tuple[str, ...]:
+    """Hosts as the owner lists them, with commas between."""
+    return tuple(each.strip() for each in text.split(",") if each.strip())
+
+
 def _endpoint(text: str, default_port: int) -> Endpoint:
     parts = _split(f"//{text}")
-    if not parts.hostname:
-        raise _bad(text, "is not a host name")
+    if not parts.hostname or parts.netloc != text:
+        raise BadSettings(
+            f"{text!r} is not a host that serves an index's files.",
+            "Name it like --index-hosts files.example,cdn.example:8080.",
+        )
     return parts.hostname, parts.port or default_port
 
 

@@ -20,6 +20,7 @@ from potluck.provider.prepare.installer import INTERPRETER, Installer
 from potluck.provider.prepare.interpreter import Interpreter, check_version, find_interpreter
 from potluck.provider.prepare.lock import lock_hash
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
+from potluck.provider.prepare.room import check_room, missing_bytes
 from potluck.provider.prepare.seal import seal
 from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.prepare.shelf import Shelf, digest
@@ -118,6 +119,8 @@ class Preparer:
         if found is not None:
             return found
         async with staged(self._shelf.staging, order.name) as stage:
+            await self._make_room()
+            check_room(stage.directory)
             if lock is None:
                 lock = await self._installer.resolve(stage, order.metadata, order.output)
                 self._shelf.remember(order.account_id, requirements, lock)
@@ -137,7 +140,8 @@ class Preparer:
 
     async def _make_room(self) -> None:
         in_use = set(self._in_use.values())
-        await remove(*self._shelf.take_down(self._settings.shelf_bytes, in_use))
+        missing = missing_bytes(self._shelf.staging)
+        await remove(*self._shelf.take_down(self._settings.shelf_bytes, missing, in_use))
 
     def _find(self, order: _Order, lock: str) -> Environment | None:
         if not lock:

@@ -4,6 +4,8 @@ from msgspec import Struct
 
 from potluck.model.task import GIB, MIB
 
+SHELF_BYTES = 40 * GIB
+
 
 class PrepareSettings(Struct, frozen=True):
     """Defaults that fit large packages (a GPU framework is 3 GiB) on an ordinary machine."""
@@ -15,7 +17,7 @@ class PrepareSettings(Struct, frozen=True):
     cores: int = 2
     environment_bytes: int = 20 * GIB
     environment_files: int = 500_000
-    shelf_bytes: int = 40 * GIB  # of all environments together; the least recently used go first
+    shelf_bytes: int = SHELF_BYTES  # of all environments together; the least recently used go first
     download_bytes: int = 20 * GIB
     lock_seconds: float = 3600.0  # how long a resolution is taken again without asking the index
     watch_seconds: float = 0.5

@@ -66,11 +66,15 @@ class Shelf:
     def forget(self, account_id: str, requirements: str) -> None:
         self._lock(account_id, requirements).unlink(missing_ok=True)
 
-    def take_down(self, capacity_bytes: int, in_use: set[Path]) -> Iterator[Path]:
-        """Moves environments off the shelf, least recently used first, until the rest fits."""
+    def take_down(
+        self, capacity_bytes: int, missing_bytes: int, in_use: set[Path]
+    ) -> Iterator[Path]:
+        """Moves environments off the shelf, least recently used first, until the rest fits and so
+        many bytes are freed."""
         kept = sorted(self._accounts.glob(f"*/*/{_MARKER}"), key=lambda each: each.stat().st_mtime)
         sizes = {each.parent: msgspec.json.decode(each.read_bytes(), type=Size) for each in kept}
-        excess_bytes = sum(size.bytes for size in sizes.values()) - capacity_bytes
+        total_bytes = sum(size.bytes for size in sizes.values())
+        excess_bytes = max(total_bytes - capacity_bytes, missing_bytes)
         for directory, size in sizes.items():
             if excess_bytes > 0 and directory / "environment" not in in_use:
                 excess_bytes -= size.bytes

@@ -7,7 +7,9 @@ user. Both are open to everybody, below directories that only we can enter.
 import asyncio
 import contextlib
 import hashlib
+import os
 import socket
+import stat
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -59,17 +61,32 @@ async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
 
 
 async def remove_all_stages(parent: Path) -> None:
-    """What earlier lives left there; nobody may be installing now."""
+    """What earlier lives left there; nobody may be installing now.
+
+    Everybody can make such a name among the temporary files, so only what is ours is touched.
+    """
     sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*")
-    await remove(parent, *sockets)
+    await remove(parent, *filter(_is_our_directory, sockets))
 
 
 async def remove(*directories: Path) -> None:
-    """Removes trees that strangers have shaped: of any depth, and with any modes."""
-    paths = [str(directory) for directory in directories]
-    if paths and await _run("rm", "-rf", "--", *paths):
-        await _run("chmod", "-R", "u+rwX", "--", *paths)
-        await _run("rm", "-rf", "--", *paths)
+    """Removes trees that strangers have shaped: of any depth, and with any modes.
+
+    No link is followed: `rm` follows none, and `chmod -R` none but those that it is given.
+    """
+    if not directories or not await _run("rm", "-rf", "--", *map(str, directories)):
+        return
+    shut = [str(directory) for directory in directories if _is_our_directory(directory)]
+    if shut:
+        await _run("chmod", "-R", "u+rwX", "--", *shut)
+        await _run("rm", "-rf", "--", *shut)
+
+
+def _is_our_directory(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return False
 
 
 async def _run(*command: str) -> int:

@@ -1,4 +1,4 @@
-"""Ends an installation whose environment grows past what the owner allows."""
+"""Ends an installation whose environment grows past what the owner allows or the disk has."""
 
 import asyncio
 import time
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from potluck.provider.prepare.measure import Size, measure
 from potluck.provider.prepare.outcome import failed
+from potluck.provider.prepare.room import check_room
 from potluck.provider.prepare.settings import PrepareSettings
 
 # A large environment takes long to measure; this share of the time at most goes into it.
@@ -13,10 +14,11 @@ _REST_FOR_WORK = 10
 
 
 async def watch(directory: Path, settings: PrepareSettings) -> None:
-    """Returns never; raises PrepareFailed when it is too large."""
+    """Returns never; raises PrepareFailed when it is too large or the disk is almost full."""
     while True:
         started = time.monotonic()
         check_size(await asyncio.to_thread(measure, directory), settings)
+        check_room(directory)
         spent_seconds = time.monotonic() - started
         await asyncio.sleep(max(settings.watch_seconds, _REST_FOR_WORK * spent_seconds))
 
