@@ -1,12 +1,12 @@
 """Values in domain words, with a default for all that a test does not care about."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from potluck.decide.snapshot import FreeDevice, FreeNode, Snapshot, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
-from potluck.model.task import GIB, Requirements
+from potluck.model.task import GIB, Limits, Requirements
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ALICE = AccountId("account_alice")
@@ -20,9 +20,8 @@ def task(name: str = "t1", **changes: Any) -> WaitingTask:
     values: dict[str, Any] = {
         "account_id": ALICE,
         "requirements": Requirements(**wanted),
-        "run_seconds": 3600.0,
+        "limits": Limits(run_seconds=changes.pop("run_seconds", 3600.0)),
         "priority": 0,
-        "queued_at": NOW - timedelta(minutes=1),
         **changes,
     }
     return WaitingTask(id=TaskId(name), **values)
@@ -60,4 +59,4 @@ def node(name: str = "n1", *devices: FreeDevice, **changes: Any) -> FreeNode:
 
 def snapshot(tasks: list[WaitingTask], nodes: list[FreeNode], available_micro: int = 0) -> Snapshot:
     purses = {each.account_id: available_micro for each in tasks}
-    return Snapshot(NOW, tuple(tasks), tuple(nodes), purses)
+    return Snapshot(tuple(tasks), tuple(nodes), purses)

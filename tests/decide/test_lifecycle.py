@@ -11,12 +11,13 @@ from potluck.decide.lifecycle import (
     REPORTABLE,
     TASK_TRANSITIONS,
 )
-from potluck.decide.retry import BackOff, History
+from potluck.decide.retry import History, Wait
+from potluck.model.back_off import BackOff
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from tests.decide.builders import NOW
 
-CALM = BackOff(first_seconds=1, longest_seconds=60, jitter=1.0)
+CALM = Wait(BackOff(first_seconds=1, longest_seconds=60), jitter=1.0)
 
 
 def test_the_tables_are_total() -> None:
@@ -49,6 +50,7 @@ OUTCOMES = [
     (EndReason.NODE_RESTARTED, 0, 6, 1, 1, TaskState.FAILED, EndReason.TOO_MANY_LOSSES),
     (EndReason.NODE_RESTARTED, 0, 5, 2, 1, TaskState.QUEUED, EndReason.NODE_RESTARTED),
     (EndReason.WITHDRAWN, 0, 99, 9, 1, TaskState.QUEUED, EndReason.WITHDRAWN),
+    (EndReason.NODE_LEFT, 0, 99, 9, 1, TaskState.QUEUED, EndReason.NODE_LEFT),
     (EndReason.CANCELLED, 0, 0, 0, 9, TaskState.CANCELLED, EndReason.CANCELLED),
 ]
 
@@ -64,4 +66,4 @@ def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
 def test_the_back_off_doubles_up_to_its_limit() -> None:
     waits = [(CALM.until(NOW, tries) - NOW) / timedelta(seconds=1) for tries in (1, 2, 3, 20)]
     assert waits == [1, 2, 4, 60]
-    assert BackOff(1, 60, 0.0).until(NOW, 5) == NOW
+    assert Wait(BackOff(1, 60), 0.0).until(NOW, 5) == NOW

@@ -47,6 +47,7 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         live,
         DirectoryBlobs(tmp_path / "blobs"),
         b"secret" * 6,
+        "this-instance",
         asyncio.Event(),
     )
     try:

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from potluck.decide.invariants import violations
-from potluck.decide.plan import Plan
 from potluck.decide.settle import grant_entries
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId, NodeId, TaskId
@@ -13,9 +12,10 @@ from potluck.model.lease import Lease
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import GIB, EndReason, Limits, Requirements, ScriptSpec, TaskRequest
 from potluck.model.usage import Usage
-from potluck.server.flow import execute, lease, report, schedule, submit
+from potluck.server.flow import execute, lease, report, schedule, settle, submit
+from potluck.server.flow.schedule import Round
 from potluck.server.parts import Parts
-from potluck.store import accounts, leader, ledger, picture, tasks
+from potluck.store import accounts, attempts, leader, ledger, picture, tasks
 from potluck.store.accounts import Balance
 from potluck.store.leader import Leadership
 from potluck.wire.consumer import TaskView
@@ -45,7 +45,11 @@ def request(**changes: Any) -> TaskRequest:
     )
 
 
-def description(devices: int = 1, price_micro_per_hour: int = 0, **changes: Any) -> NodeDescription:
+def description(
+    devices: int | tuple[DeviceDescription, ...] = 1, price_micro_per_hour: int = 0, **changes: Any
+) -> NodeDescription:
+    if isinstance(devices, int):
+        devices = tuple(_card(place, price_micro_per_hour) for place in range(devices))
     offered = NodeDescription(
         name="attic",
         platform="linux",
@@ -55,19 +59,20 @@ def description(devices: int = 1, price_micro_per_hour: int = 0, **changes: Any)
         memory_bytes=16 * GIB,
         disk_bytes=16 * GIB,
         sandbox=SandboxReport("bwrap"),
-        devices=tuple(
-            DeviceDescription(
-                kind=DeviceKind.GPU,
-                uuid=f"GPU-{place}",
-                vendor="NVIDIA",
-                model="RTX 4090",
-                memory_bytes=24 * GIB,
-                price_micro_per_hour=price_micro_per_hour,
-            )
-            for place in range(devices)
-        ),
+        devices=devices,
     )
     return msgspec.structs.replace(offered, **changes)
+
+
+def _card(place: int, price_micro_per_hour: int) -> DeviceDescription:
+    return DeviceDescription(
+        kind=DeviceKind.GPU,
+        uuid=f"GPU-{place}",
+        vendor="NVIDIA",
+        model="RTX 4090",
+        memory_bytes=24 * GIB,
+        price_micro_per_hour=price_micro_per_hour,
+    )
 
 
 class Pool:
@@ -105,8 +110,10 @@ class Pool:
     async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
         return await submit.submit(self.parts, self.alice, request(**changes), key)
 
-    async def plan(self) -> Plan:
-        return await schedule.schedule_once(self.parts, self.leads)
+    async def plan(self) -> Round:
+        done = await schedule.schedule_once(self.parts, self.leads)
+        await schedule.Reasons(self.parts).publish(done.waiting)
+        return done
 
     async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
         asked = AcquireLeases(held, wait_seconds=0)
@@ -139,10 +146,18 @@ class Pool:
         assert await self.report(node.node_id, Started(lease_of(grant))) == ["accepted"]
         return node.node_id, grant
 
+    async def finish(self, grant: Grant) -> None:
+        """The end alone, without the sign of life that a report is."""
+        async with self.parts.database.transaction() as connection:
+            attempt = await attempts.lock_for_end(connection, grant.attempt_id)
+            assert attempt is not None
+            await settle.end_attempt(
+                self.parts, connection, attempt, settle.Ending(EndReason.COMPLETED, 0)
+            )
+
     async def check(self) -> None:
         """Everything that must always be true is true."""
         async with self.parts.database.transaction() as connection:
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             assert violations(await picture.take(connection)) == []
 
     async def sql(self, statement: str, *values: Any) -> Any:

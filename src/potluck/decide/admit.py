@@ -7,7 +7,7 @@ from potluck.model.task import TaskRequest
 
 
 def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
-    """Raises what is wrong. `cheapest` is the lowest price on offer, if anything is offered."""
+    """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
     read_metadata(request.spec.source)
     _check_filename(request.spec.filename)
     if cheapest_micro_per_hour is not None:

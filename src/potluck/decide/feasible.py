@@ -7,13 +7,12 @@ from msgspec import Struct
 
 from potluck.decide.settle import hold_micro
 from potluck.decide.snapshot import (
-    WHOLE_DEVICE_MILLI,
     DeviceShare,
     FreeDevice,
     FreeNode,
     WaitingTask,
 )
-from potluck.model.device import DeviceKind
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.task import Requirements
 
 
@@ -114,5 +113,5 @@ def _affordable(
 ) -> Fit | Refusal:
     prices = {device.id: device.price_micro_per_hour for device in node.devices}
     price = sum(prices[share.device_id] * share.milli for share in shares) // WHOLE_DEVICE_MILLI
-    hold = hold_micro(price, task.run_seconds)
+    hold = hold_micro(price, task.limits.run_seconds)
     return Fit(node, shares, price, hold) if hold <= available_micro else Refusal.CREDIT

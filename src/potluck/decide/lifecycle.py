@@ -4,9 +4,7 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.QUEUED: frozenset(
-        {TaskState.ASSIGNED, TaskState.CANCELLED, TaskState.EXPIRED, TaskState.FAILED}
-    ),
+    TaskState.QUEUED: frozenset({TaskState.ASSIGNED, TaskState.CANCELLED, TaskState.EXPIRED}),
     TaskState.ASSIGNED: frozenset(
         {
             TaskState.RUNNING,
@@ -53,6 +51,7 @@ ATTEMPT_STATE_AFTER: dict[EndReason, AttemptState] = {
     EndReason.SANDBOX_FAILED: AttemptState.LOST,
     EndReason.LEASE_EXPIRED: AttemptState.LOST,
     EndReason.NODE_RESTARTED: AttemptState.LOST,
+    EndReason.NODE_LEFT: AttemptState.LOST,
     EndReason.WITHDRAWN: AttemptState.LOST,
     EndReason.CANCELLED: AttemptState.CANCELLED,
     EndReason.DEADLINE: AttemptState.CANCELLED,
@@ -75,6 +74,7 @@ REPORTABLE = frozenset(
         EndReason.PREPARE_TIME_LIMIT,
         EndReason.SANDBOX_FAILED,
         EndReason.NODE_RESTARTED,
+        EndReason.NODE_LEFT,
     }
 )
 

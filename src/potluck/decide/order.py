@@ -1,4 +1,4 @@
-"""Who is served first: the higher priority, then who has waited longer."""
+"""Who is served first: the higher priority, then who came first (ids sort by time)."""
 
 from collections.abc import Iterable
 
@@ -6,4 +6,4 @@ from potluck.decide.snapshot import WaitingTask
 
 
 def in_order(tasks: Iterable[WaitingTask]) -> list[WaitingTask]:
-    return sorted(tasks, key=lambda task: (-task.priority, task.queued_at, task.id))
+    return sorted(tasks, key=lambda task: (-task.priority, task.id))

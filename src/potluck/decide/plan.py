@@ -5,7 +5,6 @@ snapshot shows as free; what has changed since is caught when the plan is applie
 """
 
 from collections import Counter
-from datetime import timedelta
 
 import msgspec
 from msgspec import Struct
@@ -21,8 +20,6 @@ from potluck.model.task import WaitingReason
 class Plan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
     waiting: dict[TaskId, WaitingReason]
-    # When a task that only waits for its time becomes ready; the next round is due then.
-    next_ready_seconds: float | None = None
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -31,9 +28,6 @@ def plan(snapshot: Snapshot) -> Plan:
     assignments: list[Assignment] = []
     waiting: dict[TaskId, WaitingReason] = {}
     for task in in_order(snapshot.tasks):
-        if _must_wait(task, snapshot):
-            waiting[task.id] = explain.waits_for_time()
-            continue
         chosen = _choose(task, free, purse.get(task.account_id, 0))
         if isinstance(chosen, WaitingReason):
             waiting[task.id] = chosen
@@ -41,20 +35,7 @@ def plan(snapshot: Snapshot) -> Plan:
         assignments.append(_assignment(task, chosen))
         free[chosen.node.id] = _taken(chosen.node, task, chosen)
         _spend(purse, task.account_id, chosen.hold_micro)
-    return Plan(tuple(assignments), waiting, _next_ready_seconds(snapshot))
-
-
-def _must_wait(task: WaitingTask, snapshot: Snapshot) -> bool:
-    return task.not_before is not None and task.not_before > snapshot.now
-
-
-def _next_ready_seconds(snapshot: Snapshot) -> float | None:
-    waits = [
-        (task.not_before - snapshot.now) / timedelta(seconds=1)
-        for task in snapshot.tasks
-        if task.not_before is not None and task.not_before > snapshot.now
-    ]
-    return min(waits, default=None)
+    return Plan(tuple(assignments), waiting)
 
 
 def _choose(
@@ -72,14 +53,12 @@ def _choose(
 
 
 def _assignment(task: WaitingTask, chosen: Fit) -> Assignment:
-    wanted = task.requirements
     return Assignment(
         task_id=task.id,
         node_id=chosen.node.id,
         shares=chosen.shares,
-        cores=wanted.cores,
-        memory_bytes=wanted.memory_bytes,
-        disk_bytes=wanted.disk_bytes,
+        requirements=task.requirements,
+        limits=task.limits,
         price_micro_per_hour=chosen.price_micro_per_hour,
         hold_micro=chosen.hold_micro,
     )

@@ -10,11 +10,14 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
+from potluck.model.back_off import BackOff
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 
 POISONED_NODES = 3
 MAX_LOSSES = 5
+# The task had no part in these: it never reached the node, or the owner took the node away.
+UNCOUNTED = frozenset({EndReason.WITHDRAWN, EndReason.NODE_LEFT})
 
 
 class History(Struct, frozen=True):
@@ -26,6 +29,16 @@ class History(Struct, frozen=True):
     max_attempts: int
 
 
+class Wait(Struct, frozen=True):
+    """How the next try is put off; `jitter` was drawn by the caller."""
+
+    back_off: BackOff
+    jitter: float
+
+    def until(self, now: datetime, tries: int) -> datetime:
+        return now + timedelta(seconds=self.back_off.seconds(tries, self.jitter))
+
+
 class Next(Struct, frozen=True):
     """The task's next state; for `queued`, not before this time."""
 
@@ -34,41 +47,29 @@ class Next(Struct, frozen=True):
     not_before: datetime | None = None
 
 
-class BackOff(Struct, frozen=True):
-    """Exponential with full jitter: `jitter` is a number from 0 to 1 that the caller drew."""
-
-    first_seconds: float
-    longest_seconds: float
-    jitter: float
-
-    def until(self, now: datetime, tries: int) -> datetime:
-        longest = min(self.longest_seconds, self.first_seconds * 2.0 ** max(0, tries - 1))
-        return now + timedelta(seconds=longest * self.jitter)
-
-
-def after(reason: EndReason, history: History, now: datetime, back_off: BackOff) -> Next:
+def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
     match ATTEMPT_STATE_AFTER[reason]:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)
         case AttemptState.CANCELLED:
             return Next(TaskState.CANCELLED, reason)
         case AttemptState.LOST:
-            return _after_loss(reason, history, now, back_off)
+            return _after_loss(reason, history, now, wait)
         case _:
-            return _after_failure(reason, history, now, back_off)
+            return _after_failure(reason, history, now, wait)
 
 
-def _after_loss(reason: EndReason, history: History, now: datetime, back_off: BackOff) -> Next:
-    if reason is EndReason.WITHDRAWN:  # the task never reached the node: not even a loss
+def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+    if reason in UNCOUNTED:
         return Next(TaskState.QUEUED, reason)
     if history.nodes_lost >= POISONED_NODES:
         return Next(TaskState.FAILED, EndReason.POISON)
     if history.losses > MAX_LOSSES:
         return Next(TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    return Next(TaskState.QUEUED, reason, back_off.until(now, history.losses))
+    return Next(TaskState.QUEUED, reason, wait.until(now, history.losses))
 
 
-def _after_failure(reason: EndReason, history: History, now: datetime, back_off: BackOff) -> Next:
+def _after_failure(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
     if history.failures >= history.max_attempts:
         return Next(TaskState.FAILED, reason)
-    return Next(TaskState.QUEUED, reason, back_off.until(now, history.failures))
+    return Next(TaskState.QUEUED, reason, wait.until(now, history.failures))

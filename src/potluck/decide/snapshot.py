@@ -1,14 +1,10 @@
 """The picture of the pool that one scheduling round decides on."""
 
-from datetime import datetime
-
 from msgspec import Struct
 
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
-from potluck.model.task import Requirements
-
-WHOLE_DEVICE_MILLI = 1000
+from potluck.model.task import Limits, Requirements
 
 
 class WaitingTask(Struct, frozen=True):
@@ -17,12 +13,9 @@ class WaitingTask(Struct, frozen=True):
     id: TaskId
     account_id: AccountId
     requirements: Requirements
-    run_seconds: float
+    limits: Limits
     priority: int
-    queued_at: datetime
-    not_before: datetime | None = None  # the back-off after a failed or lost attempt
-    start_before: datetime | None = None
-    failed_on: frozenset[NodeId] = frozenset()  # nodes that already lost or failed it
+    failed_on: frozenset[NodeId] = frozenset()  # nodes that already lost, failed or ignored it
 
 
 class FreeDevice(Struct, frozen=True):
@@ -48,7 +41,6 @@ class FreeNode(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    now: datetime
     tasks: tuple[WaitingTask, ...]
     nodes: tuple[FreeNode, ...]
     available_micro: dict[AccountId, int]
@@ -65,8 +57,7 @@ class Assignment(Struct, frozen=True):
     task_id: TaskId
     node_id: NodeId
     shares: tuple[DeviceShare, ...]
-    cores: int
-    memory_bytes: int
-    disk_bytes: int
+    requirements: Requirements
+    limits: Limits
     price_micro_per_hour: int
     hold_micro: int

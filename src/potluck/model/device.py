@@ -5,7 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import Count, LineText, ShortText
+from potluck.model.text import Count, LineText, Price, ShortText
+
+# A device is divided into thousandths.
+WHOLE_DEVICE_MILLI = 1000
 
 
 class DeviceKind(StrEnum):
@@ -15,7 +18,7 @@ class DeviceKind(StrEnum):
     CPU = "cpu"  # the processor, offered so that everything can be tried anywhere
 
 
-class DeviceDescription(Struct, frozen=True, forbid_unknown_fields=True):
+class DeviceDescription(Struct, frozen=True):
     """What a provider found out about one device."""
 
     kind: DeviceKind
@@ -26,4 +29,4 @@ class DeviceDescription(Struct, frozen=True, forbid_unknown_fields=True):
     compute_units: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     driver: LineText = ""
     interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
-    price_micro_per_hour: Count = 0
+    price_micro_per_hour: Price = 0

@@ -5,13 +5,22 @@ indexes compact and listings in order; they are names, never keys to anything.
 """
 
 import re
-from typing import NewType
+from typing import Annotated, NewType
+
+from msgspec import Meta
+
+from potluck.model.text import END
 
 AccountId = NewType("AccountId", str)
 NodeId = NewType("NodeId", str)
 DeviceId = NewType("DeviceId", str)
 TaskId = NewType("TaskId", str)
 AttemptId = NewType("AttemptId", str)
+
+# As they come over the wire; the shape is checked, nothing else.
+_ULID = f"[0-7][0-9a-hjkmnp-tv-z]{{25}}{END}"
+NodeIdText = Annotated[NodeId, Meta(pattern=f"^node_{_ULID}")]
+AttemptIdText = Annotated[AttemptId, Meta(pattern=f"^attempt_{_ULID}")]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHAPE = re.compile(r"(account|node|device|task|attempt)_[0-7][0-9a-hjkmnp-tv-z]{25}")

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.ids import AttemptId
+from potluck.model.ids import AttemptIdText
+from potluck.model.text import END
 
-LeaseToken = Annotated[str, Meta(min_length=16, max_length=128, pattern="^[A-Za-z0-9_-]*$")]
+LeaseToken = Annotated[str, Meta(min_length=16, max_length=128, pattern=f"^[A-Za-z0-9_-]*{END}")]
 
 
 class AttemptState(StrEnum):
@@ -32,5 +33,5 @@ _LIVE = {AttemptState.GRANTED, AttemptState.PREPARING, AttemptState.RUNNING}
 class Lease(Struct, frozen=True, forbid_unknown_fields=True):
     """What every call about an attempt carries; the server fences by the pair."""
 
-    attempt_id: AttemptId
+    attempt_id: AttemptIdText
     token: LeaseToken

@@ -17,7 +17,7 @@ class NodeState(StrEnum):
     LEFT = "left"  # its owner took it away
 
 
-class SandboxReport(Struct, frozen=True, forbid_unknown_fields=True):
+class SandboxReport(Struct, frozen=True):
     """What the sandbox of a node really enforces, found out by trying, not by claiming.
 
     Each field names the mechanism ("cgroup v2", "rlimits", "namespaces" …), or "none".
@@ -38,7 +38,7 @@ class SandboxReport(Struct, frozen=True, forbid_unknown_fields=True):
         return self.driver != "none"
 
 
-class NodeDescription(Struct, frozen=True, forbid_unknown_fields=True):
+class NodeDescription(Struct, frozen=True):
     """What a provider offers; sent whole at each start."""
 
     name: ShortText

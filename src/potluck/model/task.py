@@ -6,7 +6,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.device import DeviceKind
-from potluck.model.text import ArgumentText, Count, LineText, ShortText, SourceText, VariableName
+from potluck.model.text import (
+    ArgumentText,
+    Count,
+    LineText,
+    Price,
+    ShortText,
+    SourceText,
+    VariableName,
+)
 
 GIB = 2**30
 MIB = 2**20
@@ -47,6 +55,7 @@ class EndReason(StrEnum):
     SANDBOX_FAILED = "sandbox_failed"  # the node could not set the sandbox up
     LEASE_EXPIRED = "lease_expired"  # the node fell silent
     NODE_RESTARTED = "node_restarted"  # the provider restarted in the middle of it
+    NODE_LEFT = "node_left"  # the node's owner took it away in the middle of it
     WITHDRAWN = "withdrawn"  # the node never fetched the assignment
     CANCELLED = "cancelled"  # the task's owner called it off
     DEADLINE = "deadline"  # it was not started in time
@@ -54,29 +63,29 @@ class EndReason(StrEnum):
     TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
 
 
-class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
+class Requirements(Struct, frozen=True):
     """What a node must have free. Cores, memory and disk are also the walls of the sandbox."""
 
     device_kind: DeviceKind | None = None
     device_count: Annotated[int, Meta(ge=1, le=64)] = 1
     device_memory_bytes: Count = 0
     device_model: ShortText | None = None  # a pattern such as "RTX 40*", case does not matter
-    max_price_micro_per_hour: Count | None = None
+    max_price_micro_per_hour: Price | None = None
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+class Limits(Struct, frozen=True):
     """Walls that the scheduler need not count."""
 
-    run_seconds: Annotated[float, Meta(gt=0, le=30 * 86_400)] = 6 * 3600.0
-    prepare_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
+    run_seconds: Annotated[float, Meta(ge=0.001, le=30 * 86_400)] = 6 * 3600.0
+    prepare_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 600.0
     processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
 
 
-class ScriptSpec(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="script"):
+class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
     """A Python file, with the dependencies that its PEP 723 block names."""
 
     filename: ShortText
@@ -91,7 +100,7 @@ Priority = Annotated[int, Meta(ge=-100, le=100)]
 MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
 
 
-class TaskRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TaskRequest(Struct, frozen=True):
     """All that a consumer says about a task; kept as it came."""
 
     spec: TaskSpec

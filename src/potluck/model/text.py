@@ -8,18 +8,22 @@ from typing import Annotated
 
 from msgspec import Meta
 
+# Python lets `$` match before a last line break, JSON Schema does not; this is the end in both.
+END = "$(?!\\n)"
 # Any text but NUL.
-NO_NUL = "^[^\\x00]*$"
+NO_NUL = f"^[^\\x00]*{END}"
 # One line that is safe to print: no control characters.
-PRINTABLE = "^[^\\x00-\\x1f\\x7f-\\x9f]*$"
+PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}"
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
 ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
 SourceText = Annotated[str, Meta(max_length=524_288, pattern=NO_NUL)]
-VariableName = Annotated[str, Meta(max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+VariableName = Annotated[str, Meta(max_length=128, pattern=f"^[A-Za-z_][A-Za-z0-9_]*{END}")]
 
 # Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+# Micro-credits per hour, up to a million credits: sums and products stay within 64 bits.
+Price = Annotated[int, Meta(ge=0, le=10**12)]
 SmallCount = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=366 * 86_400)]

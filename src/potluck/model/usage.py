@@ -5,7 +5,7 @@ from msgspec import Struct
 from potluck.model.text import Count, Seconds
 
 
-class Usage(Struct, frozen=True, forbid_unknown_fields=True):
+class Usage(Struct, frozen=True):
     prepare_seconds: Seconds = 0.0
     run_seconds: Seconds = 0.0
     cpu_seconds: Seconds = 0.0

@@ -103,7 +103,7 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
         blobs = DirectoryBlobs(settings.data_directory / "blobs")
         async with database.transaction() as connection:
             secret = await installation.lease_secret(connection, secrets.token_bytes(32))
-        yield Parts(settings, database, live, blobs, secret, asyncio.Event())
+        yield Parts(settings, database, live, blobs, secret, secrets.token_hex(8), asyncio.Event())
 
 
 async def _live(settings: ServerSettings) -> Live:
@@ -178,7 +178,7 @@ async def _http(parts: Parts, listener: socket.socket) -> AsyncIterator[asyncio.
     finally:
         # Long polls and streams end now, not when their time is over.
         parts.stopping.set()
-        await parts.live.wake(topics.SHUTDOWN)
+        await parts.live.wake(topics.shutdown(parts.instance))
         server.should_exit = True
         await asyncio.gather(task, return_exceptions=True)
 

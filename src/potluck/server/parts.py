@@ -16,4 +16,5 @@ class Parts(Struct, frozen=True):
     live: Live
     blobs: Blobs
     secret: bytes  # signs lease tokens; the same for all instances
+    instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end

@@ -15,8 +15,7 @@ from msgspec import Meta, Struct
 from potluck.local import settings
 from potluck.local.directory import data_directory
 from potluck.model.error import BadSettings
-
-DEFAULT_PORT = 8470
+from potluck.wire.routes import DEFAULT_PORT
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]
 
@@ -34,6 +33,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     lease_seconds: Duration = 90.0
     heartbeat_seconds: Duration = 20.0
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
+    overrun_seconds: Duration = 300.0  # how long after its limit an attempt may still be reported
     fetch_seconds: Duration = 15.0  # an assignment that is not fetched by then is withdrawn
     silent_after_seconds: Duration = 60.0  # a node that did not beat for so long gets no work
 
@@ -43,7 +43,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     expire_poll_seconds: Duration = 1.0
     notify_poll_seconds: Duration = 1.0
     follow_poll_seconds: Duration = 10.0
-    most_tasks_per_round: Annotated[int, Meta(ge=1)] = 1000
+    most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000
 
     back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0
     back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0

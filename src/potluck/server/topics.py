@@ -4,7 +4,6 @@ from potluck.model.ids import NodeId, TaskId
 
 SCHEDULE = "schedule"  # something may have become placeable
 OUTBOX = "outbox"  # there is something to tell
-SHUTDOWN = "shutdown"  # this instance stops: long polls end now
 
 
 def node(node_id: NodeId) -> str:
@@ -15,6 +14,16 @@ def node(node_id: NodeId) -> str:
 def task(task_id: TaskId) -> str:
     """The task, its log or its waiting reason changed."""
     return f"task:{task_id}"
+
+
+def shutdown(instance: str) -> str:
+    """This instance stops: long polls and streams end now."""
+    return f"shutdown:{instance}"
+
+
+def telemetry(node_id: NodeId) -> str:
+    """What the node last said about its load."""
+    return f"telemetry:{node_id}"
 
 
 def waiting(task_id: TaskId) -> str:

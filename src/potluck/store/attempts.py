@@ -13,7 +13,7 @@ from potluck.decide.settle import Billable
 from potluck.decide.snapshot import Assignment
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, Limits, TaskRequest
+from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.leader import Leadership
@@ -46,6 +46,7 @@ class EndingAttempt(Struct, frozen=True):
     task_id: TaskId
     node_id: NodeId
     state: AttemptState
+    task_state: TaskState
     billable: Billable
     failures: int
     losses: int
@@ -53,6 +54,7 @@ class EndingAttempt(Struct, frozen=True):
     max_attempts: int
     report_hash: bytes | None
     is_expired: bool
+    was_fetched: bool
     now: datetime
 
 
@@ -62,16 +64,12 @@ class End(Struct, frozen=True):
     state: AttemptState
     reason: EndReason
     next: Next
+    is_counted_loss: bool
     charge_micro: int
     exit_code: int | None = None
     detail: str = ""
     usage: Usage | None = None
     report_hash: bytes | None = None
-
-
-class ExpiredAttempt(Struct, frozen=True):
-    id: AttemptId
-    never_fetched: bool
 
 
 class LogState(Struct, frozen=True):
@@ -93,11 +91,11 @@ async def assign(
     connection: Connection,
     attempt_id: AttemptId,
     assignment: Assignment,
-    limits: Limits,
     leadership: Leadership,
     fetch_seconds: float,
 ) -> Assigned | None:
     """The guarded assign; None when the plan no longer holds."""
+    wanted, limits = assignment.requirements, assignment.limits
     row = await connection.fetchrow(
         _sql.assign,
         attempt_id,
@@ -107,12 +105,13 @@ async def assign(
         assignment.node_id,
         [share.device_id for share in assignment.shares],
         [share.milli for share in assignment.shares],
-        assignment.cores,
-        assignment.memory_bytes,
-        assignment.disk_bytes,
+        wanted.cores,
+        wanted.memory_bytes,
+        wanted.disk_bytes,
         assignment.price_micro_per_hour,
         assignment.hold_micro,
         limits.run_seconds,
+        limits.prepare_seconds,
         limits.log_bytes,
         timedelta(seconds=fetch_seconds),
     )
@@ -162,13 +161,24 @@ async def live_of_node(
 
 
 async def renew(
-    connection: Connection, node_id: NodeId, held: Sequence[AttemptId], lease_seconds: float
+    connection: Connection,
+    node_id: NodeId,
+    held: Sequence[AttemptId],
+    lease_seconds: float,
+    overrun_seconds: float,
 ) -> None:
-    await connection.execute(_sql.renew, node_id, held, timedelta(seconds=lease_seconds))
+    """At most until `overrun_seconds` after the attempt's own limit."""
+    lease, overrun = timedelta(seconds=lease_seconds), timedelta(seconds=overrun_seconds)
+    await connection.execute(_sql.renew, node_id, held, lease, overrun)
 
 
 async def extend_all(connection: Connection, seconds: float) -> None:
     await connection.execute(_sql.extend_all, timedelta(seconds=seconds))
+
+
+async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
+    """The task before the attempt, as everywhere."""
+    await connection.execute(_sql.lock_task_of, attempt_id)
 
 
 async def prepare(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
@@ -181,9 +191,8 @@ async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) 
     return None if found is None else TaskId(found)
 
 
-async def expired(connection: Connection) -> list[ExpiredAttempt]:
-    rows = await connection.fetch(_sql.expired)
-    return [ExpiredAttempt(row["id"], row["never_fetched"]) for row in rows]
+async def expired(connection: Connection) -> list[AttemptId]:
+    return [AttemptId(row["id"]) for row in await connection.fetch(_sql.expired)]
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
@@ -196,6 +205,7 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
         task_id=row["task_id"],
         node_id=row["node_id"],
         state=AttemptState(row["state"]),
+        task_state=TaskState(row["task_state"]),
         billable=Billable(
             consumer_id=row["consumer_id"],
             provider_id=row["provider_id"],
@@ -208,16 +218,17 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
         failures=row["failures"],
         losses=row["losses"],
         other_nodes_lost=row["other_nodes_lost"],
-        max_attempts=codec.decode_json(row["request"], TaskRequest).max_attempts,
+        max_attempts=row["max_attempts"],
         report_hash=row["report_hash"],
         is_expired=row["is_expired"],
+        was_fetched=row["was_fetched"],
         now=row["now"],
     )
 
 
 async def finish(connection: Connection, attempt: EndingAttempt, end: End) -> None:
     """Ends the attempt, frees what it had reserved, and moves its task on."""
-    await connection.fetchval(
+    await connection.execute(
         _sql.finish,
         attempt.id,
         end.state,
@@ -228,7 +239,6 @@ async def finish(connection: Connection, attempt: EndingAttempt, end: End) -> No
         end.charge_micro,
         end.report_hash,
     )
-    is_loss = end.state is AttemptState.LOST and end.reason is not EndReason.WITHDRAWN
     await connection.execute(
         _tasks.after_attempt,
         attempt.task_id,
@@ -237,7 +247,7 @@ async def finish(connection: Connection, attempt: EndingAttempt, end: End) -> No
         end.detail,
         end.exit_code,
         int(end.state is AttemptState.FAILED),
-        int(is_loss),
+        int(end.is_counted_loss),
         end.charge_micro,
         end.next.not_before,
     )
@@ -266,4 +276,4 @@ async def log_of_task(
     row = await connection.fetchrow(_sql.log_of_task, task_id, account_id, number)
     if row is None:
         return None
-    return AttemptLog(row["id"], row["log_pieces"], AttemptState(row["state"]).is_live)
+    return AttemptLog(row["id"], row["log_pieces"], row["is_live"])

@@ -33,5 +33,4 @@ async def resign(connection: Connection, holder: str) -> None:
 
 
 async def is_led(connection: Connection) -> bool:
-    row = await connection.fetchrow(_sql.current)
-    return bool(row and row["is_valid"])
+    return bool(await connection.fetchval(_sql.is_led))

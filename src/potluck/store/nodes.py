@@ -22,7 +22,6 @@ _sql = load("nodes")
 class SilentNode(Struct, frozen=True):
     id: NodeId
     account_id: AccountId
-    name: str
 
 
 async def register(
@@ -97,7 +96,7 @@ async def leave(connection: Connection, node_id: NodeId, account_id: AccountId) 
 
 async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:
     rows = await connection.fetch(_sql.fall_silent, timedelta(seconds=seconds))
-    return [SilentNode(row["id"], row["account_id"], row["name"]) for row in rows]
+    return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
 async def pardon_silence(connection: Connection) -> None:

@@ -21,7 +21,8 @@ Fact = TypeVar("Fact", bound=msgspec.Struct)
 
 
 async def take(connection: Connection) -> Picture:
-    """In a transaction of its own, REPEATABLE READ, so that all parts are of one moment."""
+    """First in its transaction: all parts are of one moment."""
+    await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     return Picture(
         tasks=_facts(await connection.fetch(_sql.tasks), TaskFact),
         attempts=_facts(await connection.fetch(_sql.attempts), AttemptFact),

@@ -1,14 +1,11 @@
 """What one scheduling round looks at."""
 
-from datetime import UTC, datetime
 from typing import Any
-
-from msgspec import Struct
 
 from potluck.decide.snapshot import FreeDevice, FreeNode, Snapshot, WaitingTask
 from potluck.model.device import DeviceKind
-from potluck.model.ids import AccountId, TaskId
-from potluck.model.task import Limits, TaskRequest
+from potluck.model.ids import AccountId
+from potluck.model.task import Limits, Requirements
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.wire import codec
@@ -16,43 +13,34 @@ from potluck.wire import codec
 _sql = load("schedule")
 
 
-class Round(Struct, frozen=True):
-    """A snapshot, and the limits that an attempt carries along."""
-
-    snapshot: Snapshot
-    limits: dict[TaskId, Limits]
-
-
-async def load_round(connection: Connection, most_tasks: int) -> Round:
-    tasks: list[WaitingTask] = []
-    limits: dict[TaskId, Limits] = {}
-    now = datetime.min.replace(tzinfo=UTC)
-    for row in await connection.fetch(_sql.waiting, most_tasks):
-        request = codec.decode_json(row["request"], TaskRequest)
-        tasks.append(_waiting(row, request))
-        limits[row["id"]] = request.limits
-        now = row["now"]
+async def snapshot(connection: Connection, behind: WaitingTask | None, most_tasks: int) -> Snapshot:
+    """A page of the queue, from behind this task on, and all that is free."""
+    after = (None, None) if behind is None else (behind.priority, behind.id)
+    rows = await connection.fetch(_sql.waiting, *after, most_tasks)
+    tasks = tuple(_waiting(row) for row in rows)
     nodes = await _nodes(connection) if tasks else ()
-    available = await _available(connection, tasks)
-    return Round(Snapshot(now, tuple(tasks), nodes, available), limits)
+    return Snapshot(tasks, nodes, await _available(connection, tasks))
 
 
-async def cheapest_micro_per_hour(connection: Connection) -> int | None:
-    """The lowest price on offer; None when nothing is offered."""
-    found: int | None = await connection.fetchval(_sql.cheapest)
+async def next_ready_seconds(connection: Connection) -> float | None:
+    """When the first task that is put off may be tried again."""
+    found: float | None = await connection.fetchval(_sql.next_ready)
     return found
 
 
-def _waiting(row: Any, request: TaskRequest) -> WaitingTask:
+async def cheapest_micro_per_hour(connection: Connection, wanted: Requirements) -> int | None:
+    """The lowest price for such devices; None when nothing is offered."""
+    found: int | None = await connection.fetchval(_sql.cheapest, wanted.cores, wanted.device_count)
+    return found
+
+
+def _waiting(row: Any) -> WaitingTask:
     return WaitingTask(
         id=row["id"],
         account_id=row["account_id"],
-        requirements=request.requirements,
-        run_seconds=request.limits.run_seconds,
+        requirements=codec.decode_json(row["requirements"], Requirements),
+        limits=codec.decode_json(row["limits"], Limits),
         priority=row["priority"],
-        queued_at=row["queued_at"],
-        not_before=row["not_before"],
-        start_before=row["start_before"],
         failed_on=frozenset(row["failed_on"]),
     )
 
@@ -87,7 +75,9 @@ def _device(row: Any) -> FreeDevice:
     )
 
 
-async def _available(connection: Connection, tasks: list[WaitingTask]) -> dict[AccountId, int]:
+async def _available(
+    connection: Connection, tasks: tuple[WaitingTask, ...]
+) -> dict[AccountId, int]:
     accounts = list({task.account_id for task in tasks})
     rows = await connection.fetch(_sql.balances, accounts) if accounts else []
     return {AccountId(row["account_id"]): row["available_micro"] for row in rows}

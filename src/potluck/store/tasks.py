@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from potluck.decide.explain import waits_for_time
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, AttemptId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.task import EndReason, Limits, Requirements, TaskRequest, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
@@ -123,23 +124,23 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
 
 
 def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
-    request = codec.decode_json(row["request"], TaskRequest)
     state = TaskState(row["state"])
     return TaskView(
         id=row["id"],
         name=row["name"],
-        kind="script",
+        kind=row["kind"],
         state=state,
         priority=row["priority"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
-        requirements=request.requirements,
-        limits=request.limits,
+        requirements=codec.decode_json(row["requirements"], Requirements),
+        limits=codec.decode_json(row["limits"], Limits),
         version=row["version"],
         phase=_phase(state, attempts),
         exit_code=row["exit_code"],
         reason=_reason(row),
         detail=row["detail"],
+        waiting=waits_for_time() if row["is_in_back_off"] else None,
         started_at=row["started_at"],
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],

@@ -1,4 +1,4 @@
-"""Messages between a consumer and the server. Inputs are strict, answers may grow."""
+"""Messages between a consumer and the server. Inputs are held to `strict`, answers may grow."""
 
 from datetime import datetime
 from typing import Annotated
@@ -130,6 +130,8 @@ class NodeView(Struct, frozen=True):
     devices: list[DeviceView]
     is_mine: bool
     heartbeat_at: datetime
+    load_percent: float | None = None  # unknown until the node has told it lately
+    memory_used_bytes: int | None = None
 
 
 class NodeList(Struct, frozen=True):

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import NodeDescription
 from potluck.model.task import EndReason, Limits, Requirements, TaskSpec
-from potluck.model.text import Count, LineText, SmallCount
+from potluck.model.text import END, Count, LineText, SmallCount
 from potluck.model.usage import Usage
 
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
@@ -18,7 +18,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     """Sent at each start of a provider. `node_id` is the one it was given before, if any."""
 
     description: NodeDescription
-    node_id: NodeId | None = None
+    node_id: NodeIdText | None = None
     own_tasks_only: bool = False
 
 
@@ -98,7 +98,6 @@ class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
     usage: Usage = Usage()
-    log_pieces: SmallCount = 0
 
 
 Report = Preparing | Started | Finished
@@ -121,8 +120,8 @@ class ReportAnswers(Struct, frozen=True):
 
 
 class PackedLogPiece(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    stream: Annotated[str, Meta(pattern="^(stdout|stderr|potluck)$")]
-    data: Annotated[bytes, Meta(max_length=262_144)]
+    stream: Annotated[str, Meta(pattern=f"^(stdout|stderr|potluck){END}")]
+    data: Annotated[bytes, Meta(min_length=1, max_length=262_144)]
 
 
 class LogChunk(Struct, frozen=True, forbid_unknown_fields=True):

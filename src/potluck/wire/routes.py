@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+DEFAULT_PORT = 8470
+
 
 class Route(NamedTuple):
     method: str

@@ -7,7 +7,7 @@ from litestar.enums import RequestEncodingType
 from litestar.params import Body
 
 from potluck.model.ids import NodeId, is_id
-from potluck.server.flow import cancel, execute, lease, report
+from potluck.server.flow import execute, lease, report
 from potluck.server.parts import Parts
 from potluck.store import nodes
 from potluck.store.accounts import Account
@@ -22,10 +22,9 @@ from potluck.wire.provider import (
     LogAppended,
     LogChunk,
     NodeRegistered,
-    RegisterNode,
     ReportAnswers,
-    Reports,
 )
+from potluck.wire.strict import StrictRegisterNode, StrictReports
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 PackedChunk = Annotated[LogChunk, Body(media_type=RequestEncodingType.MESSAGEPACK)]
@@ -38,11 +37,12 @@ class NodeController(Controller):
     async def list_nodes(self, request: Request[Account, Any, Any], parts: Parts) -> NodeList:
         """Everything that is on offer in this pool."""
         async with parts.database.transaction() as connection:
-            return NodeList(await nodes.list_all(connection, request.user.id))
+            found = await nodes.list_all(connection, request.user.id)
+        return NodeList(await lease.with_telemetry(parts, found))
 
     @post(routes.REGISTER_NODE.template, operation_id="register_node")
     async def register(
-        self, data: RegisterNode, request: Request[Account, Any, Any], parts: Parts
+        self, data: StrictRegisterNode, request: Request[Account, Any, Any], parts: Parts
     ) -> NodeRegistered:
         """Offers a machine and its devices to the pool."""
         return await lease.register(parts, request.user.id, data)
@@ -63,7 +63,7 @@ class NodeController(Controller):
 
     @post(routes.REPORT.template, operation_id="report", status_code=200)
     async def report(
-        self, node_id: str, data: Reports, request: Request[Account, Any, Any], parts: Parts
+        self, node_id: str, data: StrictReports, request: Request[Account, Any, Any], parts: Parts
     ) -> ReportAnswers:
         """How attempts go and how they ended; an answer for each."""
         return await report.report(parts, request.user.id, node_id_of(node_id), data)
@@ -83,7 +83,7 @@ class NodeController(Controller):
     @post(routes.LEAVE.template, operation_id="leave", status_code=204)
     async def leave(self, node_id: str, request: Request[Account, Any, Any], parts: Parts) -> None:
         """The node goes; what it held is given back at once."""
-        await cancel.leave(parts, request.user.id, node_id_of(node_id))
+        await lease.leave(parts, request.user.id, node_id_of(node_id))
 
 
 def node_id_of(text: str) -> NodeId:

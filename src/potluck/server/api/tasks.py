@@ -16,7 +16,8 @@ from potluck.server.parts import Parts
 from potluck.store import tasks
 from potluck.store.accounts import Account
 from potluck.wire import codec, routes
-from potluck.wire.consumer import FollowedLog, LogPage, SubmitTask, TaskPage, TaskView
+from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
+from potluck.wire.strict import StrictTaskRequest
 
 IdempotencyKey = Annotated[
     str | None,
@@ -37,7 +38,7 @@ class TaskController(Controller):
     @post(routes.SUBMIT_TASK.template, operation_id="submit_task")
     async def submit(
         self,
-        data: SubmitTask,
+        data: StrictTaskRequest,
         request: Request[Account, Any, Any],
         parts: Parts,
         idempotency_key: IdempotencyKey = None,

@@ -2,13 +2,13 @@
 
 from potluck.model.error import Conflict
 from potluck.model.event import EventKind
-from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, nodes, tasks
+from potluck.store import attempts, tasks
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.wire.consumer import TaskView
@@ -44,27 +44,7 @@ async def _cancel(
         return None
     attempt_id = await tasks.live_attempt(connection, task_id)
     assert attempt_id is not None, "an assigned or running task has a live attempt"
-    return await _end(parts, connection, attempt_id, EndReason.CANCELLED)
-
-
-async def _end(
-    parts: Parts, connection: Connection, attempt_id: AttemptId, reason: EndReason
-) -> NodeId:
     attempt = await attempts.lock_for_end(connection, attempt_id)
     assert attempt is not None and attempt.state.is_live
-    await end_attempt(parts, connection, attempt, Ending(reason))
+    await end_attempt(parts, connection, attempt, Ending(EndReason.CANCELLED))
     return attempt.node_id
-
-
-async def leave(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
-    """The node goes; what it still held is given back to the queue at once."""
-    async with parts.database.transaction() as connection:
-        await nodes.leave(connection, node_id, account_id)
-        held = await attempts.live_of_node(connection, node_id, account_id)
-    for attempt_id in sorted(held):
-        async with parts.database.transaction() as connection:
-            attempt = await attempts.lock_for_end(connection, attempt_id)
-            if attempt is not None and attempt.state.is_live:
-                await end_attempt(parts, connection, attempt, Ending(EndReason.NODE_RESTARTED))
-    await parts.live.wake(topics.OUTBOX)
-    await parts.live.wake(topics.SCHEDULE)

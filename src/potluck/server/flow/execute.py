@@ -1,15 +1,21 @@
 """Execute, as seen from the server: the node sends the log of what it runs.
 
-Chunks are blobs, named by the count of pieces before them. The blob is written before it is counted
-in, so an acknowledged piece is always there, and a repeated chunk is skipped by its offset.
+Chunks are blobs, named by the count of pieces before them and in them. The blob is written before
+it is counted in and never written over by another, so an acknowledged piece is always there; a
+repeated chunk is skipped by its offset.
 """
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from potluck.model.error import Conflict, StaleLease, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
+from potluck.server.flow.lease import hear
 from potluck.server.parts import Parts
-from potluck.store import attempts, nodes
+from potluck.store import attempts
 from potluck.wire import codec
 from potluck.wire.consumer import LogPage, LogPiece
 from potluck.wire.provider import LogAppended, LogChunk, PackedLogPiece
@@ -23,36 +29,47 @@ async def append_log(
     parts: Parts, account_id: AccountId, node_id: NodeId, chunk: LogChunk
 ) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
-    have = await _log_state(parts, account_id, node_id, chunk)
+    if not is_lease_token(parts.secret, attempt_id, chunk.lease.token):
+        raise _over(attempt_id)
+    await hear(parts, account_id, node_id)
+    have = await _log_state(parts, node_id, attempt_id)
     if chunk.offset > have.pieces:
         raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")
     new = chunk.pieces[have.pieces - chunk.offset :]
     if not new:
         return LogAppended(have.pieces)
-    size_bytes = sum(len(piece.data) for piece in new)
-    if have.bytes + size_bytes > have.bytes_limit + _SLACK_BYTES:
-        raise TooLarge(f"The log of {attempt_id} is over its limit of {have.bytes_limit} bytes.")
-    await parts.blobs.put(_key(attempt_id, have.pieces), codec.encode_packed(new))
-    async with parts.database.transaction() as connection:
-        counted = await attempts.append_log(
-            connection, attempt_id, have.pieces, len(new), size_bytes
-        )
-    if not counted:
-        raise StaleLease(f"{attempt_id} is over.")
+    if not await _append(parts, attempt_id, have, new):
+        # The same chunk came twice at once, and the other one was counted.
+        return LogAppended((await _log_state(parts, node_id, attempt_id)).pieces)
     await parts.live.wake(topics.task(have.task_id))
     return LogAppended(have.pieces + len(new))
 
 
-async def _log_state(
-    parts: Parts, account_id: AccountId, node_id: NodeId, chunk: LogChunk
-) -> attempts.LogState:
-    attempt_id = chunk.lease.attempt_id
+async def _append(
+    parts: Parts,
+    attempt_id: AttemptId,
+    have: attempts.LogState,
+    new: tuple[PackedLogPiece, ...],
+) -> bool:
+    size_bytes = sum(len(piece.data) for piece in new)
+    if have.bytes + size_bytes > have.bytes_limit + _SLACK_BYTES:
+        raise TooLarge(f"The log of {attempt_id} is over its limit of {have.bytes_limit} bytes.")
+    key = _key(attempt_id, have.pieces, len(new))
+    await parts.blobs.put(key, codec.encode_packed(new))
     async with parts.database.transaction() as connection:
-        await nodes.beat(connection, node_id, account_id)
+        return await attempts.append_log(connection, attempt_id, have.pieces, len(new), size_bytes)
+
+
+async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
+    async with parts.database.transaction() as connection:
         state = await attempts.log_state(connection, attempt_id, node_id)
-    if state is None or not is_lease_token(parts.secret, attempt_id, chunk.lease.token):
-        raise StaleLease(f"{attempt_id} is over, or not yours.")
+    if state is None:
+        raise _over(attempt_id)
     return state
+
+
+def _over(attempt_id: AttemptId) -> StaleLease:
+    return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
 async def read_log(
@@ -72,29 +89,47 @@ async def read_log(
 async def _read_pieces(parts: Parts, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
     pieces: list[LogPiece] = []
     size_bytes = 0
-    for start, key in await _chunks(parts, log.attempt_id, offset, log.pieces):
-        chunk = codec.decode_packed(await parts.blobs.get(key), tuple[PackedLogPiece, ...])
-        wanted = chunk[max(0, offset - start) : log.pieces - start]
-        pieces.extend(LogPiece(piece.stream, piece.data) for piece in wanted)
-        size_bytes += sum(len(piece.data) for piece in wanted)
+    for chunk, skip in _chain(await _chunks(parts, log), offset):
+        packed = codec.decode_packed(await parts.blobs.get(chunk.key), tuple[PackedLogPiece, ...])
+        pieces.extend(LogPiece(piece.stream, piece.data) for piece in packed[skip:])
+        size_bytes += sum(len(piece.data) for piece in packed[skip:])
         if size_bytes >= _PAGE_BYTES:
             break
     return pieces
 
 
-async def _chunks(
-    parts: Parts, attempt_id: AttemptId, offset: int, end: int
-) -> list[tuple[int, str]]:
-    """The chunks that hold pieces from `offset` on, with the number of their first piece."""
-    keys = await parts.blobs.list(_prefix(attempt_id))
-    starts = [(int(key.rsplit("/", 1)[1]), key) for key in keys]
-    first = max((start for start, _ in starts if start <= offset), default=0)
-    return [(start, key) for start, key in starts if first <= start < end]
+class _Chunk(NamedTuple):
+    start: int
+    end: int
+    key: str
+
+
+async def _chunks(parts: Parts, log: attempts.AttemptLog) -> dict[int, _Chunk]:
+    """By their first piece. Of two that came at once, the longer one holds the other."""
+    keys = await parts.blobs.list(_prefix(log.attempt_id))
+    counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
+    return {chunk.start: chunk for chunk in counted}
+
+
+def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, int]]:
+    """From the piece at `position` on, without a gap: chunks, and how many to skip in each."""
+    starts = list(chunks)
+    while index := bisect_right(starts, position):
+        chunk = chunks[starts[index - 1]]
+        if chunk.end <= position:
+            return
+        yield chunk, position - chunk.start
+        position = chunk.end
 
 
 def _prefix(attempt_id: AttemptId) -> str:
     return f"logs/{attempt_id}/"
 
 
-def _key(attempt_id: AttemptId, offset: int) -> str:
-    return f"{_prefix(attempt_id)}{offset:08d}"
+def _key(attempt_id: AttemptId, start: int, count: int) -> str:
+    return f"{_prefix(attempt_id)}{start:08d}-{count}"
+
+
+def _chunk(key: str) -> _Chunk:
+    start, _, count = key.rsplit("/", 1)[1].partition("-")
+    return _Chunk(int(start), int(start) + int(count), key)

@@ -1,13 +1,13 @@
 """Expire: what ran out of time. Leases of silent nodes, assignments nobody fetched, deadlines."""
 
 from potluck.model.event import EventKind
+from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, leader, nodes, tasks
-from potluck.store.attempts import ExpiredAttempt
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
 
@@ -17,7 +17,7 @@ async def expire_once(parts: Parts, leadership: Leadership) -> int:
 
     Only within a term that still runs: after an outage the next term forgives the gap first.
     """
-    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts)
+    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts, leadership)
     silent = await _find_silent_nodes(parts, leadership)
     if ended:
         await parts.live.wake(topics.SCHEDULE)
@@ -39,31 +39,37 @@ async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     return sum([await _expire(parts, leadership, each) for each in expired])
 
 
-async def _expire(parts: Parts, leadership: Leadership, expired: ExpiredAttempt) -> bool:
+async def _expire(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -> bool:
     """In a transaction of its own; whoever ended or renewed it meanwhile wins."""
     async with parts.database.transaction() as connection:
         if not await leader.holds(connection, leadership):
             return False
-        attempt = await attempts.lock_for_end(connection, expired.id)
+        attempt = await attempts.lock_for_end(connection, attempt_id)
         if attempt is None or not (attempt.state.is_live and attempt.is_expired):
             return False
-        reason = EndReason.WITHDRAWN if expired.never_fetched else EndReason.LEASE_EXPIRED
+        reason = EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
         await end_attempt(parts, connection, attempt, Ending(reason))
     await parts.live.wake(topics.node(attempt.node_id))
     return True
 
 
-async def _expire_deadlines(parts: Parts) -> int:
-    ended = 0
+async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
-        for task_id in await tasks.past_deadline(connection):
-            owner_id = await tasks.finish_queued(
-                connection, task_id, TaskState.EXPIRED, EndReason.DEADLINE
-            )
-            if owner_id is not None:
-                await tell(connection, Event(owner_id, EventKind.TASK_FINISHED, task_id))
-                ended += 1
-    return ended
+        overdue = await tasks.past_deadline(connection)
+    return sum([await _expire_deadline(parts, leadership, task_id) for task_id in overdue])
+
+
+async def _expire_deadline(parts: Parts, leadership: Leadership, task_id: TaskId) -> bool:
+    async with parts.database.transaction() as connection:
+        if not await leader.holds(connection, leadership):
+            return False
+        owner_id = await tasks.finish_queued(
+            connection, task_id, TaskState.EXPIRED, EndReason.DEADLINE
+        )
+        if owner_id is None:
+            return False
+        await tell(connection, Event(owner_id, EventKind.TASK_FINISHED, task_id))
+    return True
 
 
 async def _find_silent_nodes(parts: Parts, leadership: Leadership) -> int:

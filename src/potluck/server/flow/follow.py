@@ -55,7 +55,7 @@ async def with_reason(parts: Parts, task: TaskView) -> TaskView:
     if task.state is not TaskState.QUEUED:
         return task
     known = await parts.live.get(topics.waiting(task.id))
-    if known is None:
+    if known is None or task.waiting is not None:
         return task
     return msgspec.structs.replace(task, waiting=codec.decode_json(known, WaitingReason))
 
@@ -65,7 +65,7 @@ async def follow(
 ) -> AsyncIterator[Followed]:
     """Ends after the final state, once all of the log was sent; or when the server stops."""
     waiting: WaitingReason | None = None
-    async with parts.live.listen(topics.task(task_id), topics.SHUTDOWN) as listener:
+    async with parts.live.listen(topics.task(task_id), topics.shutdown(parts.instance)) as listener:
         while True:
             task = await view(parts, account_id, task_id)
             async for followed in _log(parts, account_id, task, position):
@@ -84,14 +84,15 @@ async def follow(
 async def _log(
     parts: Parts, account_id: AccountId, task: TaskView, position: Position
 ) -> AsyncIterator[Followed]:
-    """What the log of the newest attempt has beyond the position."""
-    if not task.attempts:
-        return
-    newest = task.attempts[-1]
-    offset = position.offset if position.attempt_id == newest.id else 0
-    while True:
-        page = await read_log(parts, account_id, task.id, newest.number, offset)
-        if not page.pieces:
-            return
-        offset = page.next_offset
-        yield Followed(Position(position.version, newest.id, offset), FollowedLog(page))
+    """What the logs of all attempts, one after the other, have beyond the position."""
+    for attempt in task.attempts:
+        # Ids sort by time: what came before the position's attempt was sent before.
+        if position.attempt_id is not None and attempt.id < position.attempt_id:
+            continue
+        offset = position.offset if position.attempt_id == attempt.id else 0
+        while True:
+            page = await read_log(parts, account_id, task.id, attempt.number, offset)
+            if not page.pieces:
+                break
+            offset = page.next_offset
+            yield Followed(Position(position.version, attempt.id, offset), FollowedLog(page))

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 
+import msgspec
+from msgspec import Struct
+
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, AttemptId, NodeId
 from potluck.model.lease import Lease
 from potluck.model.node import NodeState
+from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow.notify import tell
+from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, nodes
-from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.wire import codec
+from potluck.wire.consumer import NodeView
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -22,6 +28,13 @@ from potluck.wire.provider import (
     NodeRegistered,
     RegisterNode,
 )
+
+
+class Telemetry(Struct, frozen=True):
+    """What a node said about itself with its last heartbeat."""
+
+    load_percent: float
+    memory_used_bytes: int
 
 
 async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> NodeRegistered:
@@ -39,33 +52,83 @@ async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> 
     )
 
 
+async def hear(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
+    """Every call of a node is a sign of life; one that had been silent is back.
+
+    Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
+    """
+    async with parts.database.transaction() as connection:
+        before = await nodes.beat(connection, node_id, account_id)
+        if before is NodeState.SILENT:
+            await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
+    if before is NodeState.SILENT:
+        await parts.live.wake(topics.SCHEDULE)
+        await parts.live.wake(topics.OUTBOX)
+
+
 async def acquire(
     parts: Parts, account_id: AccountId, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
     """Waits, without a database connection, until there is something to say."""
-    held = _true_leases(parts, request.held)
-    async with parts.live.listen(topics.node(node_id), topics.SHUTDOWN) as listener:
-        await _hear(parts, account_id, node_id)
-        answer = await _look(parts, account_id, node_id, request.held, held)
+    await hear(parts, account_id, node_id)
+    stopped = topics.shutdown(parts.instance)
+    async with parts.live.listen(topics.node(node_id), stopped) as listener:
+        answer = await _look(parts, account_id, node_id, request.held)
         if answer.grants or answer.stop or request.wait_seconds <= 0:
             return answer
         await listener.wait(min(request.wait_seconds, parts.settings.poll_seconds))
-    return await _look(parts, account_id, node_id, request.held, held)
+    return await _look(parts, account_id, node_id, request.held)
 
 
 async def heartbeat(
     parts: Parts, account_id: AccountId, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
-    held = _true_leases(parts, beat.held)
+    settings = parts.settings
+    await hear(parts, account_id, node_id)
     async with parts.database.transaction() as connection:
-        before = await nodes.beat(connection, node_id, account_id)
-        await attempts.renew(connection, node_id, held, parts.settings.lease_seconds)
+        await attempts.renew(
+            connection,
+            node_id,
+            _true_leases(parts, beat.held),
+            settings.lease_seconds,
+            settings.overrun_seconds,
+        )
         live = await attempts.live_of_node(connection, node_id, account_id)
-        if before is NodeState.SILENT:
-            await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
-    if before is NodeState.SILENT:
-        await parts.live.wake(topics.SCHEDULE)
+    telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
+    key = topics.telemetry(node_id)
+    await parts.live.put(key, codec.encode_json(telemetry), settings.silent_after_seconds)
     return HeartbeatAnswer(_gone(beat.held, live))
+
+
+async def with_telemetry(parts: Parts, found: list[NodeView]) -> list[NodeView]:
+    """The nodes with what they said lately, as far as it is still known."""
+    told = await parts.live.get_many([topics.telemetry(node.id) for node in found])
+    return [_with_telemetry(node, said) for node, said in zip(found, told, strict=True)]
+
+
+def _with_telemetry(node: NodeView, said: bytes | None) -> NodeView:
+    if said is None:
+        return node
+    telemetry = codec.decode_json(said, Telemetry)
+    return msgspec.structs.replace(
+        node,
+        load_percent=telemetry.load_percent,
+        memory_used_bytes=telemetry.memory_used_bytes,
+    )
+
+
+async def leave(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
+    """The node goes; what it still held is given back to the queue at once."""
+    async with parts.database.transaction() as connection:
+        await nodes.leave(connection, node_id, account_id)
+        held = await attempts.live_of_node(connection, node_id, account_id)
+    for attempt_id in sorted(held):
+        async with parts.database.transaction() as connection:
+            attempt = await attempts.lock_for_end(connection, attempt_id)
+            if attempt is not None and attempt.state.is_live:
+                await end_attempt(parts, connection, attempt, Ending(EndReason.NODE_LEFT))
+    await parts.live.wake(topics.OUTBOX)
+    await parts.live.wake(topics.SCHEDULE)
 
 
 def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
@@ -76,36 +139,16 @@ def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
     ]
 
 
-async def _hear(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
-    """When the call comes in, and not when its answer goes out: the node may be gone by then."""
-    async with parts.database.transaction() as connection:
-        await nodes.beat(connection, node_id, account_id)
-
-
 async def _look(
-    parts: Parts,
-    account_id: AccountId,
-    node_id: NodeId,
-    claimed: Sequence[Lease],
-    held: list[AttemptId],
+    parts: Parts, account_id: AccountId, node_id: NodeId, claimed: Sequence[Lease]
 ) -> LeasesGranted:
-    lease_seconds = parts.settings.lease_seconds
-    async with parts.database.transaction() as connection:
-        live = await attempts.live_of_node(connection, node_id, account_id)
-        grants = await _grants(parts, connection, account_id, node_id, held) if live else []
-    return LeasesGranted(grants, _gone(claimed, live), lease_seconds)
-
-
-async def _grants(
-    parts: Parts,
-    connection: Connection,
-    account_id: AccountId,
-    node_id: NodeId,
-    held: list[AttemptId],
-) -> list[Grant]:
+    held = _true_leases(parts, claimed)
     seconds = parts.settings.lease_seconds
-    fetched = await attempts.fetch(connection, node_id, account_id, held, seconds)
-    return [_grant(parts, attempt) for attempt in fetched]
+    async with parts.database.transaction() as connection:
+        fetched = await attempts.fetch(connection, node_id, account_id, held, seconds)
+        live = await attempts.live_of_node(connection, node_id, account_id)
+    grants = [_grant(parts, attempt) for attempt in fetched]
+    return LeasesGranted(grants, _gone(claimed, live), seconds)
 
 
 def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:

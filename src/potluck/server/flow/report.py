@@ -13,10 +13,11 @@ from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
+from potluck.server.flow.lease import hear
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, nodes, tasks
+from potluck.store import attempts, tasks
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.wire import codec
@@ -34,8 +35,7 @@ from potluck.wire.provider import (
 async def report(
     parts: Parts, account_id: AccountId, node_id: NodeId, reports: Reports
 ) -> ReportAnswers:
-    async with parts.database.transaction() as connection:
-        await nodes.beat(connection, node_id, account_id)
+    await hear(parts, account_id, node_id)
     answers = [await _answer(parts, node_id, each) for each in reports.reports]
     await parts.live.wake(topics.OUTBOX)
     await parts.live.wake(topics.SCHEDULE)
@@ -73,6 +73,7 @@ async def _take(parts: Parts, connection: Connection, node_id: NodeId, each: Rep
 
 
 async def _preparing(connection: Connection, node_id: NodeId, each: Preparing) -> None:
+    await attempts.lock_task(connection, each.lease.attempt_id)
     task_id = await attempts.prepare(connection, each.lease.attempt_id, node_id)
     if task_id is None:
         raise _stale(each.lease)
@@ -80,6 +81,7 @@ async def _preparing(connection: Connection, node_id: NodeId, each: Preparing) -
 
 
 async def _started(connection: Connection, node_id: NodeId, each: Started) -> None:
+    await attempts.lock_task(connection, each.lease.attempt_id)
     task_id = await attempts.start(connection, each.lease.attempt_id, node_id)
     if task_id is None:
         raise _stale(each.lease)

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide import retry
-from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
+from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER, attempt_may_become, task_may_become
 from potluck.decide.settle import charge_micro, settle_entries
+from potluck.model.back_off import BackOff
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
@@ -37,8 +38,9 @@ async def end_attempt(
     parts: Parts, connection: Connection, attempt: EndingAttempt, ending: Ending
 ) -> None:
     """Ends a live attempt that is locked in this transaction, settles it, and tells."""
-    assert attempt.state.is_live
     end = _decide(parts, attempt, ending)
+    assert attempt_may_become(attempt.state, end.state)
+    assert task_may_become(attempt.task_state, end.next.state)
     await attempts.finish(connection, attempt, end)
     entries = settle_entries(attempt.billable, end.charge_micro)
     await ledger.append(connection, entries, attempt.id)
@@ -47,25 +49,23 @@ async def end_attempt(
 
 def _decide(parts: Parts, attempt: EndingAttempt, ending: Ending) -> End:
     state = ATTEMPT_STATE_AFTER[ending.reason]
+    is_counted_loss = state is AttemptState.LOST and ending.reason not in retry.UNCOUNTED
+    history = retry.History(
+        failures=attempt.failures + (state is AttemptState.FAILED),
+        losses=attempt.losses + is_counted_loss,
+        nodes_lost=attempt.other_nodes_lost + is_counted_loss,
+        max_attempts=attempt.max_attempts,
+    )
     return End(
         state=state,
         reason=ending.reason,
-        next=retry.after(ending.reason, _history(attempt, state), attempt.now, _back_off(parts)),
+        next=retry.after(ending.reason, history, attempt.now, _wait(parts)),
+        is_counted_loss=is_counted_loss,
         charge_micro=_charge(attempt, state, ending.usage),
         exit_code=ending.exit_code,
         detail=ending.detail,
         usage=ending.usage,
         report_hash=ending.report_hash,
-    )
-
-
-def _history(attempt: EndingAttempt, state: AttemptState) -> retry.History:
-    lost = state is AttemptState.LOST
-    return retry.History(
-        failures=attempt.failures + (state is AttemptState.FAILED),
-        losses=attempt.losses + lost,
-        nodes_lost=attempt.other_nodes_lost + lost,
-        max_attempts=attempt.max_attempts,
     )
 
 
@@ -78,11 +78,10 @@ def _charge(attempt: EndingAttempt, state: AttemptState, usage: Usage | None) ->
     return charge_micro(billable, attempt.now)
 
 
-def _back_off(parts: Parts) -> retry.BackOff:
+def _wait(parts: Parts) -> retry.Wait:
     settings = parts.settings
-    return retry.BackOff(
-        settings.back_off_first_seconds, settings.back_off_longest_seconds, random.random()
-    )
+    back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
+    return retry.Wait(back_off, random.random())
 
 
 def _event(attempt: EndingAttempt, end: End) -> Event:

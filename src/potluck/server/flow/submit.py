@@ -29,29 +29,34 @@ async def submit(
         idempotency_key,
     )
     async with parts.database.transaction() as connection:
-        await _admit(connection, new)
-        task_id = await _insert_once(connection, new)
+        task_id = await _earlier(connection, new) or await _enter(connection, new)
         view = await tasks.get(connection, task_id, account_id)
     await parts.live.wake(topics.SCHEDULE)
     await parts.live.wake(topics.OUTBOX)
     return view
 
 
-async def _admit(connection: Connection, new: tasks.NewTask) -> None:
-    balance = await accounts.balance(connection, new.account_id)
-    cheapest = await schedule.cheapest_micro_per_hour(connection)
-    admit(new.request, balance.available_micro if balance else 0, cheapest)
-
-
-async def _insert_once(connection: Connection, new: tasks.NewTask) -> TaskId:
-    if await tasks.insert(connection, new):
-        await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id))
-        return new.id
-    assert new.idempotency_key is not None, "only a key can have been used before"
+async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
+    """The task that this very submission made before, whatever has become of it."""
+    if new.idempotency_key is None:
+        return None
     earlier = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
-    assert earlier is not None
+    if earlier is None:
+        return None
     if earlier.request_hash != new.request_hash:
         raise Conflict(
             "This Idempotency-Key was used for another task.", "Use a new key for each task."
         )
     return earlier.id
+
+
+async def _enter(connection: Connection, new: tasks.NewTask) -> TaskId:
+    balance = await accounts.balance(connection, new.account_id)
+    cheapest = await schedule.cheapest_micro_per_hour(connection, new.request.requirements)
+    admit(new.request, balance.available_micro if balance else 0, cheapest)
+    if await tasks.insert(connection, new):
+        await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id))
+        return new.id
+    twin = await _earlier(connection, new)
+    assert twin is not None, "only the same key, used at the same moment, keeps a task out"
+    return twin

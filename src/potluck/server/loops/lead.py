@@ -5,7 +5,6 @@ nothing.
 """
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -25,7 +24,6 @@ log = structlog.get_logger()
 class LeadLoop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._holder = secrets.token_hex(8)
         self._duties: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -41,7 +39,9 @@ class LeadLoop:
     async def run_once(self) -> None:
         settings = self._parts.settings
         async with self._parts.database.transaction() as connection:
-            leadership = await leader.lead(connection, self._holder, settings.leader_seconds)
+            leadership = await leader.lead(
+                connection, self._parts.instance, settings.leader_seconds
+            )
         if leadership is None:
             await self._stop_duties()
         elif leadership.is_new or not self._duties:
@@ -83,4 +83,4 @@ class LeadLoop:
 
     async def _resign(self) -> None:
         async with self._parts.database.transaction() as connection:
-            await leader.resign(connection, self._holder)
+            await leader.resign(connection, self._parts.instance)

@@ -1,3 +1,6 @@
+-- Rows are locked in one order everywhere, so that nobody waits in a circle:
+-- leader, task, attempt, node, device, balance; several of one kind in the order of their ids.
+
 -- name: assign
 -- The guarded assign, in one statement: either all of it still holds, or nothing changes.
 WITH term AS (
@@ -14,11 +17,13 @@ WITH term AS (
 ), node AS (
     SELECT id, account_id FROM nodes
     WHERE id = $5 AND state = 'online'
-        AND free_cores >= $8 AND free_memory_bytes >= $9 AND free_disk_bytes >= $10
+        AND cores - used_cores >= $8
+        AND memory_bytes - used_memory_bytes >= $9
+        AND disk_bytes - used_disk_bytes >= $10
         AND EXISTS (SELECT FROM task)
     FOR UPDATE
 ), device AS (
-    -- Locked in id order; the price must be the one that was planned with.
+    -- The price must be the one that was planned with.
     SELECT devices.id, wanted.milli, devices.price_micro_per_hour
     FROM devices JOIN unnest($6::text[], $7::integer[]) AS wanted (id, milli) USING (id)
     WHERE devices.node_id = $5 AND is_present AND free_milli >= wanted.milli
@@ -38,9 +43,9 @@ WITH term AS (
     FROM device WHERE devices.id = device.id AND EXISTS (SELECT FROM guard)
 ), taken_node AS (
     UPDATE nodes SET
-        free_cores = free_cores - $8,
-        free_memory_bytes = free_memory_bytes - $9,
-        free_disk_bytes = free_disk_bytes - $10
+        used_cores = used_cores + $8,
+        used_memory_bytes = used_memory_bytes + $9,
+        used_disk_bytes = used_disk_bytes + $10
     WHERE id = $5 AND EXISTS (SELECT FROM guard)
 ), taken_task AS (
     UPDATE tasks SET state = 'assigned', not_before = NULL, reason = NULL, detail = '',
@@ -49,10 +54,11 @@ WITH term AS (
 ), attempt AS (
     INSERT INTO attempts (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
-        price_micro_per_hour, hold_micro, run_seconds_limit, log_bytes_limit, lease_expires_at)
+        price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
+        log_bytes_limit, lease_expires_at)
     SELECT $1, task_id, $5, consumer_id, provider_id,
         (SELECT count(*) + 1 FROM attempts WHERE task_id = $4), $8, $9, $10, $11, $12,
-        $13, $14, now() + $15::interval
+        $13, $14, $15, now() + $16::interval
     FROM guard
     RETURNING id, task_id, consumer_id
 ), shares AS (
@@ -63,14 +69,21 @@ SELECT id, task_id, consumer_id FROM attempt
 
 -- name: fetch
 -- What this node was granted and does not list as held. Given again, with the same token, until it
--- is: a poll that hung up has swallowed it.
+-- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
+-- ignores a grant loses it.
+WITH fetched AS (
+    SELECT id FROM attempts
+    WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
+        AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
+    ORDER BY id
+    FOR UPDATE
+)
 UPDATE attempts SET
-    fetched_at = coalesce(fetched_at, now()), lease_expires_at = now() + $4::interval
-FROM tasks
-WHERE tasks.id = attempts.task_id
-    AND node_id = $1 AND attempts.state IN ('granted', 'preparing', 'running')
-    AND attempts.id <> ALL($3::text[])
-    AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
+    fetched_at = coalesce(fetched_at, now()),
+    lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + $4::interval
+        ELSE lease_expires_at END
+FROM fetched, tasks
+WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id
 RETURNING attempts.id, attempts.task_id, attempts.consumer_id, tasks.request
 
 -- name: shares
@@ -81,12 +94,27 @@ ORDER BY attempt_id, devices.position
 
 -- name: live_of_node
 SELECT attempts.id FROM attempts
-WHERE node_id = $1 AND attempts.state IN ('granted', 'preparing', 'running')
+WHERE node_id = $1 AND finished_at IS NULL
     AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
 
 -- name: renew
-UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + $3::interval)
-WHERE node_id = $1 AND id = ANY($2) AND state IN ('granted', 'preparing', 'running')
+-- Not beyond the time at which the attempt must be over, however lively the node: one that hangs,
+-- or lies, keeps nothing for ever.
+WITH held AS (
+    SELECT id FROM attempts
+    WHERE node_id = $1 AND id = ANY($2) AND finished_at IS NULL
+    ORDER BY id
+    FOR UPDATE
+)
+UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, least(
+    now() + $3::interval,
+    $4::interval + coalesce(
+        started_at + make_interval(secs => run_seconds_limit),
+        fetched_at + make_interval(secs => prepare_seconds_limit))))
+FROM held WHERE attempts.id = held.id
+
+-- name: lock_task_of
+SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR UPDATE
 
 -- name: prepare
 UPDATE attempts SET state = 'preparing'
@@ -95,74 +123,77 @@ RETURNING task_id
 
 -- name: start
 UPDATE attempts SET state = 'running', started_at = coalesce(started_at, now())
-WHERE id = $1 AND node_id = $2 AND state IN ('granted', 'preparing', 'running')
+WHERE id = $1 AND node_id = $2 AND finished_at IS NULL
 RETURNING task_id
 
 -- name: lock_for_end
--- The task first, then the attempt: the same order as everywhere.
 WITH task AS (
-    SELECT id, account_id, state, failures, losses, request
+    SELECT id, state, failures, losses, (request->>'max_attempts')::integer AS max_attempts
     FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
     FOR UPDATE
 )
 SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts.consumer_id,
     attempts.provider_id, attempts.price_micro_per_hour, attempts.hold_micro,
-    attempts.run_seconds_limit, attempts.started_at, attempts.report_hash, attempts.fetched_at,
-    task.failures, task.losses, task.request,
+    attempts.run_seconds_limit, attempts.started_at, attempts.report_hash,
+    task.state AS task_state, task.failures, task.losses, task.max_attempts,
     (SELECT count(DISTINCT other.node_id) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
-            AND other.reason <> 'withdrawn' AND other.node_id <> attempts.node_id) AS other_nodes_lost,
-    clock_timestamp() AS now, lease_expires_at <= clock_timestamp() AS is_expired
+            AND other.reason NOT IN ('withdrawn', 'node_left')
+            AND other.node_id <> attempts.node_id) AS other_nodes_lost,
+    clock_timestamp() AS now,
+    lease_expires_at <= clock_timestamp() AS is_expired,
+    fetched_at IS NOT NULL AS was_fetched
 FROM attempts JOIN task ON task.id = attempts.task_id
 WHERE attempts.id = $1
 FOR UPDATE OF attempts
 
--- name: state_of
-SELECT state, report_hash FROM attempts WHERE id = $1 AND node_id = $2
-
 -- name: finish
--- Ends it and gives back what it had reserved, once: the state guards it.
+-- Ends it and gives back what it had reserved, once: only a live one ends.
 WITH ended AS (
     UPDATE attempts SET
         state = $2, reason = $3, detail = $4, exit_code = $5, usage = $6, charge_micro = $7,
-        report_hash = $8, finished_at = now(), settled_at = now()
-    WHERE id = $1 AND state IN ('granted', 'preparing', 'running')
+        report_hash = $8, finished_at = now()
+    WHERE id = $1 AND finished_at IS NULL
     RETURNING id, node_id, cores, memory_bytes, disk_bytes
 ), freed_node AS (
     UPDATE nodes SET
-        free_cores = free_cores + ended.cores,
-        free_memory_bytes = free_memory_bytes + ended.memory_bytes,
-        free_disk_bytes = free_disk_bytes + ended.disk_bytes
+        used_cores = used_cores - ended.cores,
+        used_memory_bytes = used_memory_bytes - ended.memory_bytes,
+        used_disk_bytes = used_disk_bytes - ended.disk_bytes
     FROM ended WHERE nodes.id = ended.node_id
-), freed_devices AS (
-    UPDATE devices SET free_milli = free_milli + share.milli
-    FROM attempt_devices AS share JOIN ended ON ended.id = share.attempt_id
-    WHERE devices.id = share.device_id
+    RETURNING nodes.id
 )
-SELECT id FROM ended
+-- After the node: whoever holds the node's row holds its devices.
+UPDATE devices SET free_milli = free_milli + share.milli
+FROM attempt_devices AS share JOIN ended ON ended.id = share.attempt_id
+WHERE devices.id = share.device_id AND EXISTS (SELECT FROM freed_node)
 
 -- name: expired
-SELECT id, (fetched_at IS NULL) AS never_fetched FROM attempts
-WHERE state IN ('granted', 'preparing', 'running') AND lease_expires_at <= now()
+SELECT id FROM attempts
+WHERE finished_at IS NULL AND lease_expires_at <= now()
 ORDER BY lease_expires_at LIMIT 1000
 
 -- name: extend_all
 -- After a gap in which nobody could beat: nobody is expired for the server's own silence.
+WITH live AS (
+    SELECT id FROM attempts WHERE finished_at IS NULL AND fetched_at IS NOT NULL
+    ORDER BY id FOR UPDATE
+)
 UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + $1::interval)
-WHERE state IN ('granted', 'preparing', 'running') AND fetched_at IS NOT NULL
+FROM live WHERE attempts.id = live.id
 
 -- name: log_state
 SELECT log_pieces, log_bytes, log_bytes_limit, task_id FROM attempts
-WHERE id = $1 AND node_id = $2 AND state IN ('granted', 'preparing', 'running')
+WHERE id = $1 AND node_id = $2 AND finished_at IS NULL
 
 -- name: append_log
 UPDATE attempts SET log_pieces = log_pieces + $3, log_bytes = log_bytes + $4
-WHERE id = $1 AND log_pieces = $2 AND state IN ('granted', 'preparing', 'running')
+WHERE id = $1 AND log_pieces = $2 AND finished_at IS NULL
 RETURNING log_pieces
 
 -- name: log_of_task
 -- The log of one attempt, the newest unless a number is given.
-SELECT attempts.id, attempts.log_pieces, attempts.state FROM attempts
+SELECT attempts.id, attempts.log_pieces, attempts.finished_at IS NULL AS is_live FROM attempts
 JOIN tasks ON tasks.id = attempts.task_id
 WHERE tasks.id = $1 AND tasks.account_id = $2 AND ($3::integer IS NULL OR number = $3)
 ORDER BY number DESC LIMIT 1

@@ -18,5 +18,5 @@ SELECT FROM leader WHERE holder = $1 AND term = $2 AND expires_at > now() FOR SH
 -- name: resign
 UPDATE leader SET expires_at = now() WHERE holder = $1
 
--- name: current
-SELECT holder, term, expires_at > now() AS is_valid FROM leader
+-- name: is_led
+SELECT expires_at > now() FROM leader

@@ -4,7 +4,3 @@ INSERT INTO ledger_entries (attempt_id, account_id, kind, purse, amount_micro)
 SELECT $1, side.account_id, side.kind, side.purse, side.amount_micro
 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
     AS side (account_id, kind, purse, amount_micro)
-
--- name: entries_of_account
-SELECT attempt_id, kind, purse, amount_micro, created_at
-FROM ledger_entries WHERE account_id = $1 ORDER BY id

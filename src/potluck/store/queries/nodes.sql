@@ -1,19 +1,12 @@
 -- name: insert
-INSERT INTO nodes (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes,
-    disk_bytes, free_cores, free_memory_bytes, free_disk_bytes)
-VALUES ($1, $2, $3, 'online', $4, $5, $6, $7, $8, $6, $7, $8)
+INSERT INTO nodes
+    (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes, disk_bytes)
+VALUES ($1, $2, $3, 'online', $4, $5, $6, $7, $8)
 
 -- name: update
--- What is in use stays reserved, also when the machine has shrunk since.
 UPDATE nodes SET
     name = $3, state = 'online', own_tasks_only = $4, description = $5,
-    cores = greatest($6, cores - free_cores),
-    memory_bytes = greatest($7, memory_bytes - free_memory_bytes),
-    disk_bytes = greatest($8, disk_bytes - free_disk_bytes),
-    free_cores = greatest(0, $6 - (cores - free_cores)),
-    free_memory_bytes = greatest(0, $7 - (memory_bytes - free_memory_bytes)),
-    free_disk_bytes = greatest(0, $8 - (disk_bytes - free_disk_bytes)),
-    heartbeat_at = now()
+    cores = $6, memory_bytes = $7, disk_bytes = $8, heartbeat_at = now()
 WHERE id = $1 AND account_id = $2
 RETURNING id
 
@@ -43,13 +36,17 @@ RETURNING before.state AS state_before
 UPDATE nodes SET state = 'left' WHERE id = $1 AND account_id = $2 RETURNING id
 
 -- name: fall_silent
-UPDATE nodes SET state = 'silent'
-WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
-RETURNING id, account_id, name
+WITH quiet AS (
+    SELECT id FROM nodes WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
+    ORDER BY id FOR UPDATE
+)
+UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
+RETURNING nodes.id, account_id
 
 -- name: pardon_silence
 -- The gap was the server's own: every node starts afresh.
-UPDATE nodes SET heartbeat_at = now() WHERE state = 'online'
+WITH online AS (SELECT id FROM nodes WHERE state = 'online' ORDER BY id FOR UPDATE)
+UPDATE nodes SET heartbeat_at = now() FROM online WHERE nodes.id = online.id
 
 -- name: list
 SELECT * FROM nodes WHERE state <> 'left' ORDER BY id

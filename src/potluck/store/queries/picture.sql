@@ -2,18 +2,18 @@
 SELECT id, state FROM tasks
 
 -- name: attempts
-SELECT id, task_id, node_id, state, settled_at IS NOT NULL AS is_settled, hold_micro, cores,
-    memory_bytes, disk_bytes
+SELECT id, task_id, node_id, state, hold_micro, cores, memory_bytes, disk_bytes,
+    coalesce((
+        SELECT sum(amount_micro) FROM ledger_entries WHERE attempt_id = attempts.id AND purse = 'held'
+    ), 0)::bigint AS held_micro
 FROM attempts
 
 -- name: nodes
-SELECT id, cores - free_cores AS used_cores, memory_bytes - free_memory_bytes AS used_memory_bytes,
-    disk_bytes - free_disk_bytes AS used_disk_bytes
-FROM nodes
+SELECT id, used_cores, used_memory_bytes, used_disk_bytes FROM nodes
 
 -- name: devices
 SELECT devices.id, 1000 - free_milli AS used_milli,
-    coalesce(sum(milli) FILTER (WHERE attempts.state IN ('granted', 'preparing', 'running')), 0)
+    coalesce(sum(milli) FILTER (WHERE finished_at IS NULL AND attempts.id IS NOT NULL), 0)
         ::bigint AS reserved_milli
 FROM devices
 LEFT JOIN attempt_devices ON device_id = devices.id

@@ -1,15 +1,28 @@
 -- name: waiting
--- The head of the queue: more than one round can place, in the order in which they are served.
-SELECT tasks.id, account_id, request, priority, queued_at, not_before, start_before, now() AS now,
+-- A page of the queue in the order in which it is served, from behind the last page's end on.
+SELECT id, account_id, priority,
+    request->'requirements' AS requirements, request->'limits' AS limits,
     coalesce((
-        SELECT array_agg(DISTINCT node_id) FROM attempts
-        WHERE task_id = tasks.id AND reason <> 'withdrawn'
+        SELECT array_agg(DISTINCT node_id) FROM attempts WHERE task_id = tasks.id
     ), '{}') AS failed_on
-FROM tasks WHERE state = 'queued'
-ORDER BY priority DESC, queued_at, tasks.id LIMIT $1
+FROM tasks
+WHERE state = 'queued'
+    AND (not_before IS NULL OR not_before <= now())
+    AND (start_before IS NULL OR start_before > now() OR started_at IS NOT NULL)
+    AND ($1::integer IS NULL OR priority < $1 OR (priority = $1 AND id > $2))
+ORDER BY priority DESC, id
+LIMIT $3
+
+-- name: next_ready
+-- When the first of those that are put off may be tried again.
+SELECT extract(epoch FROM min(not_before) - now())::double precision FROM tasks
+WHERE state = 'queued' AND not_before IS NOT NULL AND not_before > now()
 
 -- name: nodes
-SELECT id, account_id, own_tasks_only, cores, free_cores, free_memory_bytes, free_disk_bytes
+SELECT id, account_id, own_tasks_only, cores,
+    cores - used_cores AS free_cores,
+    memory_bytes - used_memory_bytes AS free_memory_bytes,
+    disk_bytes - used_disk_bytes AS free_disk_bytes
 FROM nodes WHERE state = 'online' ORDER BY id
 
 -- name: devices
@@ -22,5 +35,9 @@ ORDER BY node_id, position
 SELECT account_id, available_micro FROM balances WHERE account_id = ANY($1)
 
 -- name: cheapest
-SELECT min(price_micro_per_hour) FROM devices JOIN nodes ON nodes.id = node_id
+-- Of a CPU a task takes, and pays, the share that its cores make up.
+SELECT min(price_micro_per_hour
+    * CASE WHEN kind = 'cpu' THEN greatest(1, 1000 * $1::bigint / nodes.cores) ELSE 1000 END)
+    / 1000 * $2::bigint
+FROM devices JOIN nodes ON nodes.id = node_id
 WHERE is_present AND nodes.state = 'online'

@@ -10,11 +10,17 @@ RETURNING id
 SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
 
 -- name: get
-SELECT * FROM tasks WHERE id = $1 AND account_id = $2
+SELECT id, name, request->'spec'->>'kind' AS kind, state, priority, created_at, updated_at,
+    request->'requirements' AS requirements, request->'limits' AS limits, version, exit_code,
+    reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
+FROM tasks WHERE id = $1 AND account_id = $2
 
 -- name: list
 -- Ids sort by time, so the cursor is simply the last id of the page before.
-SELECT * FROM tasks
+SELECT id, name, request->'spec'->>'kind' AS kind, state, priority, created_at, updated_at,
+    request->'requirements' AS requirements, request->'limits' AS limits, version, exit_code,
+    reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
+FROM tasks
 WHERE account_id = $1
     AND ($2::text IS NULL OR id < $2)
     AND ($3::text IS NULL OR state = $3)
@@ -36,7 +42,7 @@ ORDER BY attempts.task_id, attempts.number
 SELECT state FROM tasks WHERE id = $1 AND account_id = $2 FOR UPDATE
 
 -- name: live_attempt
-SELECT id FROM attempts WHERE task_id = $1 AND state IN ('granted', 'preparing', 'running')
+SELECT id FROM attempts WHERE task_id = $1 AND finished_at IS NULL
 
 -- name: finish_queued
 -- A task that waits has no attempt: nothing is reserved, held or owed.
@@ -47,8 +53,9 @@ WHERE id = $1 AND state = 'queued'
 RETURNING account_id
 
 -- name: past_deadline
-SELECT id, account_id FROM tasks
-WHERE state = 'queued' AND start_before IS NOT NULL AND start_before <= now()
+-- One that has been started was in time, also when it is back in the queue.
+SELECT id FROM tasks
+WHERE state = 'queued' AND started_at IS NULL AND start_before <= now()
 ORDER BY start_before LIMIT 1000
 
 -- name: after_attempt
@@ -57,7 +64,6 @@ UPDATE tasks SET
     state = $2, reason = $3, detail = $4, exit_code = $5,
     failures = failures + $6, losses = losses + $7, charge_micro = charge_micro + $8,
     not_before = $9,
-    queued_at = CASE WHEN $2 = 'queued' THEN now() ELSE queued_at END,
     finished_at = CASE WHEN $2 = 'queued' THEN NULL ELSE now() END,
     updated_at = now(), version = version + 1
 WHERE id = $1

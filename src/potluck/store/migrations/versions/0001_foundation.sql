@@ -32,9 +32,10 @@ CREATE TABLE nodes (
     cores             integer NOT NULL,
     memory_bytes      bigint NOT NULL,
     disk_bytes        bigint NOT NULL,
-    free_cores        integer NOT NULL CHECK (free_cores BETWEEN 0 AND cores),
-    free_memory_bytes bigint NOT NULL CHECK (free_memory_bytes BETWEEN 0 AND memory_bytes),
-    free_disk_bytes   bigint NOT NULL CHECK (free_disk_bytes BETWEEN 0 AND disk_bytes),
+    -- Reserved by live attempts. More than there is only when the machine came back smaller.
+    used_cores        integer NOT NULL DEFAULT 0 CHECK (used_cores >= 0),
+    used_memory_bytes bigint NOT NULL DEFAULT 0 CHECK (used_memory_bytes >= 0),
+    used_disk_bytes   bigint NOT NULL DEFAULT 0 CHECK (used_disk_bytes >= 0),
     registered_at     timestamptz NOT NULL DEFAULT now(),
     heartbeat_at      timestamptz NOT NULL DEFAULT now()
 );
@@ -75,7 +76,6 @@ CREATE TABLE tasks (
     version         bigint NOT NULL DEFAULT 1,
     created_at      timestamptz NOT NULL DEFAULT now(),
     updated_at      timestamptz NOT NULL DEFAULT now(),
-    queued_at       timestamptz NOT NULL DEFAULT now(),
     not_before      timestamptz,
     start_before    timestamptz,
     started_at      timestamptz,
@@ -84,9 +84,11 @@ CREATE TABLE tasks (
     CHECK ((finished_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled', 'expired')))
 );
 CREATE INDEX tasks_of_account ON tasks (account_id, id DESC);
-CREATE INDEX tasks_waiting ON tasks (priority DESC, queued_at, id) WHERE state = 'queued';
+CREATE INDEX tasks_waiting ON tasks (priority DESC, id) WHERE state = 'queued';
 CREATE INDEX tasks_with_deadline ON tasks (start_before)
-    WHERE state = 'queued' AND start_before IS NOT NULL;
+    WHERE state = 'queued' AND started_at IS NULL;
+CREATE INDEX tasks_in_back_off ON tasks (not_before)
+    WHERE state = 'queued' AND not_before IS NOT NULL;
 
 CREATE TABLE attempts (
     id                   text COLLATE "C" PRIMARY KEY,
@@ -109,6 +111,7 @@ CREATE TABLE attempts (
     hold_micro           bigint NOT NULL,
     charge_micro         bigint NOT NULL DEFAULT 0,
     run_seconds_limit    double precision NOT NULL,
+    prepare_seconds_limit double precision NOT NULL,
     log_bytes_limit      bigint NOT NULL,
     log_pieces           integer NOT NULL DEFAULT 0,
     log_bytes            bigint NOT NULL DEFAULT 0,
@@ -117,20 +120,16 @@ CREATE TABLE attempts (
     lease_expires_at     timestamptz NOT NULL,
     started_at           timestamptz,
     finished_at          timestamptz,
-    settled_at           timestamptz,
     -- The hash of the accepted final report: the same one again gets the same answer.
     report_hash          bytea,
     UNIQUE (task_id, number),
-    CHECK ((finished_at IS NULL) = (state IN ('granted', 'preparing', 'running'))),
-    CHECK ((settled_at IS NULL) = (finished_at IS NULL))
+    -- So `finished_at IS NULL` says that an attempt is live.
+    CHECK ((finished_at IS NULL) = (state IN ('granted', 'preparing', 'running')))
 );
 -- A task has at most one live attempt, whatever the code does.
-CREATE UNIQUE INDEX attempts_one_live ON attempts (task_id)
-    WHERE state IN ('granted', 'preparing', 'running');
-CREATE INDEX attempts_live_of_node ON attempts (node_id)
-    WHERE state IN ('granted', 'preparing', 'running');
-CREATE INDEX attempts_by_expiry ON attempts (lease_expires_at)
-    WHERE state IN ('granted', 'preparing', 'running');
+CREATE UNIQUE INDEX attempts_one_live ON attempts (task_id) WHERE finished_at IS NULL;
+CREATE INDEX attempts_live_of_node ON attempts (node_id) WHERE finished_at IS NULL;
+CREATE INDEX attempts_by_expiry ON attempts (lease_expires_at) WHERE finished_at IS NULL;
 
 CREATE TABLE attempt_devices (
     attempt_id text COLLATE "C" NOT NULL REFERENCES attempts,

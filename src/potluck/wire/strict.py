@@ -1,0 +1,64 @@
+"""The same values as inputs: a field that we do not know is a mistake, and is said so.
+
+In answers the values of `model` are read as they are, so that an older client understands a newer
+server; what a client sends is held to the letter.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from potluck.model.device import DeviceDescription
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.usage import Usage
+from potluck.wire.provider import Finished, Preparing, RegisterNode, Reports, Started
+
+
+class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictLimits(Limits, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictScriptSpec(ScriptSpec, frozen=True, forbid_unknown_fields=True, tag="script"):
+    pass
+
+
+class StrictTaskRequest(TaskRequest, frozen=True, forbid_unknown_fields=True):
+    spec: StrictScriptSpec
+    requirements: StrictRequirements = StrictRequirements()
+    limits: StrictLimits = StrictLimits()
+
+
+class StrictDevice(DeviceDescription, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictSandboxReport(SandboxReport, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictNode(NodeDescription, frozen=True, forbid_unknown_fields=True):
+    sandbox: StrictSandboxReport
+    devices: Annotated[tuple[StrictDevice, ...], Meta(min_length=1, max_length=64)]
+
+
+class StrictRegisterNode(RegisterNode, frozen=True, forbid_unknown_fields=True):
+    description: StrictNode
+
+
+class StrictUsage(Usage, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictFinished(Finished, frozen=True, forbid_unknown_fields=True, tag="finished"):
+    usage: StrictUsage = StrictUsage()
+
+
+class StrictReports(Reports, frozen=True, forbid_unknown_fields=True):
+    reports: Annotated[
+        tuple[Preparing | Started | StrictFinished, ...], Meta(min_length=1, max_length=1_000)
+    ]
