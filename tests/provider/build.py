@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from potluck.model.ids import AttemptId, DeviceId, TaskId
+from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, Limits, Requirements, ScriptSpec
 from potluck.provider.settings import ProviderSettings
@@ -10,12 +10,14 @@ from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
 TOKEN = "a-token-of-an-account"
+ACCOUNT = AccountId("account_01j00000000000000000000000")
 
 
 def a_grant(
     source: str = "print('hello')",
     *,
     attempt_id: AttemptId | None = None,
+    account_id: AccountId = ACCOUNT,
     device: str = "cpu-1",
     milli: int = 1000,
     limits: Limits | None = None,
@@ -27,7 +29,7 @@ def a_grant(
         attempt_id=attempt_id,
         token=f"token-of-{attempt_id}",
         task_id=new_task_id(),
-        account_id="account_01j00000000000000000000000",
+        account_id=account_id,
         spec=ScriptSpec("script.py", source, arguments, environment or {}),
         requirements=Requirements(memory_bytes=256 * 2**20, disk_bytes=16 * 2**20),
         limits=limits or Limits(run_seconds=30, prepare_seconds=30),

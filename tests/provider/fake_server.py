@@ -24,6 +24,7 @@ from potluck.model.lease import Lease
 from potluck.store.mint import new_device_id, new_node_id
 from potluck.wire import routes
 from potluck.wire.codec import decode_json, decode_packed, encode_json
+from potluck.wire.consumer import Me
 from potluck.wire.problem import CONTENT_TYPE, to_problem
 from potluck.wire.provider import (
     AcquireLeases,
@@ -42,7 +43,7 @@ from potluck.wire.provider import (
     ReportAnswers,
     Reports,
 )
-from tests.provider.build import TOKEN
+from tests.provider.build import ACCOUNT, TOKEN
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -121,6 +122,9 @@ class FakeServer:
         devices = [new_device_id() for _ in asked.description.devices]
         return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
 
+    async def me(self, _: bytes, __: NodeId) -> tuple[int, Me]:
+        return 200, Me(ACCOUNT, "owner", False, 0, 0)
+
     async def acquire(self, body: bytes, _: NodeId) -> tuple[int, LeasesGranted]:
         asked = decode_json(body, AcquireLeases)
         self.polls.append(asked)
@@ -193,6 +197,7 @@ async def fake_server() -> AsyncIterator[FakeServer]:
     fake = FakeServer()
     app = web.Application(client_max_size=2**24)
     handlers: list[tuple[routes.Route, Handler]] = [
+        (routes.ME, fake.me),
         (routes.REGISTER_NODE, fake.register),
         (routes.ACQUIRE_LEASES, fake.acquire),
         (routes.HEARTBEAT, fake.heartbeat),

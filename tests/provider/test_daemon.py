@@ -24,6 +24,7 @@ from potluck.provider.announcement import (
 )
 from potluck.provider.daemon import provide
 from potluck.provider.ship import CUT_MARK
+from potluck.store.mint import new_account_id
 from potluck.wire.provider import Preparing, Started
 from tests.provider.build import a_grant, lease_of, settings_for
 from tests.provider.fake_server import FakeServer
@@ -283,10 +284,15 @@ async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
     server: FakeServer, tmp_path: Path
 ) -> None:
     grant = a_grant("print('bare')")
+    other = a_grant("print('bare')", account_id=new_account_id())
     async with providing(server, tmp_path, unsafe_no_sandbox=True) as running:
-        await server.offer(grant)
+        await server.offer(grant, other)
         finished = await server.outcome(grant.attempt_id)
+        refused = await server.outcome(other.attempt_id)
     assert finished.reason is EndReason.COMPLETED
+    assert refused.reason is EndReason.SANDBOX_FAILED
+    assert "its owner's tasks only" in refused.detail
+    assert other.attempt_id not in server.logs
     assert server.text(grant.attempt_id, "stdout") == "bare\n"
     assert server.registrations[0].own_tasks_only
     assert running.some(Registered)[0].own_tasks_only

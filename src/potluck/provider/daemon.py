@@ -10,13 +10,15 @@ start. All of that takes seconds, and kill -9 at any moment loses nothing.
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from potluck.model.error import BadSettings, PotluckError
-from potluck.model.ids import NodeId
+from potluck.model.ids import AccountId, NodeId
 from potluck.model.node import SandboxReport
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announce, Registered, Stopped
@@ -85,7 +87,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
             load_node_id(settings.data_directory, settings.url),
             own_tasks_only=not sandbox.is_safe_for_strangers,
         )
-        await _serve(settings, announce, stop, registration, Runner(driver, preparer))
+        await _serve(settings, announce, stop, registration, partial(Runner, driver, preparer))
     announce(Stopped())
 
 
@@ -108,17 +110,19 @@ async def _serve(
     announce: Announce,
     stop: asyncio.Event,
     registration: RegisterNode,
-    runner: Runner,
+    runner_for: Callable[[AccountId | None], Runner],
 ) -> None:
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
     async with open_link(settings, registration, announce, keep) as link:
         answer = await link.register()
+        # The server is told, and should know; but without walls we look for ourselves.
+        owner = await link.account_id() if registration.own_tasks_only else None
         bench = Workbench(
             attempts_directory(settings.data_directory, settings.url),
             link,
-            runner,
+            runner_for(owner),
             announce,
             settings.log_flush_seconds,
         )

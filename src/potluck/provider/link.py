@@ -3,7 +3,7 @@
 Every call here may be repeated without harm, so each is repeated until the server answers: silence
 is not death, and running tasks are not touched by it. Between tries it waits with full jitter. A
 server that no longer knows this node (it lost its memory, not we ours) gets a new registration.
-Only `register` (the first contact) and `leave` (the last) are tried once.
+Only the first contact (`register`, `account_id`) and the last (`leave`) are tried once.
 """
 
 import asyncio
@@ -28,12 +28,13 @@ from potluck.model.error import (
     ServerUnreachable,
     Unavailable,
 )
-from potluck.model.ids import NodeId
+from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
 from potluck.wire.codec import decode_json, encode_json, encode_packed
+from potluck.wire.consumer import Me
 from potluck.wire.problem import Problem, to_error
 from potluck.wire.provider import (
     AcquireLeases,
@@ -90,6 +91,10 @@ class Link:
         self._registration = replace(self._registration, node_id=answer.node_id)
         self._keep_node_id(answer.node_id)
         return answer
+
+    async def account_id(self) -> AccountId:
+        """Whose token this is; tried once."""
+        return (await self._once(routes.ME, b"", Me, self._patience())).id
 
     async def acquire(self, held: Held, wait_seconds: float) -> LeasesGranted:
         return await self._persist(

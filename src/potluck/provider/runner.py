@@ -7,7 +7,8 @@ Nothing of the attempt is left running when it returns.
 import time
 from collections.abc import Callable
 
-from potluck.model.error import InvalidInput, PotluckError
+from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
+from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
@@ -24,15 +25,19 @@ Tell = Callable[[Event], None]
 
 
 class Runner:
-    """Runs attempts, any number at a time."""
+    """Runs attempts, any number at a time; of one account only, where one is named."""
 
-    def __init__(self, driver: Driver, preparer: Preparer) -> None:
+    def __init__(
+        self, driver: Driver, preparer: Preparer, only_account_id: AccountId | None
+    ) -> None:
         self._driver = driver
         self._preparer = preparer
+        self._only_account_id = only_account_id
 
     async def run(self, grant: Grant, log: AttemptLog, tell: Tell) -> Finished:
         began = time.monotonic()
         try:
+            self._check_owner(grant)
             environment = await self._prepare(grant, log, tell)
             prepare_seconds = time.monotonic() - began
             finished = await self._run_code(grant, environment, log, tell, prepare_seconds)
@@ -46,6 +51,12 @@ class Runner:
             self._preparer.release(grant.attempt_id)
             log.flush()
         return finished
+
+    def _check_owner(self, grant: Grant) -> None:
+        if self._only_account_id not in (None, grant.account_id):
+            raise SandboxUnavailable(
+                "This node has no sandbox and runs its owner's tasks only; this is another's."
+            )
 
     async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
         metadata = _metadata_of(grant)
