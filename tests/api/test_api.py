@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from tests.processes import ServerProcess
@@ -123,7 +124,7 @@ def test_only_the_operator_makes_accounts_and_credit(server: ServerProcess) -> N
 
 def test_another_accounts_task_does_not_exist(server: ServerProcess) -> None:
     operator = server.client()
-    bob = server.client(operator.post("/v1/accounts", {"name": "bob"})["token"])
+    bob = server.client(operator.post("/v1/accounts", {"name": "bea"})["token"])
     task_id = operator.submit("print(1)")
     for method, path in (
         ("GET", f"/v1/tasks/{task_id}"),
@@ -155,3 +156,89 @@ def test_health_is_open_and_honest(server: ServerProcess) -> None:
     assert stranger.get("/healthz")["status"] == "ok"
     assert stranger.get("/readyz")["parts"] == {"database": "ok", "live": "ok"}
     assert b"Potluck" in stranger.call("GET", "/").data
+
+
+WRONG_KINDS = ["text/plain", "application/xml", "application/x-www-form-urlencoded", "garbage"]
+
+
+@pytest.mark.parametrize("kind", WRONG_KINDS)
+def test_a_body_of_another_kind_is_not_guessed_at(server: ServerProcess, kind: str) -> None:
+    answer = server.client().call("POST", "/v1/tasks", with_field(), Content_Type=kind)
+    assert (answer.status, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert "application/json" in answer.json()["hint"]
+
+
+def node(**changes: object) -> dict[str, object]:
+    device = {"kind": "cpu", "uuid": "one", "vendor": "v", "model": "m", "memory_bytes": 1}
+    described = {
+        "name": "attic",
+        "platform": "linux",
+        "python_version": "3.11",
+        "potluck_version": "0",
+        "cores": 1,
+        "memory_bytes": 1,
+        "disk_bytes": 1,
+        "sandbox": {"driver": "bwrap"},
+        "devices": [device],
+        **changes,
+    }
+    return {"description": described}
+
+
+BAD_NODES = [
+    node(devices=[]),
+    node(devices=node()["description"]["devices"] * 2),  # type: ignore[index]
+    node(memory_bytes=-1),
+    node(name="a\u0007"),
+    node(name="ends with a line break\n"),
+    node(sandbox={"driver": "bwrap", "unknown": 1}),
+    {**node(), "node_id": "node_\u0000"},
+    {**node(), "node_id": "node_x"},
+    {**node(), "role": "admin"},
+]
+
+
+@pytest.mark.parametrize("offer", BAD_NODES)
+def test_a_bad_node_is_refused_and_changes_nothing(server: ServerProcess, offer: object) -> None:
+    before = server.client().get("/v1/nodes")
+    answer = server.client().call("POST", "/v1/nodes", json.dumps(offer).encode())
+    assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
+    assert server.client().get("/v1/nodes") == before
+
+
+def test_log_chunks_are_messagepack_and_their_ids_are_ids(server: ServerProcess) -> None:
+    client = server.client()
+    node_id = client.post("/v1/nodes", node())["node_id"]
+    path = f"/v1/nodes/{node_id}/logs"
+    assert client.call("POST", path, b"{}").status == 415
+    for attempt_id in ("attempt_\x00", "attempt_x", "task_01jd0000000000000000000000"):
+        chunk = {"lease": {"attempt_id": attempt_id, "token": "x" * 43}, "offset": 0}
+        chunk["pieces"] = [["stdout", b"x"]]
+        body = msgspec.msgpack.encode(chunk)
+        answer = client.call("POST", path, body, Content_Type="application/msgpack")
+        assert answer.status == 400
+    chunk["lease"] = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
+    answer = client.call(
+        "POST", path, msgspec.msgpack.encode(chunk), Content_Type="application/msgpack"
+    )
+    assert (answer.status, answer.json()["code"]) == (409, "stale_lease")
+
+
+def test_an_attempt_that_never_was_has_no_log(server: ServerProcess) -> None:
+    client = server.client()
+    task_id = client.submit("print(1)")
+    assert client.get(f"/v1/tasks/{task_id}/logs")["pieces"] == []
+    assert client.call("GET", f"/v1/tasks/{task_id}/logs?attempt=77").status == 404
+
+
+def test_a_file_name_fits_into_a_file_system(server: ServerProcess) -> None:
+    for name, status in (("ü" * 127, 201), ("ü" * 128, 400)):
+        body = with_field(spec={**SCRIPT, "filename": name})
+        assert server.client().call("POST", "/v1/tasks", body).status == status
+
+
+def test_an_account_name_is_one_accounts(server: ServerProcess) -> None:
+    client = server.client()
+    assert client.call("POST", "/v1/accounts", b'{"name": "dora"}').status == 201
+    assert client.call("POST", "/v1/accounts", b'{"name": "dora"}').status == 409
+    assert client.call("POST", "/v1/accounts", b'{"name": "operator"}').status == 409

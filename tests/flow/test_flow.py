@@ -62,7 +62,9 @@ async def test_a_grant_is_given_again_until_it_is_held(pool: Pool) -> None:
 async def test_the_same_report_again_gets_the_same_answer(pool: Pool) -> None:
     node_id, grant = await pool.started()
     assert await pool.report(node_id, done(grant), done(grant)) == ["accepted", "accepted"]
-    assert await pool.report(node_id, done(grant, EndReason.EXIT_STATUS)) == ["conflict"]
+    assert await pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1)) == [
+        "conflict"
+    ]
     assert (await pool.task(grant.task_id)).state is TaskState.SUCCEEDED
     await pool.check()
 
@@ -93,6 +95,9 @@ async def test_a_strangers_token_changes_nothing(pool: Pool) -> None:
 async def test_a_node_can_not_say_what_only_the_server_concludes(pool: Pool) -> None:
     node_id, grant = await pool.started()
     assert await pool.report(node_id, done(grant, EndReason.POISON)) == ["invalid_input"]
+    assert await pool.report(node_id, done(grant, exit_code=5)) == ["invalid_input"]
+    odd = done(grant, EndReason.EXIT_STATUS, exit_code=0)
+    assert await pool.report(node_id, odd) == ["invalid_input"]
     assert await pool.report(node_id, done(grant)) == ["accepted"]
 
 
@@ -478,7 +483,7 @@ async def test_following_sees_the_end_of_an_attempt_that_failed(pool: Pool) -> N
     await pool.say(node_id, lease_of(grant), 0, "one")
     position = follow.Position(99, grant.attempt_id, 1)
     await pool.say(node_id, lease_of(grant), 1, "two")
-    await pool.report(node_id, done(grant, EndReason.EXIT_STATUS))
+    await pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
     await pool.plan()
     (second,) = await pool.fetch(node_id)
     await pool.say(node_id, lease_of(second), 0, "three")
@@ -531,7 +536,7 @@ async def test_owners_who_leave_do_not_poison_a_task(pool: Pool) -> None:
 
 async def test_a_task_that_is_put_off_says_so(pool: Pool) -> None:
     node_id, grant = await pool.started(max_attempts=2)
-    await pool.report(node_id, done(grant, EndReason.EXIT_STATUS))
+    await pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
     await pool.sql("UPDATE tasks SET not_before = now() + interval '1 hour'")
     decided = await pool.plan()
     assert not decided.assigned and decided.next_ready_seconds == pytest.approx(3600, abs=60)

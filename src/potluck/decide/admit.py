@@ -5,6 +5,9 @@ from potluck.model.error import InvalidInput, UnaffordableTask
 from potluck.model.script import read_metadata
 from potluck.model.task import TaskRequest
 
+# What file systems take.
+LONGEST_FILENAME_BYTES = 255
+
 
 def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
     """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
@@ -15,6 +18,10 @@ def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: i
 
 
 def _check_filename(filename: str) -> None:
+    if len(filename.encode()) > LONGEST_FILENAME_BYTES:
+        raise InvalidInput(
+            f"The file name is longer than {LONGEST_FILENAME_BYTES} bytes.", "Choose a shorter one."
+        )
     if "/" in filename or "\\" in filename or filename in {".", ".."}:
         raise InvalidInput(
             f"The file name {filename!r} is a path.", "Send the name alone, for example train.py."

@@ -79,6 +79,13 @@ REPORTABLE = frozenset(
 )
 
 
+def is_consistent(reason: EndReason, exit_code: int | None) -> bool:
+    """Whether an exit status can go with that reason."""
+    if reason is EndReason.COMPLETED:
+        return exit_code == 0
+    return reason is not EndReason.EXIT_STATUS or exit_code not in (None, 0)
+
+
 def task_may_become(before: TaskState, after: TaskState) -> bool:
     return after in TASK_TRANSITIONS[before]
 

@@ -4,20 +4,29 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import Processor
 
 
 def configure_logs(level: int = logging.INFO) -> None:
+    """For our own logs, and for what libraries log on their own account."""
     readable = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()
+    before: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[*before, structlog.processors.format_exc_info, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    theirs = logging.StreamHandler(sys.stderr)
+    theirs.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=before,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(handlers=[theirs], level=max(level, logging.WARNING), force=True)

@@ -30,7 +30,7 @@ from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
 from potluck.store import accounts, installation
 from potluck.store.database import Database
-from potluck.store.schema import migrate
+from potluck.store.schema import check_address, migrate
 
 log = structlog.get_logger()
 
@@ -95,6 +95,8 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
             url = await stack.enter_async_context(
                 embedded_postgres(settings.data_directory / "postgres")
             )
+        else:
+            await check_address(url)
         await migrate(url)
         database = await Database.connect(url, settings.database_connections)
         stack.push_async_callback(database.close)

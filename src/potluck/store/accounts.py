@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.store.database import Connection
 from potluck.store.mint import new_account_id
@@ -23,7 +24,8 @@ class Balance(Struct, frozen=True):
 
 async def add(connection: Connection, name: str, token_hash: bytes) -> AccountId:
     account_id = new_account_id()
-    await connection.execute(_sql.add, account_id, name, False)
+    if await connection.fetchval(_sql.add, account_id, name, False) is None:
+        raise Conflict(f"There is already an account named {name!r}.", "Choose another name.")
     await connection.execute(_sql.add_token, token_hash, account_id)
     return account_id
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from potluck.model.error import BadSettings
 from potluck.store.database import NOT_NOW, unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection as SyncConnection
+
+OLDEST_POSTGRES = 15
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 # Any constant will do, as long as every instance uses the same.
@@ -23,6 +26,25 @@ async def migrate(url: str) -> None:
     """Safe when several instances start at once."""
     if await _version(url) != newest_version():
         await _upgrade(url)
+
+
+async def check_address(url: str) -> None:
+    """Says what is wrong with a database that an operator named, before it is relied on."""
+    try:
+        connection = await asyncpg.connect(url, timeout=10)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _bad_address(f"does not answer: {error}") from error
+    version = connection.get_server_version()
+    await connection.close()
+    if version.major < OLDEST_POSTGRES:
+        raise _bad_address(f"is version {version.major}; Potluck needs {OLDEST_POSTGRES} or later")
+
+
+def _bad_address(why: str) -> BadSettings:
+    return BadSettings(
+        f"The PostgreSQL that --database-url names {why}.",
+        "Write it like postgresql://user:password@host:5432/potluck, and make sure that it runs.",
+    )
 
 
 def newest_version() -> str:

@@ -59,6 +59,9 @@ class AccountController(Controller):
             if not is_id(account_id, "account") or not await accounts.balance(
                 connection, AccountId(account_id)
             ):
-                raise NotFound(f"There is no account {account_id[:64]}.")
+                raise NotFound(
+                    f"There is no account {account_id[:64]!r}.",
+                    "Name it by its id, which starts with account_.",
+                )
             entries = grant_entries(AccountId(account_id), data.amount_micro)
             await ledger.append(connection, entries)

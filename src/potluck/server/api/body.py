@@ -7,15 +7,26 @@ from typing import Any
 
 from litestar import Request
 
+from potluck.model.error import UnsupportedMediaType
 from potluck.wire import codec
 
 
 class StrictRequest(Request[Any, Any, Any]):
     async def json(self) -> Any:
+        self._expect("application/json")
         return codec.decode_json(await self.body(), self._wanted())
 
     async def msgpack(self) -> Any:
+        self._expect("application/msgpack")
         return codec.decode_packed(await self.body(), self._wanted())
+
+    def _expect(self, kind: str) -> None:
+        """A client that says nothing is taken to mean it."""
+        said = self.headers.get("content-type", kind).partition(";")[0].strip().lower()
+        if said != kind:
+            raise UnsupportedMediaType(
+                f"The body is said to be {said[:100]!r}.", f"Send `Content-Type: {kind}`."
+            )
 
     def _wanted(self) -> Any:
         field = self.route_handler.parsed_data_field

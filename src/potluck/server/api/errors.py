@@ -26,6 +26,10 @@ _FRAMEWORK = {
 }
 
 
+# Parameters that the framework keeps from having their own name inside.
+_SAID = {"only_state": "state"}
+
+
 def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
     known = _translate(request, raised)
     headers = {}
@@ -70,5 +74,7 @@ def _sentence(raised: HTTPException) -> str:
     extra = raised.extra if isinstance(raised.extra, list) else []
     if any(item.get("key") == "data" for item in extra):
         return "The request has no body."
-    parts = [f"{item.get('key')}: {item.get('message')}" for item in extra]
+    parts = [
+        f"{_SAID.get(item.get('key'), item.get('key'))}: {item.get('message')}" for item in extra
+    ]
     return f"{'; '.join(parts)}." if parts else raised.detail

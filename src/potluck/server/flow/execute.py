@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from potluck.model.error import Conflict, StaleLease, TooLarge
+from potluck.model.error import Conflict, NotFound, StaleLease, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
@@ -78,6 +78,8 @@ async def read_log(
     """A page of the log of the newest attempt, or of the one with this number."""
     async with parts.database.transaction() as connection:
         found = await attempts.log_of_task(connection, task_id, account_id, number)
+    if found is None and number is not None:
+        raise NotFound(f"{task_id} has no attempt number {number}.")
     if found is None:
         return LogPage(None, 0, 0, [], complete=False)
     pieces = await _read_pieces(parts, found, offset)

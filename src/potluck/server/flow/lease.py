@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from potluck.model.error import InvalidInput
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, AttemptId, NodeId
 from potluck.model.lease import Lease
@@ -38,6 +39,9 @@ class Telemetry(Struct, frozen=True):
 
 
 async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> NodeRegistered:
+    uuids = [device.uuid for device in offer.description.devices]
+    if len(set(uuids)) < len(uuids):
+        raise InvalidInput("Two of the devices have the same uuid.", "Offer each device once.")
     async with parts.database.transaction() as connection:
         node_id, device_ids = await nodes.register(connection, account_id, offer)
         await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))

@@ -6,7 +6,7 @@ another one a conflict.
 
 import hashlib
 
-from potluck.decide.lifecycle import REPORTABLE
+from potluck.decide.lifecycle import REPORTABLE, is_consistent
 from potluck.model.error import Conflict, InvalidInput, StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, NodeId
@@ -93,6 +93,8 @@ async def _started(connection: Connection, node_id: NodeId, each: Started) -> No
 async def _finished(parts: Parts, connection: Connection, node_id: NodeId, each: Finished) -> None:
     if each.reason not in REPORTABLE:
         raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
+    if not is_consistent(each.reason, each.exit_code):
+        raise InvalidInput(f"{each.reason} does not go with exit status {each.exit_code}.")
     attempt = await attempts.lock_for_end(connection, each.lease.attempt_id)
     if attempt is None or attempt.node_id != node_id:
         raise _stale(each.lease)

@@ -1,11 +1,11 @@
 -- name: add
 WITH account AS (
     INSERT INTO accounts (id, name, is_operator) VALUES ($1, $2, $3)
-    -- There is one operator: the second to come finds the first.
+    -- A name is one account's, and there is one operator.
     ON CONFLICT DO NOTHING
     RETURNING id
 )
-INSERT INTO balances (account_id) SELECT id FROM account
+INSERT INTO balances (account_id) SELECT id FROM account RETURNING account_id
 
 -- name: operator
 SELECT id FROM accounts WHERE is_operator

@@ -2,7 +2,7 @@
 
 CREATE TABLE accounts (
     id          text COLLATE "C" PRIMARY KEY,
-    name        text NOT NULL,
+    name        text NOT NULL UNIQUE,
     is_operator boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT now()
 );
