@@ -19,13 +19,13 @@ FOR_OTHERS = {"READYZ"}
 
 
 DOCUMENT = """
-import json, pathlib
+import msgspec, pathlib
 from potluck.server.api.app import make_app
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 settings = ServerSettings(data_directory=pathlib.Path("unused"))
 parts = Parts(settings, *[None] * (len(Parts.__struct_fields__) - 1))
-print(json.dumps(make_app(parts).openapi_schema.to_schema()))
+print(msgspec.json.encode(make_app(parts).openapi_schema.to_schema()).decode())
 """
 
 
