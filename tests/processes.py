@@ -28,6 +28,21 @@ FAST = {
     "POTLUCK_BACK_OFF_FIRST_SECONDS": "0.1",
     "POTLUCK_SILENT_AFTER_SECONDS": "2",
 }
+# The same for a provider; the processor is device enough.
+FAST_PROVIDER = {
+    "POTLUCK_PROVIDER_HEARTBEAT_SECONDS": "0.1",
+    "POTLUCK_PROVIDER_POLL_SECONDS": "0.5",
+    "POTLUCK_PROVIDER_BACK_OFF_FIRST_SECONDS": "0.01",
+    "POTLUCK_PROVIDER_BACK_OFF_LONGEST_SECONDS": "0.1",
+    "POTLUCK_PROVIDER_LOG_FLUSH_SECONDS": "0.02",
+    "POTLUCK_PROVIDER_STOP_GRACE_SECONDS": "2",
+    "POTLUCK_PROVIDER_DETECT_SECONDS": "0.05",
+}
+
+
+def potluck(*arguments: str | Path) -> list[str]:
+    """The command line of a Potluck command."""
+    return [sys.executable, "-m", "potluck", *map(str, arguments)]
 
 
 def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
@@ -48,7 +63,7 @@ class PotluckProcess:
         self._log = log
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "potluck", *arguments, "--json"],
+                potluck(*arguments, "--json"),
                 env={**os.environ, **FAST, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

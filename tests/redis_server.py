@@ -11,7 +11,7 @@ from pathlib import Path
 
 import redis
 
-from potluck.server.postgres.programs import ends_with_us
+from potluck.local.child import ends_with_us
 
 
 class RedisServer:
@@ -25,7 +25,7 @@ class RedisServer:
     def start(self) -> None:
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdout=log, stderr=log, preexec_fn=ends_with_us()
+                self._command(), stdout=log, stderr=log, preexec_fn=ends_with_us(signal.SIGTERM)
             )
         deadline = time.monotonic() + 30
         while not self._answers():

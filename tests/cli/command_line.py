@@ -12,6 +12,7 @@ from unittest import mock
 from msgspec import Struct
 
 from potluck.cli.main import execute
+from tests.processes import potluck
 
 PATIENCE_SECONDS = 30.0
 
@@ -37,7 +38,7 @@ class CommandLine:
 
     def run(self, *arguments: str | Path, stdin: bytes = b"") -> Finished:
         ended = subprocess.run(
-            self.command(*arguments),
+            potluck(*arguments),
             input=stdin,
             capture_output=True,
             env=self.variables,
@@ -48,15 +49,12 @@ class CommandLine:
     def start(self, *arguments: str | Path) -> "subprocess.Popen[bytes]":
         """For what must be interrupted; the caller ends it."""
         return subprocess.Popen(
-            self.command(*arguments),
+            potluck(*arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self.variables,
         )
-
-    def command(self, *arguments: str | Path) -> list[str]:
-        return [sys.executable, "-m", "potluck", *map(str, arguments)]
 
 
 class InProcess(CommandLine):

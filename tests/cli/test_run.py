@@ -26,6 +26,7 @@ from tests.consumer.fake_server import (
     state_event,
     streams,
 )
+from tests.processes import potluck
 
 WAITING = WaitingReason("no_device", "No node has a free device.")
 
@@ -182,7 +183,7 @@ def terminal(
 ) -> Iterator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", _TAKE_TERMINAL, *user.command(*arguments)],
+        [sys.executable, "-c", _TAKE_TERMINAL, *potluck(*arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from potluck.cli.script import MAX_BYTES, read_script
+from potluck.cli.script import read_script
 from potluck.model.error import InvalidInput, PotluckError, TooLarge
+from potluck.model.text import SOURCE_CHARACTERS
 
 
 def test_name_and_source(tmp_path: Path) -> None:
@@ -22,7 +23,7 @@ def test_name_and_source(tmp_path: Path) -> None:
         (b" \n", InvalidInput, "is empty"),
         (b"\x7fELF\x02\x01\x00\xff", InvalidInput, "not valid UTF-8"),
         (b"print(1)\0", InvalidInput, "NUL"),
-        (b"#" * (MAX_BYTES + 1), TooLarge, "larger than 512 KiB"),
+        (b"#" * (SOURCE_CHARACTERS + 1), TooLarge, "larger than the 512 KiB"),
         (b"# /// script\n# nonsense\n# ///\n", InvalidInput, "not valid TOML"),
         (b'# /// script\n# dependencies = ["./x"]\n# ///\n', InvalidInput, "plain requirement"),
     ],
@@ -39,8 +40,8 @@ def test_what_is_no_script(
 
 def test_the_largest_script_passes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_bytes(b"#" * MAX_BYTES)
-    assert len(read_script(str(script))[1]) == MAX_BYTES
+    script.write_bytes(b"#" * SOURCE_CHARACTERS)
+    assert len(read_script(str(script))[1]) == SOURCE_CHARACTERS
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

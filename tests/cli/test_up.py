@@ -75,7 +75,7 @@ def test_a_part_that_dies_is_told_with_the_end_of_its_log(
         up.child("provide").kill()
         assert up.process.wait(PATIENCE_SECONDS) == 70
         assert up.process.stderr is not None
-        told = up.process.stderr.read()
+        told = up.process.stderr.read().decode()
         assert "The provider ended by signal 9. The end of its log:" in told
         assert str(directory / "logs" / "provider.log") in told
         assert_ended(children)

@@ -18,13 +18,8 @@ class Upped:
 
     def __init__(self, user: CommandLine, directory: Path, *options: str, port: int = 0):
         self.events: list[dict[str, Any]] = []
-        self.process = subprocess.Popen(
-            user.command("up", f"--port={port}", f"--data-dir={directory}", "--json", *options),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=user.variables,
+        self.process = user.start(
+            "up", f"--port={port}", f"--data-dir={directory}", "--json", *options
         )
 
     def __enter__(self) -> "Upped":
@@ -51,7 +46,7 @@ class Upped:
             self.events.append(json.loads(line))
             if self.events[-1].get("event") == event:
                 return self.events[-1]
-        raise AssertionError(f"no {event}: {self.events} {self.process.stderr.read()}")
+        raise AssertionError(f"no {event}: {self.events} {self.process.stderr.read().decode()}")
 
     def ready(self) -> dict[str, Any]:
         return self.wait_for("ready")

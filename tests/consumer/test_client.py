@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from potluck.consumer import Patience, Potluck, Profile
-from potluck.consumer.answer import retry_after_seconds
+from potluck.consumer.retry_after import retry_after_seconds
 from potluck.model import error
+from potluck.model.back_off import BackOff
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
 from potluck.wire.consumer import AccountAdded, FollowedLog, FollowedState, Health, TaskPage
 from tests.consumer.fake_server import (
@@ -26,8 +27,7 @@ from tests.consumer.fake_server import (
 HASTE = Patience(
     connect_seconds=1.0,
     read_seconds=1.0,
-    first_pause_seconds=0.001,
-    longest_pause_seconds=0.01,
+    back_off=BackOff(first_seconds=0.001, longest_seconds=0.01),
     longest_asked_pause_seconds=0.5,
     silence_seconds=0.2,
     give_up_seconds=0.3,

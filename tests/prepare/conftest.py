@@ -15,7 +15,10 @@ from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.prepare.stage import socket_prefix
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended
+from tests.orphans import orphans_are_let_go
 from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
+
+__all__ = ["Kitchen", "index", "kitchen", "orphans_are_let_go"]
 
 
 class Kitchen:

@@ -62,8 +62,8 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
         poll_seconds=0.5,
         answer_seconds=2.0,
         beat_answer_seconds=1.0,
-        backoff_first_seconds=0.01,
-        backoff_longest_seconds=0.1,
+        back_off_first_seconds=0.01,
+        back_off_longest_seconds=0.1,
         log_flush_seconds=0.02,
         stop_grace_seconds=2.0,
         detect_seconds=0.05,  # the processor is device enough

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,22 +10,13 @@ from typing import Any
 
 import msgspec
 
+from tests.processes import FAST_PROVIDER, potluck
 from tests.provider.build import TOKEN
 
 PATIENCE_SECONDS = 30.0
-# Tenths of seconds, as in build.settings_for.
-TIMES = {
-    "POTLUCK_PROVIDER_HEARTBEAT_SECONDS": "0.1",
-    "POTLUCK_PROVIDER_POLL_SECONDS": "0.5",
-    "POTLUCK_PROVIDER_BACKOFF_FIRST_SECONDS": "0.01",
-    "POTLUCK_PROVIDER_BACKOFF_LONGEST_SECONDS": "0.1",
-    "POTLUCK_PROVIDER_LOG_FLUSH_SECONDS": "0.02",
-    "POTLUCK_PROVIDER_STOP_GRACE_SECONDS": "2",
-    "POTLUCK_PROVIDER_DETECT_SECONDS": "0.05",
-}
 
 
-class ProviderProcess:
+class HeardProvider:
     """What it has said so far, and the ways to end it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -76,16 +66,18 @@ class ProviderProcess:
 @asynccontextmanager
 async def provider_process(
     url: str, directory: Path, *options: str, token: str = TOKEN
-) -> AsyncIterator[ProviderProcess]:
+) -> AsyncIterator[HeardProvider]:
     arguments = ("provide", url, "--data-dir", str(directory), "--json", *options)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "potluck", *arguments),
-        env=os.environ | TIMES | {"POTLUCK_TOKEN": token, "POTLUCK_CONFIG_DIR": "/nonexistent"},
+        *potluck(*arguments),
+        env=os.environ
+        | FAST_PROVIDER
+        | {"POTLUCK_TOKEN": token, "POTLUCK_CONFIG_DIR": "/nonexistent"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        yield ProviderProcess(process)
+        yield HeardProvider(process)
     finally:
         with suppress(ProcessLookupError):
             process.kill()

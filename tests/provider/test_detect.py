@@ -12,7 +12,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.provider.detect import cpu, nvidia, opencl
 from potluck.provider.detect.child import output_of
 from potluck.provider.detect.devices import choose, detect_devices
-from potluck.provider.detect.found import FoundDevice, printable, stable_uuid
+from potluck.provider.detect.found import FoundDevice, stable_uuid, told
 from potluck.wire.codec import decode_json, encode_json
 
 CPU = cpu.find()
@@ -140,6 +140,6 @@ async def test_a_slow_route_is_cut_off_and_the_processor_remains(
 
 
 def test_the_text_of_drivers_is_cleaned() -> None:
-    assert printable(" Radeon\x00\t RX \x1b[31m") == "Radeon RX [31m"
-    assert printable("\x00") == "unknown"
-    assert len(printable("x" * 999)) == 200
+    assert told(" Radeon\x00\t RX \x1b[31m") == "Radeon RX [31m"
+    assert told("\x00") == "unknown"
+    assert 190 < len(told("x" * 999)) <= 200

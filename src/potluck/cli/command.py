@@ -1,13 +1,12 @@
 """What every command has in common: whatever goes wrong inside is told in one way."""
 
-import os
-import sys
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from potluck.cli.failure import misused, tell
+from potluck.cli.screen import leave_the_pipe
 
 # What a shell reports for a program that wrote to a pipe nobody reads.
 BROKEN_PIPE_STATUS = 141
@@ -33,7 +32,8 @@ class Command(TyperCommand):
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except BrokenPipeError:
-            status = _leave_the_pipe()
+            leave_the_pipe()
+            status = BROKEN_PIPE_STATUS
         except Exception as error:  # noqa: BLE001 - the last place that can tell a person
             status = tell(error, self._wants_json(ctx))
         raise typer.Exit(status)
@@ -46,10 +46,3 @@ class Command(TyperCommand):
 def _sentence(error: typer.TyperException) -> str:
     message = error.format_message().strip()
     return message if message.endswith((".", "?", "!")) else f"{message}."
-
-
-def _leave_the_pipe() -> int:
-    """Whoever read us has gone; the interpreter must not complain about it at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return BROKEN_PIPE_STATUS

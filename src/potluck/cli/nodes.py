@@ -6,6 +6,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_age, show_bytes
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.node import NodeState
 from potluck.wire.consumer import NodeView
 
@@ -57,6 +58,6 @@ def _devices(node: NodeView) -> str:
         name = f"{device.description.kind.upper()} {device.description.model}"
         counted.setdefault(name, []).append(device.free_milli)
     return ", ".join(
-        f"{len(free)} × {name}, {sum(milli == 1000 for milli in free)} free"
+        f"{len(free)} × {name}, {sum(milli == WHOLE_DEVICE_MILLI for milli in free)} free"
         for name, free in counted.items()
     )

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from potluck.cli.options import JsonOption
-from potluck.cli.screen import Screen
+from potluck.cli.screen import Screen, leave_the_pipe
 from potluck.cli.units import parse_bytes, parse_credits
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _announcer(screen: Screen) -> "Announce":
                 tell(screen, announcement)
         except BrokenPipeError:
             # Whoever listened has gone, and with them the reason to go on: as if they pressed ^C.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            leave_the_pipe()
             os.kill(os.getpid(), signal.SIGTERM)
 
     return announce

@@ -69,6 +69,11 @@ class Screen:
         self.out.write_bytes(encode_json(value) + b"\n")
 
 
+def leave_the_pipe() -> None:
+    """Whoever read us has gone; the interpreter must not complain about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def printable(text: str) -> str:
     """Text from strangers, without what a terminal would obey."""
     return "".join(character if character.isprintable() else "�" for character in text)

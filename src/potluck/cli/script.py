@@ -4,17 +4,17 @@ import sys
 from pathlib import Path
 
 from potluck.model.error import InvalidInput, TooLarge
+from potluck.model.text import SOURCE_CHARACTERS
 
-MAX_BYTES = 524_288
 STDIN = "-"
 
 
 def read_script(path: str) -> tuple[str, str]:
     """The name and the source; `-` is stdin."""
     name, content = ("stdin.py", _read_stdin()) if path == STDIN else _read_file(path)
-    if len(content) > MAX_BYTES:
+    if len(content) > SOURCE_CHARACTERS:
         raise TooLarge(
-            f"{path} is larger than {MAX_BYTES // 1024} KiB, which is what a script may have.",
+            f"{path} is larger than the {SOURCE_CHARACTERS // 1024} KiB that a script may have.",
             "Keep data out of the script.",
         )
     source = _decoded(content, path)
@@ -28,7 +28,7 @@ def _read_file(path: str) -> tuple[str, bytes]:
         if not file.is_file():
             raise InvalidInput(_not_a_file(file), "Name a Python file; `-` reads it from stdin.")
         with file.open("rb") as opened:
-            return file.name, opened.read(MAX_BYTES + 1)
+            return file.name, opened.read(SOURCE_CHARACTERS + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
@@ -37,7 +37,7 @@ def _read_file(path: str) -> tuple[str, bytes]:
 
 
 def _read_stdin() -> bytes:
-    return sys.stdin.buffer.read(MAX_BYTES + 1)
+    return sys.stdin.buffer.read(SOURCE_CHARACTERS + 1)
 
 
 def _not_a_file(file: Path) -> str:

@@ -9,12 +9,15 @@ import typer
 from potluck import __version__
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
+from potluck.wire.routes import DEFAULT_PORT
 
 HOST = "127.0.0.1"
 
 
 def up(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = 8470,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="0 takes any free one.")
+    ] = DEFAULT_PORT,
     data_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where everything is kept.", show_default=False),

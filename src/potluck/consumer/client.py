@@ -13,7 +13,6 @@ from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
-from potluck.consumer.answer import decoded
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
 from potluck.consumer.profile import Profile, load_profile
@@ -21,6 +20,7 @@ from potluck.consumer.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
+from potluck.wire.answer import decoded
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import (
     AccountAdded,

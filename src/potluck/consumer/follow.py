@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from potluck.consumer.answer import decoded, not_potluck
 from potluck.consumer.sse import EventReader
 from potluck.consumer.transport import Transport, asked_seconds, translated
 from potluck.model.error import PotluckError
+from potluck.wire.answer import decoded, not_potluck
 from potluck.wire.consumer import FollowedState, FollowEvent
 
 _READ_BYTES = 65_536

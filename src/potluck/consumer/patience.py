@@ -4,6 +4,8 @@ import random
 
 from msgspec import Struct
 
+from potluck.model.back_off import BackOff
+
 
 class Patience(Struct, frozen=True):
     """All times of the client. The defaults suit a person; tests use tenths of seconds."""
@@ -11,8 +13,7 @@ class Patience(Struct, frozen=True):
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
     tries: int = 4  # of a call that may be repeated
-    first_pause_seconds: float = 0.1
-    longest_pause_seconds: float = 5.0
+    back_off: BackOff = BackOff(first_seconds=0.1, longest_seconds=5.0)
     # A server that asks for a longer pause than this is reported instead of waited for.
     longest_asked_pause_seconds: float = 30.0
     # The server writes a keep-alive every ten seconds, so three missing ones mean a dead line.
@@ -20,11 +21,9 @@ class Patience(Struct, frozen=True):
     give_up_seconds: float = 120.0  # a follower without a line to the server
 
     def pause_seconds(self, failures: int, asked_seconds: float | None = None) -> float:
-        """Exponential with full jitter, so that a crowd does not return as one."""
+        """What was asked for and a little more, so that a crowd does not return as one."""
         assert failures >= 1
-        longest = self.first_pause_seconds * 2.0 ** min(failures - 1, 20)
-        jitter = random.uniform(0, min(longest, self.longest_pause_seconds))
-        return jitter + (asked_seconds or 0.0)
+        return self.back_off.seconds(failures, random.random()) + (asked_seconds or 0.0)
 
     def accepts(self, asked_seconds: float | None) -> bool:
         return asked_seconds is None or asked_seconds <= self.longest_asked_pause_seconds

@@ -6,6 +6,7 @@ A connection that was refused has carried nothing, so any call may try that agai
 
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import urllib3
 from urllib3.exceptions import (
@@ -18,10 +19,11 @@ from urllib3.exceptions import (
 from urllib3.response import BaseHTTPResponse
 
 from potluck import __version__
-from potluck.consumer.answer import failure
 from potluck.consumer.patience import Patience
 from potluck.consumer.profile import Profile
+from potluck.consumer.retry_after import retry_after_seconds
 from potluck.model.error import PotluckError, ServerUnreachable
+from potluck.wire.answer import failure
 
 
 class Transport:
@@ -74,7 +76,7 @@ class Transport:
         if response.status == 200:
             return response
         try:
-            raise failure(response.status, response.headers, response.read(1_000_000), self.url)
+            raise self._refusal(response, response.read(1_000_000))
         finally:
             response.close()
 
@@ -82,7 +84,14 @@ class Transport:
         response = self._send(method, path, body, headers, self.patience.read_seconds)
         if 200 <= response.status < 300:
             return response.data
-        raise failure(response.status, response.headers, response.data, self.url)
+        raise self._refusal(response, response.data)
+
+    def _refusal(self, response: BaseHTTPResponse, body: bytes) -> PotluckError:
+        told = failure(response.status, body, self.url)
+        if told.retry_after_seconds is None:
+            asked = response.headers.get("Retry-After")
+            told.retry_after_seconds = retry_after_seconds(asked, datetime.now(UTC))
+        return told
 
     def _send(
         self,

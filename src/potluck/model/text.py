@@ -15,10 +15,12 @@ NO_NUL = f"^[^\\x00]*{END}"
 # One line that is safe to print: no control characters.
 PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}"
 
+SOURCE_CHARACTERS = 524_288
+
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
 ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
-SourceText = Annotated[str, Meta(max_length=524_288, pattern=NO_NUL)]
+SourceText = Annotated[str, Meta(max_length=SOURCE_CHARACTERS, pattern=NO_NUL)]
 VariableName = Annotated[str, Meta(max_length=128, pattern=f"^[A-Za-z_][A-Za-z0-9_]*{END}")]
 
 # Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.

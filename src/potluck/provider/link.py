@@ -17,25 +17,16 @@ from typing import TypeVar
 import aiohttp
 from msgspec.structs import replace
 
-from potluck.model.error import (
-    Conflict,
-    Forbidden,
-    Internal,
-    InvalidInput,
-    NotFound,
-    NotSignedIn,
-    PotluckError,
-    ServerUnreachable,
-    Unavailable,
-)
+from potluck.model.back_off import BackOff
+from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError, ServerUnreachable
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
-from potluck.wire.codec import decode_json, encode_json, encode_packed
+from potluck.wire.answer import decoded, failure
+from potluck.wire.codec import encode_json, encode_packed
 from potluck.wire.consumer import Me
-from potluck.wire.problem import Problem, to_error
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,
@@ -57,7 +48,6 @@ Held = Callable[[], tuple[Lease, ...]]
 # While the server is silent, a person hears of it this often.
 _SAY_AGAIN_SECONDS = 10.0
 _LEAVE_SECONDS = 3.0
-_BY_STATUS: dict[int, type[PotluckError]] = {401: NotSignedIn, 403: Forbidden, 404: NotFound}
 
 
 class Link:
@@ -77,6 +67,7 @@ class Link:
         self._silence = Silence(announce)
         self._keep_node_id = keep_node_id
         self._registering = asyncio.Lock()
+        self._back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
 
     @property
     def node_id(self) -> NodeId:
@@ -134,12 +125,8 @@ class Link:
 
     async def pause(self, tries: int, least_seconds: float = 0.0) -> None:
         """Waits before another try; full jitter, so that a fleet does not come back as one."""
-        first, longest = (
-            self._settings.backoff_first_seconds,
-            self._settings.backoff_longest_seconds,
-        )
-        ceiling = min(longest, first * 2 ** min(tries, 32))
-        await asyncio.sleep(max(least_seconds, random.uniform(0, ceiling)))
+        seconds = self._back_off.seconds(tries, random.random())
+        await asyncio.sleep(max(least_seconds, seconds))
 
     async def _persist(
         self,
@@ -165,9 +152,9 @@ class Link:
                 if isinstance(error, answers):
                     self._silence.broken()
                     raise
+                tries += 1
                 await self._mend(error, node_id)
                 await self.pause(tries, error.retry_after_seconds or 0.0)
-                tries += 1
 
     async def _mend(self, error: PotluckError, node_id: NodeId) -> None:
         """Registers anew where the server has forgotten us; otherwise only says what is wrong."""
@@ -198,9 +185,14 @@ class Link:
                 # A redirect would carry the token to a place that nobody named.
                 allow_redirects=False,
             ) as response:
-                return _answer(response.status, await response.read(), kind)
+                return self._answer(response.status, await response.read(), kind)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unreachable(self._settings.url, error) from error
+
+    def _answer(self, status: int, body: bytes, kind: type[T]) -> T:
+        if status >= 300:
+            raise failure(status, body, self._settings.url)
+        return decoded(body or b"null", kind, self._settings.url)
 
     def _patience(self, wait_seconds: float = 0.0) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(
@@ -244,30 +236,6 @@ async def open_link(
         headers={"Authorization": f"Bearer {settings.token}"},
     ) as session:
         yield Link(session, settings, registration, announce, keep_node_id)
-
-
-def _answer(status: int, body: bytes, kind: type[T]) -> T:
-    if status >= 300:
-        raise _refusal(status, body)
-    try:
-        return decode_json(body or b"null", kind)
-    except InvalidInput as error:
-        raise Internal(
-            f"The server's answer is not one that this version knows: {error.detail}",
-            "Bring server and provider to the same version.",
-        ) from error
-
-
-def _refusal(status: int, body: bytes) -> PotluckError:
-    try:
-        return to_error(decode_json(body, Problem))
-    except InvalidInput:
-        # Not our server's words: a proxy in between, or another program at that address.
-        kind: type[PotluckError] = _BY_STATUS.get(status, Unavailable)
-        return kind(
-            f"The address answers with status {status}, but not like a Potluck server.",
-            "Check the address and what stands between here and the server.",
-        )
 
 
 def _unreachable(url: str, error: Exception) -> ServerUnreachable:

@@ -15,8 +15,9 @@ from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.line import one_line
 from potluck.provider.meter import usage_of
-from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed, one_line
+from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.sandbox.driver import Confinement, Driver
 from potluck.wire.provider import Finished, Grant

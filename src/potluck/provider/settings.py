@@ -44,8 +44,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     beat_answer_seconds: Interval = 8.0
     connect_seconds: Interval = 5.0
     # Between tries while the server is silent: full jitter, doubling from the first to the longest.
-    backoff_first_seconds: Interval = 0.25
-    backoff_longest_seconds: Interval = 15.0
+    back_off_first_seconds: Interval = 0.25
+    back_off_longest_seconds: Interval = 15.0
     log_flush_seconds: Interval = 0.1
     # At shutdown, how long outcomes may still travel to the server.
     stop_grace_seconds: Interval = 5.0

@@ -34,8 +34,8 @@ from potluck.provider.instruction import (
     StopAttempt,
 )
 from potluck.provider.journal import Concluded, Forgotten, Journal, Leased, Record
+from potluck.provider.line import one_line
 from potluck.provider.link import Link
-from potluck.provider.prepare.outcome import one_line
 from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.cancellation import undisturbed

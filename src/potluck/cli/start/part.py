@@ -6,7 +6,6 @@ how it ends go to the inbox; what it logs goes to a file.
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -20,13 +19,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from potluck.local.child import ends_with_us
 from potluck.model.error import PotluckError, StartFailed
 from potluck.wire.problem import Problem, to_error
 
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 _LAST_WORDS_SECONDS = 1.0
-_PR_SET_PDEATHSIG = 1
 
 
 class Said(Struct, frozen=True):
@@ -85,7 +84,7 @@ class Part:
                 stderr=log,
                 env={**os.environ, **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
-                preexec_fn=_die_with_parent() if sys.platform == "linux" else None,
+                preexec_fn=ends_with_us(signal.SIGTERM),
             )
         threading.Thread(target=self._attend, args=(self._process,), daemon=True).start()
 
@@ -147,16 +146,3 @@ class Part:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         self._inbox.put(Said(self.name, values))
-
-
-def _die_with_parent() -> Any:
-    """Asks the kernel, in the child, to end it when this process is gone."""
-    libc = ctypes.CDLL(None)  # loaded before the fork: afterwards little is safe
-    parent = os.getpid()
-
-    def in_child() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before the kernel knew
-            os._exit(1)
-
-    return in_child

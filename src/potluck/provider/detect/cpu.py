@@ -8,15 +8,15 @@ from pathlib import Path
 import psutil
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.found import FoundDevice, printable
+from potluck.provider.detect.found import FoundDevice, told
 
 
 def find() -> FoundDevice:
     """There is always one."""
     return FoundDevice(
         kind=DeviceKind.CPU,
-        vendor=printable(_field("vendor_id"), platform.machine() or "unknown"),
-        model=printable(_field("model name"), platform.processor() or "CPU"),
+        vendor=told(_field("vendor_id"), platform.machine() or "unknown"),
+        model=told(_field("model name"), platform.processor() or "CPU"),
         memory_bytes=psutil.virtual_memory().total,
         compute_units=os.cpu_count() or 1,
         interface="plain",

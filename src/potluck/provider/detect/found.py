@@ -7,7 +7,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.model.device import DeviceKind
+from potluck.provider.line import one_line
 
+# What the wire takes for a short text.
+_NAME_CHARACTERS = 200
 _MACHINE_ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
@@ -49,7 +52,6 @@ def machine_id() -> str:
     return f"{uuid.getnode():x}"
 
 
-def printable(text: str, otherwise: str = "unknown") -> str:
-    """Text of a driver as one clean line; drivers pad, colour and NUL-terminate at will."""
-    clean = re.sub(r"[\x00-\x1f\x7f-\x9f\s]+", " ", text).strip()
-    return clean[:200] or otherwise
+def told(text: str, otherwise: str = "unknown") -> str:
+    """Text of a driver as a clean name; drivers pad, colour and NUL-terminate at will."""
+    return one_line(text, _NAME_CHARACTERS) or otherwise

@@ -5,7 +5,7 @@ import shutil
 from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect.child import output_of
-from potluck.provider.detect.found import FoundDevice, printable
+from potluck.provider.detect.found import FoundDevice, told
 
 _FIELDS = ("uuid", "name", "memory.total", "driver_version", "pci.bus_id")
 
@@ -27,10 +27,10 @@ def _device(uuid: str, name: str, memory_mib: str, driver: str, bus: str) -> Fou
     return FoundDevice(
         kind=DeviceKind.GPU,
         vendor="NVIDIA",
-        model=printable(name),
+        model=told(name),
         memory_bytes=int(memory_mib) * MIB if memory_mib.isdigit() else 0,
-        driver=printable(driver),
+        driver=told(driver),
         interface="cuda",
-        uuid=printable(uuid),
+        uuid=told(uuid),
         bus_address=bus.strip(),
     )

@@ -13,7 +13,7 @@ import structlog
 
 from potluck.model.device import DeviceKind
 from potluck.provider.detect.child import output_of
-from potluck.provider.detect.found import FoundDevice, printable
+from potluck.provider.detect.found import FoundDevice, told
 
 log = structlog.get_logger()
 
@@ -52,11 +52,11 @@ def _describe(pyopencl: Any, device: Any) -> FoundDevice:
     is_cpu = bool(device.type & pyopencl.device_type.CPU)
     return FoundDevice(
         kind=DeviceKind.CPU if is_cpu else DeviceKind.GPU,
-        vendor=printable(device.vendor),
-        model=printable(device.name),
+        vendor=told(device.vendor),
+        model=told(device.name),
         memory_bytes=device.global_mem_size,
         compute_units=device.max_compute_units,
-        driver=printable(f"{device.platform.name} {device.driver_version}"),
+        driver=told(f"{device.platform.name} {device.driver_version}"),
         interface="opencl",
         bus_address="" if is_cpu else _bus_address(pyopencl, device),
     )

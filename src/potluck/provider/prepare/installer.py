@@ -90,7 +90,7 @@ class Installer:
     async def _run_watched(
         self, stage: Stage, confinement: Confinement, transcript: Transcript
     ) -> Ended:
-        run = asyncio.create_task(self._driver.run(confinement, transcript.take, _ignore))
+        run = asyncio.create_task(self._driver.run(confinement, transcript.take))
         guard = asyncio.create_task(watch(stage.environment, self._settings))
         try:
             await asyncio.wait({run, guard}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,7 +161,3 @@ def _explain(ended: Ended, transcript: Transcript, proxy: Proxy) -> PrepareFaile
     if proxy.is_exhausted:
         remarks.append("They are larger than the download that this node allows.")
     return failed(" ".join(remarks))
-
-
-async def _ignore() -> None:
-    pass

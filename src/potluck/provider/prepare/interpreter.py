@@ -4,9 +4,9 @@ import msgspec
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import EndReason
 from potluck.provider.prepare.outcome import PrepareFailed, failed
-from potluck.provider.sandbox.driver import PYTHON, Confinement, Driver
+from potluck.provider.sandbox.driver import Driver, small_trial
 
 _PROGRAM = """
 import json, os, platform, sys, sysconfig
@@ -33,7 +33,7 @@ async def find_interpreter(driver: Driver, name: str) -> Interpreter:
         if stream == "stdout":
             said.extend(data)
 
-    ended = await driver.run(_question(name), listen, _ignore)
+    ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), listen)
     if ended.reason is not EndReason.COMPLETED:
         raise PrepareFailed(EndReason.SANDBOX_FAILED, f"The sandbox's Python: {ended.detail}")
     return msgspec.json.decode(said, type=Interpreter)
@@ -48,20 +48,3 @@ def check_version(interpreter: Interpreter, requires_python: str | None) -> None
             f"The script requires Python {requires_python}, but the sandbox of this node has"
             f" Python {interpreter.version}. Change `requires-python` or choose another node."
         )
-
-
-def _question(name: str) -> Confinement:
-    return Confinement(
-        name=f"{name}-python",
-        command=(PYTHON, "-I", "-S", "-c", _PROGRAM),
-        memory_bytes=256 * MIB,
-        disk_bytes=MIB,
-        processes=16,
-        cores=1,
-        seconds=60.0,
-        log_bytes=65_536,
-    )
-
-
-async def _ignore() -> None:
-    pass

@@ -3,9 +3,8 @@
 from msgspec import Struct
 
 from potluck.model.task import EndReason
+from potluck.provider.line import one_line
 from potluck.provider.sandbox.driver import PYTHON, Mount
-
-_MAX_DETAIL_CHARACTERS = 900
 
 
 class Environment(Struct, frozen=True):
@@ -30,12 +29,3 @@ class PrepareFailed(Exception):
 
 def failed(detail: str) -> PrepareFailed:
     return PrepareFailed(EndReason.PREPARE_FAILED, detail)
-
-
-def one_line(text: str) -> str:
-    """Without line ends and control characters, cut in the middle if it is too long."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    if len(line) <= _MAX_DETAIL_CHARACTERS:
-        return line
-    half = _MAX_DETAIL_CHARACTERS // 2
-    return f"{line[:half]} … {line[-half:]}"

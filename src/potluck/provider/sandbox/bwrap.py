@@ -11,12 +11,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from potluck.model.node import SandboxReport
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import EndReason
 from potluck.provider.sandbox.binary import bwrap_binaries
 from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.confined import ConfinedRun, Workshop
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
-from potluck.provider.sandbox.driver import PYTHON, Confinement, Ended, Output, Started
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Ended,
+    Output,
+    Started,
+    small_trial,
+    unnoticed,
+)
 from potluck.provider.sandbox.held import Held, adopt_orphans, named
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.identity import mechanism
@@ -60,7 +67,9 @@ class BubblewrapDriver:
             failures.append(failure)
         raise why_unavailable(failures[0])
 
-    async def run(self, confinement: Confinement, output: Output, started: Started) -> Ended:
+    async def run(
+        self, confinement: Confinement, output: Output, started: Started = unnoticed
+    ) -> Ended:
         return await ConfinedRun(self._candidates[0], confinement, output).to_its_end(started)
 
     async def reap(self) -> None:
@@ -110,20 +119,8 @@ async def _try(workshop: Workshop) -> str | None:
     async def listen(_: str, data: bytes) -> None:
         said.extend(data)
 
-    async def nothing() -> None:
-        return None
-
-    trial = Confinement(
-        name="probe",
-        command=(PYTHON, "-I", "-S", "-c", "pass"),
-        memory_bytes=256 * MIB,
-        disk_bytes=MIB,
-        processes=16,
-        cores=1,
-        seconds=30.0,
-        log_bytes=65_536,
-    )
-    ended = await ConfinedRun(workshop, trial, listen).to_its_end(nothing)
+    trial = small_trial("probe", "-c", "pass")
+    ended = await ConfinedRun(workshop, trial, listen).to_its_end(unnoticed)
     if ended.reason is EndReason.COMPLETED:
         return None
     return f"{ended.detail}; {said.decode(errors='replace').strip()}"

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from potluck.model.error import SandboxUnavailable
+from potluck.provider.line import one_line
 
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _NAMESPACES_MAXIMUM = Path("/proc/sys/user/max_user_namespaces")
@@ -37,7 +38,7 @@ def explain(said: str, is_root: bool, settings: dict[Path, str]) -> SandboxUnava
     if any(word in said for word in _REFUSED):
         return _refused(said)
     return SandboxUnavailable(
-        f"The sandbox does not work: {_one_line(said)}",
+        f"The sandbox does not work: {one_line(said)}",
         "Try `bwrap --ro-bind / / --unshare-all true`; it should end without a word.",
     )
 
@@ -63,14 +64,10 @@ def _restricted_by_apparmor() -> SandboxUnavailable:
 
 def _refused(said: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"The kernel refuses what the sandbox needs: {_one_line(said)}",
+        f"The kernel refuses what the sandbox needs: {one_line(said)}",
         "In a container, allow it (`docker run --security-opt seccomp=unconfined --security-opt "
         "apparmor=unconfined --cap-add SYS_ADMIN …`), or run the provider on the machine itself.",
     )
-
-
-def _one_line(said: str) -> str:
-    return " ".join(said.split())[:500]
 
 
 def _read(path: Path) -> str:

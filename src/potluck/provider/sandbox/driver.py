@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from potluck.model.node import SandboxReport
-from potluck.model.task import EndReason
+from potluck.model.task import MIB, EndReason
 
 # Where the task works inside every sandbox, and where a prepared environment is mounted.
 WORK = "/work"
@@ -59,6 +59,24 @@ Output = Callable[[str, bytes], Awaitable[None]]
 Started = Callable[[], Awaitable[None]]
 
 
+async def unnoticed() -> None:
+    """For those who do not want to know."""
+
+
+def small_trial(name: str, *arguments: str) -> Confinement:
+    """The sandbox's own interpreter with these arguments, within walls that suit a question."""
+    return Confinement(
+        name=name,
+        command=(PYTHON, "-I", "-S", *arguments),
+        memory_bytes=256 * MIB,
+        disk_bytes=MIB,
+        processes=16,
+        cores=1,
+        seconds=60.0,
+        log_bytes=65_536,
+    )
+
+
 class Driver(Protocol):
     """A way to confine a command. Cancelling `run` ends all that it started, at once."""
 
@@ -66,7 +84,9 @@ class Driver(Protocol):
         """What is really enforced here, found out by trying; raises SandboxUnavailable."""
         ...
 
-    async def run(self, confinement: Confinement, output: Output, started: Started) -> Ended:
+    async def run(
+        self, confinement: Confinement, output: Output, started: Started = unnoticed
+    ) -> Ended:
         """Runs the command to its end. Nothing of it is left behind, however this returns."""
         ...
 

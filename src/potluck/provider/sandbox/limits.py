@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from potluck.model.task import EndReason
+from potluck.provider.line import one_line
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
 from potluck.provider.sandbox.driver import Confinement
 from potluck.provider.sandbox.hierarchy import Hierarchy
@@ -23,7 +24,6 @@ from potluck.provider.sandbox.wall import (
 )
 
 _OPEN_FILES = 65_536
-_DETAIL_LETTERS = 500
 # Half way between never and always: should the machine itself run out of memory, a task goes first.
 _OUT_OF_MEMORY_SCORE = 500
 # bwrap's own process lives inside the same limits.
@@ -117,9 +117,7 @@ def process_rlimit_works() -> bool:
 
 
 def sandbox_failed(detail: str) -> Touched:
-    """In one line that every terminal and the server take."""
-    line = "".join(letter if letter.isprintable() else " " for letter in detail)
-    return Touched(EndReason.SANDBOX_FAILED, line[:_DETAIL_LETTERS])
+    return Touched(EndReason.SANDBOX_FAILED, one_line(detail))
 
 
 def _kernel() -> tuple[int, int]:

