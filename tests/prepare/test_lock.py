@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from potluck.provider.prepare.interpreter import Interpreter
 from potluck.provider.prepare.lock import check_lock, lock_hash
 from potluck.provider.prepare.measure import Size
 from potluck.provider.prepare.outcome import PrepareFailed
+from potluck.provider.prepare.python_facts import PythonFacts
 from potluck.provider.prepare.shelf import Shelf
 
 HASH = "    --hash=sha256:" + "0a" * 32
@@ -37,12 +37,12 @@ def test_everything_else_that_requirements_can_say_is_refused(line: str) -> None
 
 
 def test_another_lock_python_or_platform_is_another_environment() -> None:
-    python = Interpreter("3.11.2", "linux", frozenset())
+    python = PythonFacts("3.11.2", "linux", frozenset())
     others = [
         lock_hash(PINNED, python),
         lock_hash("", python),
-        lock_hash(PINNED, Interpreter("3.12.0", "linux", frozenset())),
-        lock_hash(PINNED, Interpreter("3.11.2", "other", frozenset())),
+        lock_hash(PINNED, PythonFacts("3.12.0", "linux", frozenset())),
+        lock_hash(PINNED, PythonFacts("3.11.2", "other", frozenset())),
     ]
     assert len(set(others)) == 4
 

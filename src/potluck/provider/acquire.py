@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 
 from potluck.provider.event import Event, Granted, LeaseLost
-from potluck.provider.link import Held, Link
+from potluck.provider.link import Link, ListHeld
 from potluck.wire.provider import LeasesGranted
 
 
 async def acquire_forever(
-    link: Link, held: Held, tell: Callable[[list[Event]], bool], wait_seconds: float
+    link: Link, held: ListHeld, tell: Callable[[list[Event]], bool], wait_seconds: float
 ) -> None:
     """Hands every grant and every stop to `tell`, which says whether anything came of it."""
     early = 0

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from potluck.provider.event import Event, LeaseLost
-from potluck.provider.link import Held, Link
+from potluck.provider.link import Link, ListHeld
 from potluck.provider.meter import measure_node
 from potluck.wire.provider import Heartbeat
 
@@ -13,7 +13,7 @@ _JITTER = 0.2
 
 
 async def beat_forever(
-    link: Link, held: Held, tell: Callable[[list[Event]], bool], interval_seconds: float
+    link: Link, held: ListHeld, tell: Callable[[list[Event]], bool], interval_seconds: float
 ) -> None:
     """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
 

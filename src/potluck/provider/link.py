@@ -43,7 +43,7 @@ from potluck.wire.routes import Route
 
 T = TypeVar("T")
 Errors = tuple[type[PotluckError], ...]
-Held = Callable[[], tuple[Lease, ...]]
+ListHeld = Callable[[], tuple[Lease, ...]]
 
 # While the server is silent, a person hears of it this often.
 _SAY_AGAIN_SECONDS = 10.0
@@ -87,7 +87,7 @@ class Link:
         """Whose token this is; tried once."""
         return (await self._once(routes.ME, b"", Me, self._patience())).id
 
-    async def acquire(self, held: Held, wait_seconds: float) -> LeasesGranted:
+    async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
             routes.ACQUIRE_LEASES,
             lambda: encode_json(AcquireLeases(held(), wait_seconds)),

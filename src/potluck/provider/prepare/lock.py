@@ -6,8 +6,8 @@ with the hashes of its files. Nothing else that a requirements file could say ge
 
 import re
 
-from potluck.provider.prepare.interpreter import Interpreter
 from potluck.provider.prepare.outcome import failed
+from potluck.provider.prepare.python_facts import PythonFacts
 from potluck.provider.prepare.shelf import digest
 
 MAX_CHARACTERS = 8 * 2**20
@@ -28,6 +28,6 @@ def check_lock(text: str) -> str:
     return text
 
 
-def lock_hash(text: str, interpreter: Interpreter) -> str:
+def lock_hash(text: str, python: PythonFacts) -> str:
     """Names the environment: the same files for the same Python on the same platform."""
-    return digest(text, interpreter.version, interpreter.platform)
+    return digest(text, python.version, python.platform)

@@ -17,9 +17,9 @@ from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason, Limits
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.installer import INTERPRETER, Installer
-from potluck.provider.prepare.interpreter import Interpreter, check_version, find_interpreter
 from potluck.provider.prepare.lock import lock_hash
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
+from potluck.provider.prepare.python_facts import PythonFacts, check_version, find_python_facts
 from potluck.provider.prepare.room import check_room, missing_bytes
 from potluck.provider.prepare.seal import seal
 from potluck.provider.prepare.settings import PrepareSettings
@@ -36,7 +36,7 @@ class _Order(Struct, frozen=True):
     name: str
     account_id: str
     metadata: ScriptMetadata
-    interpreter: Interpreter
+    python: PythonFacts
     output: Output
 
 
@@ -56,7 +56,7 @@ class Preparer:
         self._installer = Installer(driver, index, self._settings)
         self._shelf = Shelf(directory)
         self._turns = Turns()
-        self._interpreter: Interpreter | None = None
+        self._python: PythonFacts | None = None
         self._in_use: dict[str, Path] = {}
 
     async def reap(self) -> None:
@@ -90,23 +90,23 @@ class Preparer:
     async def _prepare(
         self, name: str, account_id: str, metadata: ScriptMetadata, output: Output
     ) -> Environment:
-        interpreter = await self._find_interpreter(name)
-        check_version(interpreter, metadata.requires_python)
+        python = await self._find_python_facts(name)
+        check_version(python, metadata.requires_python)
         if not metadata.dependencies:
             return BARE
-        order = _Order(name, account_id, metadata, interpreter, output)
+        order = _Order(name, account_id, metadata, python, output)
         async with self._turns.take(account_id, self._requirements(order)):
             return await self._recall_or_make(order)
 
-    async def _find_interpreter(self, name: str) -> Interpreter:
-        async with self._turns.take("interpreter"):
-            if self._interpreter is None:
-                self._interpreter = await find_interpreter(self._driver, name)
-            return self._interpreter
+    async def _find_python_facts(self, name: str) -> PythonFacts:
+        async with self._turns.take("python"):
+            if self._python is None:
+                self._python = await find_python_facts(self._driver, name)
+            return self._python
 
     def _requirements(self, order: _Order) -> str:
         """Names a resolution: the same answer can be expected if all of this is the same."""
-        python = order.interpreter
+        python = order.python
         return digest(
             *(self._index.url, str(self._settings.allow_builds), python.version, python.platform),
             *order.metadata.dependencies,
@@ -146,16 +146,16 @@ class Preparer:
     def _find(self, order: _Order, lock: str) -> Environment | None:
         if not lock:
             return BARE  # every marker said: not needed here
-        path = self._shelf.find(order.account_id, lock_hash(lock, order.interpreter))
+        path = self._shelf.find(order.account_id, lock_hash(lock, order.python))
         return None if path is None else self._hold(order.name, path)
 
     async def _install(self, order: _Order, stage: Stage, lock: str) -> Environment:
         await self._installer.install(stage, lock, order.output)
-        size = await asyncio.to_thread(seal, stage.environment, order.interpreter.paths)
+        size = await asyncio.to_thread(seal, stage.environment, order.python.paths)
         check_size(size, self._settings)
         await asyncio.to_thread(os.sync)
         # No await from here on: cancelled before, it never was there; after, it is complete.
-        named = lock_hash(lock, order.interpreter)
+        named = lock_hash(lock, order.python)
         return self._hold(
             order.name, self._shelf.place(stage.directory, order.account_id, named, size)
         )

@@ -24,11 +24,11 @@ from potluck.provider.sandbox.driver import (
     small_trial,
     unnoticed,
 )
-from potluck.provider.sandbox.held import Held, adopt_orphans, named
+from potluck.provider.sandbox.enclosure import process_rlimit_works
+from potluck.provider.sandbox.held import HeldProcess, adopt_orphans, named
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.identity import mechanism
 from potluck.provider.sandbox.interpreter import Interpreter, interpreters
-from potluck.provider.sandbox.limits import process_rlimit_works
 from potluck.provider.sandbox.root import base_options
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
 
@@ -74,7 +74,7 @@ class BubblewrapDriver:
 
     async def reap(self) -> None:
         for pid in named(self._name):
-            with suppress(ProcessLookupError), Held(pid) as leftover:
+            with suppress(ProcessLookupError), HeldProcess(pid) as leftover:
                 leftover.kill()
                 await leftover.ended()
         if self._hierarchy is not None:

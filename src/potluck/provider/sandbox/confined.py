@@ -19,13 +19,13 @@ from potluck.provider.sandbox.driver import (
     Output,
     Started,
 )
-from potluck.provider.sandbox.held import Held
+from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
+from potluck.provider.sandbox.held import HeldProcess
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, new_identity
 from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.interpreter import Interpreter
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
-from potluck.provider.sandbox.limits import Limits, sandbox_failed
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, write_run_options
 from potluck.provider.sandbox.supervise import log_limit, supervise
@@ -73,13 +73,13 @@ class ConfinedRun:
     def __init__(self, workshop: Workshop, confinement: Confinement, output: Output) -> None:
         self._workshop = workshop
         self._confinement = confinement
-        self._limits = Limits(confinement, workshop.hierarchy)
+        self._enclosure = Enclosure(confinement, workshop.hierarchy)
         self._log = Log(output, confinement.log_bytes)
         self._walls: list[Wall] = []
         self._run_seconds = 0.0
         self._launch: Launch | None = None
         self._inside: Inside | None = None
-        self._command: Held | None = None
+        self._command: HeldProcess | None = None
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
 
@@ -102,11 +102,11 @@ class ConfinedRun:
             self._launch = _launch(self._workshop, self._confinement)
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(
-                    asyncio.to_thread(self._limits.enclose, early.pid)
+                    asyncio.to_thread(self._enclosure.admit, early.pid)
                 )
             inner = await self._launch.ready()
             self._inside = Inside(inner.pid)
-            self._limits.restrict(inner.pid)
+            self._enclosure.restrict(inner.pid)
             if self._enclosing is not None:
                 await asyncio.shield(self._enclosing)
         except (Setup, OSError) as failure:
@@ -117,7 +117,7 @@ class ConfinedRun:
         assert self._launch is not None and self._inside is not None
         began = time.monotonic()
         self._launch.release(self._workshop.seccomp_filter)
-        self._walls = self._limits.walls(self._inside)
+        self._walls = self._enclosure.walls(self._inside)
         self._command = await self._launch.command()
         await started()
         self._pumping = asyncio.create_task(
@@ -152,8 +152,8 @@ class ConfinedRun:
             exit_code=verdict.exit_code,
             detail=verdict.detail,
             run_seconds=self._run_seconds,
-            cpu_seconds=self._limits.cpu_seconds(remains, self._inside),
-            memory_peak_bytes=self._limits.memory_peak_bytes(remains, self._inside),
+            cpu_seconds=self._enclosure.cpu_seconds(remains, self._inside),
+            memory_peak_bytes=self._enclosure.memory_peak_bytes(remains, self._inside),
             log_bytes=self._log.total_bytes,
         )
 
@@ -170,7 +170,7 @@ class ConfinedRun:
             self._command.close()
         if self._inside is not None:
             self._inside.close()
-        await self._limits.remove()
+        await self._enclosure.remove()
 
 
 def _launch(workshop: Workshop, confinement: Confinement) -> Launch:

@@ -25,7 +25,7 @@ _PIDFD_INFO = struct.Struct("=QQ11Ii")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class Held:
+class HeldProcess:
     """One process. `close` when done; until then its pidfd names it and nobody else."""
 
     def __init__(self, pid: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.provider.sandbox.held import Held, first_child, tells_children
+from potluck.provider.sandbox.held import HeldProcess, first_child, tells_children
 from potluck.provider.sandbox.readiness import readable
 from potluck.provider.sandbox.root import Inlay
 
@@ -66,13 +66,13 @@ class Launch:
         self._closing = ExitStack()
         self._status_text = b""
         self._filter: int | None = None
-        self.inner: Held | None = None
+        self.inner: HeldProcess | None = None
         with ExitStack() as theirs, ExitStack() as on_failure:
             on_failure.callback(self.close)
             self.outer = self._spawn(words, inlay, theirs)
             on_failure.pop_all()
 
-    def _spawn(self, words: Words, inlay: Inlay, theirs: ExitStack) -> Held:
+    def _spawn(self, words: Words, inlay: Inlay, theirs: ExitStack) -> HeldProcess:
         gate_theirs = self._open_gate(theirs)
         status_theirs = self._open_status(theirs)
         filter_theirs = self._open_filter(theirs)
@@ -95,9 +95,9 @@ class Launch:
         )
         # From here on the process is waited for by pidfd and os.wait4, not by this object.
         process.returncode = 0
-        return self._closing.enter_context(Held(process.pid))
+        return self._closing.enter_context(HeldProcess(process.pid))
 
-    async def ready(self) -> Held:
+    async def ready(self) -> HeldProcess:
         """Waits until the command is held at the gate; raises Setup when bwrap failed."""
         inner = await self.find_inner()
         await readable(self._gate.fileno())
@@ -106,11 +106,11 @@ class Launch:
             raise Setup(self._last_words())
         return inner
 
-    async def find_inner(self) -> Held | None:
+    async def find_inner(self) -> HeldProcess | None:
         """The inner process; None when bwrap failed so early that there is none."""
         if self.inner is None and (pid := await self._inner_pid()) is not None:
             try:
-                self.inner = self._closing.enter_context(Held(pid))
+                self.inner = self._closing.enter_context(HeldProcess(pid))
             except ProcessLookupError:
                 return None
         return self.inner
@@ -122,14 +122,14 @@ class Launch:
             assert os.write(self._filter, seccomp_filter) == len(seccomp_filter)
         self._close_filter()
 
-    async def command(self) -> Held | None:
+    async def command(self) -> HeldProcess | None:
         """The command's process, once there is one; None when it has ended already."""
         assert self.inner is not None
         while self.outer.is_alive and tells_children(self.inner.pid):
             pid = first_child(self.inner.pid)
             if pid is not None:
                 with suppress(ProcessLookupError):
-                    return Held(pid)
+                    return HeldProcess(pid)
             await asyncio.sleep(_GLANCE_SECONDS)
         return None
 

@@ -19,13 +19,13 @@ print(json.dumps({
 """
 
 
-class Interpreter(Struct, frozen=True):
+class PythonFacts(Struct, frozen=True):
     version: str
     platform: str  # all else that decides which wheels fit
     paths: frozenset[str]  # inside the sandbox
 
 
-async def find_interpreter(driver: Driver, name: str) -> Interpreter:
+async def find_python_facts(driver: Driver, name: str) -> PythonFacts:
     """Asks the sandbox; raises PrepareFailed if it can not answer."""
     said = bytearray()
 
@@ -36,15 +36,15 @@ async def find_interpreter(driver: Driver, name: str) -> Interpreter:
     ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), listen)
     if ended.reason is not EndReason.COMPLETED:
         raise PrepareFailed(EndReason.SANDBOX_FAILED, f"The sandbox's Python: {ended.detail}")
-    return msgspec.json.decode(said, type=Interpreter)
+    return msgspec.json.decode(said, type=PythonFacts)
 
 
-def check_version(interpreter: Interpreter, requires_python: str | None) -> None:
+def check_version(python: PythonFacts, requires_python: str | None) -> None:
     """Raises PrepareFailed if the script wants another Python than the sandbox has."""
     if requires_python is None:
         return
-    if not SpecifierSet(requires_python).contains(interpreter.version, prereleases=True):
+    if not SpecifierSet(requires_python).contains(python.version, prereleases=True):
         raise failed(
             f"The script requires Python {requires_python}, but the sandbox of this node has"
-            f" Python {interpreter.version}. Change `requires-python` or choose another node."
+            f" Python {python.version}. Change `requires-python` or choose another node."
         )

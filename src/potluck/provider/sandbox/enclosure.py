@@ -1,5 +1,6 @@
-"""The limits of one confined run: by its control group where there is one, else by rlimits and by
-looking into the sandbox. `report_limits` says which, and nothing better than what is in force.
+"""What holds one confined run within its limits: its control group where there is one, else rlimits
+and looking into the sandbox. The driver's report says which, and nothing better than what is in
+force.
 """
 
 import os
@@ -32,7 +33,7 @@ _OWN_PROCESSES = 1
 _PROCESS_SLACK = 8
 
 
-class Limits:
+class Enclosure:
     """What holds one run. `remove` when all its processes are dead."""
 
     def __init__(self, confinement: Confinement, hierarchy: Hierarchy | None) -> None:
@@ -40,7 +41,7 @@ class Limits:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._group = Group(hierarchy, name) if hierarchy else None
 
-    def enclose(self, pid: int) -> None:
+    def admit(self, pid: int) -> None:
         """Puts the process into its control group. The kernel may take 20 ms over it."""
         if self._group is not None:
             self._group.make(self._group_limits())

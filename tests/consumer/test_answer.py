@@ -1,0 +1,46 @@
+"""Answers that are not the server's own: a proxy's page, another program."""
+
+import pytest
+
+from potluck.model.error import (
+    BadSettings,
+    Conflict,
+    InvalidInput,
+    NotSignedIn,
+    StaleLease,
+    TooLarge,
+    Unavailable,
+)
+from potluck.wire.answer import decoded, failure
+from potluck.wire.codec import encode_json
+from potluck.wire.problem import to_problem
+
+URL = "http://127.0.0.1:8470"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, NotSignedIn), (413, TooLarge), (503, Unavailable)]
+)
+def test_what_a_proxy_may_say_is_understood(status: int, kind: type[Exception]) -> None:
+    told = failure(status, b"<html>nginx</html>", URL)
+    assert type(told) is kind
+    assert str(status) in told.detail
+
+
+@pytest.mark.parametrize("status", [302, 400, 409, 418, 500])
+def test_a_refusal_of_the_content_is_believed_of_the_server_only(status: int) -> None:
+    """On its word a provider drops an outcome, so a proxy's word must not count for it."""
+    told = failure(status, b"<html>nginx</html>", URL)
+    assert isinstance(told, BadSettings)
+    assert not isinstance(told, InvalidInput | Conflict)
+
+
+def test_the_servers_own_error_is_itself_again() -> None:
+    told = failure(409, encode_json(to_problem(StaleLease("It is over."))), URL)
+    assert type(told) is StaleLease and told.detail == "It is over."
+
+
+def test_a_success_of_another_shape_names_the_version() -> None:
+    with pytest.raises(BadSettings, match="does not speak this version") as refused:
+        decoded(b"[]", dict[str, str], URL)
+    assert "potluck version" in refused.value.hint
