@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from potluck.provider.prepare.lock import check_lock, lock_hash
-from potluck.provider.prepare.measure import Size
 from potluck.provider.prepare.outcome import PrepareFailed
 from potluck.provider.prepare.python_facts import PythonFacts
 from potluck.provider.prepare.shelf import Shelf
+from potluck.provider.prepare.size import Size
 
 HASH = "    --hash=sha256:" + "0a" * 32
 PINNED = f"six==1.17.0 \\\n{HASH} \\\n{HASH}\ntorch==2.9.0+cu126 \\\n{HASH}\n"

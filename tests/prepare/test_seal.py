@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from potluck.provider.prepare.measure import measure
 from potluck.provider.prepare.outcome import PrepareFailed
 from potluck.provider.prepare.seal import seal
+from potluck.provider.prepare.size import measure
 from potluck.provider.prepare.stage import remove
 
 PYTHON = frozenset({"/usr/bin/python3"})

@@ -10,9 +10,9 @@ from tests.sandbox.test_nothing_is_left import ending, eventually, is_alive
 HELD = """
 import asyncio, signal, sys
 from pathlib import Path
-from potluck.provider.sandbox.binary import bwrap_binaries
+from potluck.provider.sandbox.bwrap import bwrap_binaries
 from potluck.provider.sandbox.driver import Mount
-from potluck.provider.sandbox.interpreter import interpreters
+from potluck.provider.sandbox.root import interpreters
 from potluck.provider.sandbox.launch import Launch, Words
 from potluck.provider.sandbox.root import Inlay, base_options, mount_options
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.interpreter import interpreters
+from potluck.provider.sandbox.root import interpreters
 from tests.sandbox.conftest import hosting, nobody_for
 from tests.sandbox.test_walls import EATS_MEMORY, FORKS_FOREVER
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.driver import PYTHON, Confinement
+from tests.processes import await_true
 from tests.sandbox.conftest import Host, confinement, groups, hosting, nobody_for
 from tests.sandbox.host import Request
 
@@ -74,6 +75,8 @@ def test_reap_ends_a_sandbox_that_lost_its_provider_half_way(as_root: bool) -> N
         arguments = [name, "1000"]
         stuck = subprocess.Popen(arguments, executable="/bin/sleep", user=nobody, group=nobody)
         try:
+            # The kernel tells the new program's name a moment after it has begun.
+            await_true(Path(f"/proc/{stuck.pid}/cmdline").read_bytes, "it has its name")
             host.reap()
             assert stuck.wait(10) == -signal.SIGKILL
         finally:

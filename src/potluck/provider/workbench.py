@@ -38,7 +38,7 @@ from potluck.provider.line import one_line
 from potluck.provider.link import Link
 from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
-from potluck.provider.sandbox.cancellation import undisturbed
+from potluck.provider.sandbox.event_loop import undisturbed
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts

@@ -5,7 +5,7 @@ preparer      the stage itself: a script's needs in, a read-only environment out
 ├── installer     uv, confined: resolve to a lock, install from the lock
 │   ├── forward   runs inside: the way from uv to the proxy's socket
 │   ├── proxy     runs outside: lets the package index through, and nothing else
-│   └── watch     ends an installation that grows too large
+│   └── size      ends an installation that grows too large
 ├── seal          what the sandbox left is made ours, or refused
 └── shelf         finished environments and remembered locks, for each account its own
 """

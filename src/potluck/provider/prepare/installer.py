@@ -19,9 +19,9 @@ from potluck.provider.prepare.lock import check_lock
 from potluck.provider.prepare.outcome import PrepareFailed, failed
 from potluck.provider.prepare.proxy import Proxy, ProxyLimits
 from potluck.provider.prepare.settings import PrepareSettings
+from potluck.provider.prepare.size import watch
 from potluck.provider.prepare.stage import Stage, remove
 from potluck.provider.prepare.transcript import Transcript
-from potluck.provider.prepare.watch import watch
 from potluck.provider.sandbox.driver import (
     ENVIRONMENT,
     PYTHON,

@@ -7,9 +7,12 @@ interpreter or imports from it.
 """
 
 import asyncio
+import contextlib
 import os
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -24,9 +27,8 @@ from potluck.provider.prepare.room import check_room, missing_bytes
 from potluck.provider.prepare.seal import seal
 from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.prepare.shelf import Shelf, digest
+from potluck.provider.prepare.size import check_size
 from potluck.provider.prepare.stage import Stage, remove, remove_all_stages, staged
-from potluck.provider.prepare.turns import Turns
-from potluck.provider.prepare.watch import check_size
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
 
 
@@ -163,3 +165,19 @@ class Preparer:
     def _hold(self, name: str, path: Path) -> Environment:
         self._in_use[name] = path
         return Environment(INTERPRETER, (Mount(path, ENVIRONMENT),))
+
+
+class Turns:
+    """One at a time for each key, so that what several ask for at once is done once.
+
+    A lock lives as long as somebody holds or awaits it.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+
+    @contextlib.asynccontextmanager
+    async def take(self, *key: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            yield

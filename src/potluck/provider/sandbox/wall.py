@@ -6,11 +6,14 @@ once more when all is over, so that a run which touches a wall and ends at once 
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.log import Log
 
 WATCH_SECONDS = 0.05
 
@@ -60,3 +63,33 @@ def process_wall(is_over: Callable[[], bool], limit: int) -> Wall:
 def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
     touched = Touched(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
     return lambda: touched if is_full() else None
+
+
+async def supervise(
+    ended: Coroutine[Any, Any, None],
+    walls: Sequence[Wall],
+    log: Log,
+    pumping: asyncio.Task[None],
+    watch_seconds: float = WATCH_SECONDS,
+) -> Touched | None:
+    """Returns the wall that was touched, or None when the command has ended by itself.
+
+    `pumping` stays with the caller, who lets it read the rest once everything is dead.
+    """
+    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
+    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping}
+    try:
+        while not ending.done() and not watching.done():
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if pumping.done():
+                pumping.result()  # a receiver that fails ends the run
+                if log.is_cut:
+                    return log_limit(log)
+                awaited.discard(pumping)
+        return watching.result() if watching.done() else None
+    finally:
+        await drop(ending, watching)
+
+
+def log_limit(log: Log) -> Touched:
+    return Touched(EndReason.LOG_LIMIT, log.cut_sentence)

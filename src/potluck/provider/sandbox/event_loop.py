@@ -1,10 +1,26 @@
-"""Finishing and dropping work of the event loop when somebody cancels."""
+"""Waiting, finishing and dropping in the event loop."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+async def readable(descriptor: int) -> None:
+    """Returns when a read would not block: data, end of file, or, for a pidfd, the end of life."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _resolve(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 async def undisturbed(work: Coroutine[Any, Any, T]) -> T:

@@ -1,17 +1,24 @@
-"""How large a directory is that a stranger's code may be changing meanwhile.
+"""How large a directory is that a stranger's code may be changing, and whether it is too large.
 
 No link is followed. A directory that can not be read hides its size, so it is an error, not zero.
 """
 
+import asyncio
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from potluck.provider.prepare.outcome import failed
+from potluck.provider.prepare.room import check_room
+from potluck.provider.prepare.settings import PrepareSettings
+
+# A large environment takes long to measure; this share of the time at most goes into it.
+_REST_FOR_WORK = 10
 
 
 class Size(Struct, frozen=True):
@@ -53,3 +60,22 @@ def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
         return
     except OSError as error:
         raise failed(f"The environment can not be inspected: {error.strerror}.") from error
+
+
+async def watch(directory: Path, settings: PrepareSettings) -> None:
+    """Returns never; raises PrepareFailed when it is too large or the disk is almost full."""
+    while True:
+        started = time.monotonic()
+        check_size(await asyncio.to_thread(measure, directory), settings)
+        check_room(directory)
+        spent_seconds = time.monotonic() - started
+        await asyncio.sleep(max(settings.watch_seconds, _REST_FOR_WORK * spent_seconds))
+
+
+def check_size(size: Size, settings: PrepareSettings) -> None:
+    if size.bytes > settings.environment_bytes:
+        limit = settings.environment_bytes
+        raise failed(f"The dependencies take more than the {limit:,} bytes that this node allows.")
+    if size.files > settings.environment_files:
+        limit = settings.environment_files
+        raise failed(f"The dependencies have more than the {limit:,} files that this node allows.")
