@@ -1,6 +1,9 @@
 """Whatever goes wrong: a sentence, what to do next, a non-zero exit, and never a traceback."""
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +42,7 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
         (("run", "/"), "is a directory"),
         (("run", "/bin/true"), "not a Python script"),
         (("run", "--memory", "lots", __file__), "--memory 'lots' is not a size"),
-        (("run", "--memory", "1kB", __file__), "--memory is out of range"),
+        (("run", "--memory", "1kB", __file__), "--memory must be at least 16 MiB"),
         (("run", "--time", "soon", __file__), "--time 'soon' is not a length of time"),
         (("run", "--gpu", "99", __file__), "--gpu"),
         (("run", "--nonsense", __file__), "--nonsense"),
@@ -108,3 +111,36 @@ def test_a_real_process_tells_the_same(tmp_path: Path) -> None:
     told = CommandLine(tmp_path).run("ps", "--json")
     assert_told(told, 78, "No server is known yet")
     assert told.lines()[0]["error"]["code"] == "bad_settings"
+
+
+def test_a_closed_stdout_is_no_mistake_of_ours(tmp_path: Path) -> None:
+    closed = subprocess.run(
+        ["/bin/sh", "-c", f"exec {sys.executable} -m potluck version >&-"],
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+def test_an_output_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    with full.open("wb") as nowhere:
+        ended = subprocess.run(
+            [sys.executable, "-m", "potluck", "version"],
+            stdout=nowhere,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        )
+    assert ended.returncode == 74
+    assert b"No space left on device" in ended.stderr and b"mistake" not in ended.stderr
+
+
+def test_an_empty_data_directory_is_not_taken_for_this_one() -> None:
+    for command in (("up",), ("server",)):
+        ended = subprocess.run(
+            [sys.executable, "-m", "potluck", *command, "--data-dir", ""], capture_output=True
+        )
+        assert ended.returncode == 78
+        assert b"empty name" in ended.stderr

@@ -66,11 +66,25 @@ def test_kill_9_leaves_nothing_running(directory: Path, port: int, person: Comma
         assert_ended(children)
 
 
-def test_a_part_that_dies_is_told_with_the_end_of_its_log(
+def test_a_part_that_dies_is_started_again(directory: Path, port: int, person: CommandLine) -> None:
+    with Upped(person, directory, port=port) as up:
+        up.ready()
+        for command, name in (("provide", "provider"), ("server", "server")):
+            up.child(command).kill()
+            assert up.wait_for("restarted")["part"] == name
+        script = directory / "after.py"
+        script.write_text("print(6 * 7)")
+        assert person.run("run", script).stdout == b"42\n"
+
+
+def test_a_part_that_dies_again_and_again_is_told_with_the_end_of_its_log(
     directory: Path, port: int, person: CommandLine
 ) -> None:
     with Upped(person, directory, port=port) as up:
         up.ready()
+        for _ in range(5):
+            up.child("provide").kill()
+            up.wait_for("restarted")
         children = up.children()
         up.child("provide").kill()
         assert up.process.wait(PATIENCE_SECONDS) == 70

@@ -10,6 +10,7 @@ from potluck.cli.output import TaskOutput
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Screen
 from potluck.cli.story import last_attempt
+from potluck.model.error import InvalidInput
 from potluck.wire.consumer import FollowedLog, LogPage
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ def logs(
     json: JsonOption = False,
 ) -> None:
     """Show what a task wrote: its stdout on stdout, its stderr on stderr."""
+    if follow and attempt is not None:
+        raise InvalidInput(
+            "--follow goes on with the newest attempt, so it does not go with --attempt.",
+            "Leave one of them out.",
+        )
     output = TaskOutput(Screen(json))
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)

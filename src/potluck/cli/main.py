@@ -16,6 +16,7 @@ from potluck.cli.provide import provide
 from potluck.cli.ps import ps
 from potluck.cli.result import result
 from potluck.cli.run import run
+from potluck.cli.screen import open_streams
 from potluck.cli.server import server
 from potluck.cli.up import up
 from potluck.cli.version import version
@@ -63,8 +64,7 @@ app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 
 
 def main() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without UTF-8
+    open_streams()
     sys.exit(execute(sys.argv[1:]))
 
 

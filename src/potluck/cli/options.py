@@ -20,6 +20,9 @@ JsonOption = Annotated[
         help='Write JSON to stdout and nothing else; an error is the last line, {"error": {…}}.',
     ),
 ]
+DataDirOption = Annotated[
+    str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
+]
 TaskArgument = Annotated[
     str,
     typer.Argument(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from potluck.cli.options import JsonOption
+from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.screen import Screen, leave_the_pipe
 from potluck.cli.units import parse_bytes, parse_credits
 
@@ -28,9 +28,7 @@ def provide(
     name: Annotated[
         str | None, typer.Option(help="What others call this machine; its host name if not given.")
     ] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="One for each provider on a machine.")
-    ] = None,
+    data_dir: DataDirOption = None,
     price: Annotated[
         str | None,
         typer.Option(

@@ -1,10 +1,12 @@
 """From what somebody typed to a TaskRequest, with every mistake named by its option."""
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 from potluck.cli.screen import printable
+from potluck.cli.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import TaskRequest
@@ -25,6 +27,19 @@ _OPTIONS = {
     "$.spec.source": "the script",
     "$.spec.arguments": "the script's arguments",
     "$.spec.environment": "--env",
+}
+
+
+_UNITS: dict[str, Callable[[float], str]] = {
+    "--device-memory": lambda number: show_bytes(int(number)),
+    "--memory": lambda number: show_bytes(int(number)),
+    "--disk": lambda number: show_bytes(int(number)),
+    "--time": show_seconds,
+    "--max-price": lambda number: f"{show_credits(int(number))} credits",
+    "--cores": lambda number: f"{number:.0f}",
+    "--priority": lambda number: f"{number:.0f}",
+    "--attempts": lambda number: f"{number:.0f}",
+    "--gpu": lambda number: f"{number:.0f}",
 }
 
 
@@ -58,10 +73,25 @@ def checked(request: TaskRequest) -> TaskRequest:
         return msgspec.convert(msgspec.to_builtins(_utf8_checked(request)), TaskRequest)
     except msgspec.ValidationError as error:
         sentence, _, path = str(error).partition(" - at ")
+        option = _option(path)
         raise InvalidInput(
-            f"{_option(path)} is out of range: {sentence.replace('`', '')}.",
+            f"{option} {_in_words(sentence, option)}.",
             "`potluck run --help` shows what may be asked for.",
         ) from error
+
+
+def _in_words(sentence: str, option: str) -> str:
+    """The decoder's complaint, for people."""
+    length = re.search(r"of length <= (\d+)", sentence)
+    if length:
+        return f"can not be longer than {int(length[1]):,}"
+    bound = re.search(r"([<>]=?) (-?[\d.]+)", sentence)
+    if bound:
+        words = "at least" if bound[1].startswith(">") else "at most"
+        return f"must be {words} {_UNITS.get(option, str)(float(bound[2]))}"
+    if "regex" in sentence:
+        return "can not have control characters"
+    return f"does not fit: {sentence.replace('`', '')}"
 
 
 def _option(path: str) -> str:

@@ -8,8 +8,10 @@ import os
 import shutil
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TextIO
 
+from potluck.model.error import OutputLost
 from potluck.wire.codec import encode_json
 
 
@@ -45,14 +47,21 @@ class Pane:
         self.write(self.paint(text, tone) + "\n")
 
     def write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        self.write_bytes(text.encode(self._stream.encoding, "replace"))
 
     def write_bytes(self, data: bytes) -> None:
-        """The bytes as they are; text of the same stream written before comes before them."""
-        self._stream.flush()
-        self._stream.buffer.write(data)
-        self._stream.buffer.flush()
+        """The bytes as they are, at once."""
+        try:
+            self._stream.buffer.write(data)
+            self._stream.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            leave_the_pipe()
+            raise OutputLost(
+                f"What there is to say can not be written: {error.strerror}.",
+                "Send it elsewhere, or make room.",
+            ) from error
 
 
 class Screen:
@@ -67,6 +76,14 @@ class Screen:
         """One JSON object on a line of its own."""
 
         self.out.write_bytes(encode_json(value) + b"\n")
+
+
+def open_streams() -> None:
+    """A closed stream swallows what it is given; a terminal without UTF-8 shows what it can."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        getattr(sys, name).reconfigure(errors="replace")
 
 
 def leave_the_pipe() -> None:

@@ -1,10 +1,11 @@
 """`potluck server`: the central server in the foreground."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.cli.options import DataDirOption, JsonOption
+from potluck.cli.screen import Screen
 from potluck.model.error import StartFailed
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def server(
     host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
+    data_dir: DataDirOption = None,
     database_url: Annotated[
         str | None,
         typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
@@ -22,7 +23,7 @@ def server(
     redis_url: Annotated[
         str | None, typer.Option(help="Redis or Valkey, for several instances.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell what happens in JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Run the central server, with its own PostgreSQL unless you name one."""
     from potluck.local.log import configure_logs
@@ -47,23 +48,21 @@ def server(
     }
     settings = read_settings(options)
 
+    screen = Screen(json)
+
     def ready(running: "Running") -> None:
-        if as_json:
-            _say(
-                event="ready",
-                url=running.url,
-                data_directory=str(settings.data_directory),
-                token_file=str(running.token_file),
-            )
-        else:
-            typer.echo(f"Potluck serves at {running.url}. Ctrl-C stops it.")
+        if not json:
+            screen.out.line(f"Potluck serves at {running.url}. Ctrl-C stops it.")
+            return
+        screen.emit(
+            {
+                "event": "ready",
+                "url": running.url,
+                "data_directory": str(settings.data_directory),
+                "token_file": str(running.token_file),
+            }
+        )
 
     uvloop.run(serve(settings, ready))
-    if as_json:
-        _say(event="stopped")
-
-
-def _say(**fact: str) -> None:
-    import msgspec
-
-    typer.echo(msgspec.json.encode(fact).decode())
+    if json:
+        screen.emit({"event": "stopped"})

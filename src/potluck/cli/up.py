@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from potluck import __version__
-from potluck.cli.options import JsonOption
+from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.screen import Screen, Tone
 from potluck.wire.routes import DEFAULT_PORT
 
@@ -18,10 +18,7 @@ def up(
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="0 takes any free one.")
     ] = DEFAULT_PORT,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where everything is kept.", show_default=False),
-    ] = None,
+    data_dir: DataDirOption = None,
     no_provider: Annotated[
         bool, typer.Option("--no-provider", help="Only the server; offer no devices.")
     ] = False,
@@ -53,9 +50,10 @@ def up(
     with claimed(data_dir) as directory:
         check_port(HOST, port)
         _greet(screen, directory, is_open and not no_provider)
-        own = _given({"--database-url": database_url, "--redis-url": redis_url})
-        serve = ("--host", HOST, "--port", str(port), *own)
-        plan = Plan(directory, serve, None if no_provider else offer)
+        own = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
+        variables = {name: value for name, value in own.items() if value is not None}
+        serve = ("--host", HOST, "--port", str(port))
+        plan = Plan(directory, serve, variables, None if no_provider else offer)
         Platform(plan, screen).run()
 
 

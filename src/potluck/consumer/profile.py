@@ -43,6 +43,11 @@ def load_profile(url: str | None = None) -> Profile:
     return Profile(address, _token_for(address, saved))
 
 
+def saved_url() -> str | None:
+    """The address in the profile as it is now."""
+    return _read(profile_path()).get("url")
+
+
 def save_profile(profile: Profile) -> Path:
     """Writes the profile for the next commands and says where."""
     path = profile_path()

@@ -21,10 +21,17 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
     """POTLUCK_DATA_DIR, else the usual place of this system; each part has a folder below it."""
     named = variables.get("POTLUCK_DATA_DIR")
     if named:
-        return Path(named).expanduser().absolute()
+        return named_directory(named)
     from platformdirs import user_data_path
 
     return user_data_path("potluck")
+
+
+def named_directory(name: str | Path) -> Path:
+    """From the root on. An empty name, as of an unset variable, is not taken for `here`."""
+    if name == "":
+        raise BadSettings("The data directory has an empty name.", "Name one with --data-dir DIR.")
+    return Path(name).expanduser().absolute()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from potluck.local.directory import named_directory
 from potluck.model.error import BadSettings
 
 T = TypeVar("T", bound=Struct)
@@ -44,4 +45,4 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
 
 def _path(kind: type, value: Any) -> Any:
     assert kind is Path, "nothing else needs more than the codec knows"
-    return Path(value).expanduser().absolute()
+    return named_directory(value)

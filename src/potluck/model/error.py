@@ -20,7 +20,8 @@
         ├── PortTaken             port_taken           another program listens there
         ├── DataDirectoryInUse    data_directory_in_use
         ├── StartFailed           start_failed         a part did not become healthy
-        └── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
+        ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
+        └── OutputLost            output_lost          a command can not write what it has to say
 
 Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
 status of the CLI. `detail` is a sentence for a person; `hint` says what to do about it. Foreign
@@ -169,6 +170,12 @@ class SandboxUnavailable(LocalError):
     code = "sandbox_unavailable"
     title = "No sandbox works here"
     exit_status = 69
+
+
+class OutputLost(LocalError):
+    code = "output_lost"
+    title = "The output can not be written"
+    exit_status = 74
 
 
 def by_code(code: str) -> type[PotluckError]:

@@ -64,9 +64,6 @@ class Runner:
         if metadata == ScriptMetadata():
             return BARE
         tell(PrepareBegan(grant.attempt_id))
-        count = len(metadata.dependencies)
-        if count:
-            await log.remark(f"Installing {count} dependenc{'y' if count == 1 else 'ies'} …")
 
         async def remark(_: str, data: bytes) -> None:
             # What the installer says is the platform's remark, not the script's output.

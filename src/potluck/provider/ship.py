@@ -17,7 +17,7 @@ from potluck.wire.provider import LogChunk, PackedLogPiece
 
 MOST_PIECES = 1_000
 MOST_BYTES = 512 * 1024
-CUT_MARK = "[potluck: the server takes no more of this log; the rest is dropped]\n"
+CUT_MARK = "the server takes no more of this log; the rest is dropped\n"
 
 
 async def ship_log(

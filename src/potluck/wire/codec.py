@@ -15,7 +15,11 @@ T = TypeVar("T")
 
 
 def encode_json(value: Any) -> bytes:
-    return msgspec.json.encode(value)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError as error:
+        # Python shows bytes of a command line that are no UTF-8 as lone surrogates.
+        raise InvalidInput("A text in it is not valid UTF-8.", "Write it in UTF-8.") from error
 
 
 def decode_json(body: bytes | str, kind: type[T]) -> T:

@@ -69,11 +69,13 @@ class Part:
         self.name = name
         self.log = log
         self._inbox = inbox
+        self.has_served = False  # it was healthy at least once
         self._process: subprocess.Popen[bytes] | None = None
         self._problem: Problem | None = None
 
     def start(self, command: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
         """`potluck COMMAND`, with a fresh log; the one before is kept beside it."""
+        self._problem = None
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.previous"))
         with self.log.open("wb") as log:
@@ -105,9 +107,8 @@ class Part:
         """Why it ended: what it said itself, else the end of its log."""
         if self._problem is not None:
             return to_error(self._problem)
-        how = f"with exit status {status}" if status >= 0 else f"by signal {-status}"
         return StartFailed(
-            f"The {self.name} ended {how}. The end of its log:\n{self.tail()}",
+            f"The {self.name} ended {ended_how(status)}. The end of its log:\n{self.tail()}",
             f"The whole log is in {self.log}.",
         )
 
@@ -146,3 +147,7 @@ class Part:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         self._inbox.put(Said(self.name, values))
+
+
+def ended_how(status: int) -> str:
+    return f"with exit status {status}" if status >= 0 else f"by signal {-status}"

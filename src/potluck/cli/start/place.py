@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from potluck.local.directory import data_directory, held
+from potluck.local.directory import data_directory, held, named_directory
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 
 
 @contextmanager
-def claimed(named: Path | None) -> Iterator[Path]:
+def claimed(named: str | None) -> Iterator[Path]:
     """The directory that was named, or the usual one; held while inside."""
-    directory = named.expanduser().absolute() if named else data_directory()
+    directory = data_directory() if named is None else named_directory(named)
     in_use = DataDirectoryInUse(
         f"Another `potluck up` is running on {directory}.",
         "Use that one, or start this one elsewhere with --data-dir DIR and --port PORT.",

@@ -6,15 +6,27 @@ import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from potluck.cli.screen import Screen
 from potluck.cli.start.checklist import Checklist, Step
 from potluck.cli.start.first_task import FirstTask, begin_first_task
-from potluck.cli.start.part import Checked, Ended, Happening, Inbox, Moved, Part, Said, Signalled
-from potluck.cli.start.welcome import show_welcome, warn_of_variables
+from potluck.cli.start.part import (
+    Checked,
+    Ended,
+    Happening,
+    Inbox,
+    Moved,
+    Part,
+    Said,
+    Signalled,
+    ended_how,
+)
+from potluck.cli.start.welcome import show_welcome, tell_of_profile, warn_of_variables
 from potluck.consumer import Profile, save_profile
+from potluck.consumer.profile import saved_url
 from potluck.model.error import PotluckError, SandboxUnavailable, StartFailed
 
 SERVER, PROVIDER = "server", "provider"
@@ -25,10 +37,14 @@ class Plan(Struct, frozen=True):
 
     directory: Path
     server_options: tuple[str, ...]
+    server_variables: dict[str, str]  # what may carry a password: it is not for command lines
     provider_options: tuple[str, ...] | None  # none: no provider here
     start_seconds: float = 180.0  # a first start makes a database; a slow disk takes its time
     check_seconds: float = 120.0
     stop_seconds: float = 30.0
+    # A part that ends by itself is started again, unless it does so again and again.
+    most_restarts: int = 5
+    restart_window_seconds: float = 60.0
 
 
 class Interrupted(Exception):
@@ -43,6 +59,7 @@ class Platform:
         self._screen = screen
         self._checklist = Checklist(screen)
         self._inbox: Inbox = queue.SimpleQueue()
+        self._restarts: list[float] = []
         logs = plan.directory / "logs"
         self._server = Part(SERVER, logs / "server.log", self._inbox)
         self._provider = Part(PROVIDER, logs / "provider.log", self._inbox)
@@ -67,6 +84,8 @@ class Platform:
     def _start(self) -> None:
         ready = self._start_server()
         profile = Profile(ready["url"], Path(ready["token_file"]).read_text().strip())
+        self._profile = profile
+        before = saved_url()
         path = save_profile(profile)
         offer = self._plan.provider_options
         has_provider = offer is not None and self._start_provider(profile, offer)
@@ -75,12 +94,13 @@ class Platform:
         if self._screen.json:
             self._screen.emit({**ready, "event": "ready", "profile": str(path)})
         else:
-            show_welcome(self._screen.err, profile.url, Path(ready["token_file"]), has_provider)
+            show_welcome(self._screen.err, profile.url, has_provider)
+            tell_of_profile(self._screen.err, before, profile.url)
             warn_of_variables(self._screen.err, profile.url)
 
     def _start_server(self) -> dict[str, Any]:
         with self._checklist.step("server", "starting the database and the server") as step:
-            self._server.start("server", self._at(SERVER) + self._plan.server_options, {})
+            self._launch_server(self._plan.server_options)
             ready = self._await(SERVER, "ready")
             step.done(f"answers at {ready['url']}")
         self._emit("server_ready", url=ready["url"])
@@ -89,8 +109,7 @@ class Platform:
     def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> bool:
         """Whether this machine now takes work."""
         with self._checklist.step("provider", "looking for devices and a sandbox") as step:
-            options = (profile.url, *self._at(PROVIDER), *offer)
-            self._provider.start("provide", options, {"POTLUCK_TOKEN": profile.token})
+            self._launch_provider(profile, offer)
             try:
                 registered = self._await(PROVIDER, "registered")
             except SandboxUnavailable as error:
@@ -100,6 +119,14 @@ class Platform:
             step.done(*describe_offer(registered))
         self._emit("provider_ready", registered=registered)
         return True
+
+    def _launch_server(self, options: tuple[str, ...]) -> None:
+        options = (*self._at(SERVER), *options)
+        self._server.start("server", options, self._plan.server_variables)
+
+    def _launch_provider(self, profile: Profile, offer: tuple[str, ...]) -> None:
+        options = (profile.url, *self._at(PROVIDER), *offer)
+        self._provider.start("provide", options, {"POTLUCK_TOKEN": profile.token})
 
     def _run_first_task(self, profile: Profile) -> None:
         with self._checklist.step("first task", "running a first small task") as step:
@@ -144,11 +171,38 @@ class Platform:
                 return news.outcome
 
     def _watch(self) -> None:
+        """A part that ends by itself comes back: nothing is lost, and nobody has to be there."""
         while True:
-            self._next(None)
+            news = self._hear(None)
+            if isinstance(news, Ended):
+                self._revive(self._part(news.part), news.status)
+
+    def _revive(self, part: Part, status: int) -> None:
+        now = time.monotonic()
+        recent = [at for at in self._restarts if now - at < self._plan.restart_window_seconds]
+        self._restarts = [*recent, now]
+        if not part.has_served or len(recent) >= self._plan.most_restarts:
+            raise part.failure(status)
+        self._say(f"The {part.name} ended {ended_how(status)}; starting it again …")
+        self._emit("restarting", part=part.name, status=status)
+        if part is self._server:
+            port = str(urlsplit(self._profile.url).port)
+            self._launch_server((*self._plan.server_options, "--port", port))
+            self._await(SERVER, "ready")
+        elif self._plan.provider_options is not None:
+            self._launch_provider(self._profile, self._plan.provider_options)
+            self._await(PROVIDER, "registered")
+        self._say(f"The {part.name} is back.")
+        self._emit("restarted", part=part.name)
 
     def _next(self, deadline: float | None) -> Happening | None:
         """The next news that is good, or nothing in time; bad news are raised."""
+        news = self._hear(deadline)
+        if isinstance(news, Ended):
+            raise self._part(news.part).failure(news.status)
+        return news
+
+    def _hear(self, deadline: float | None) -> Happening | None:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             news = self._inbox.get(timeout=left)
@@ -156,8 +210,8 @@ class Platform:
             return None
         if isinstance(news, Signalled):
             raise Interrupted
-        if isinstance(news, Ended):
-            raise self._part(news.part).failure(news.status)
+        if isinstance(news, Said) and news.values.get("event") in ("ready", "registered"):
+            self._part(news.part).has_served = True
         return news
 
     def _part(self, name: str) -> Part:

@@ -9,25 +9,35 @@ from urllib.parse import urlsplit
 from potluck.cli.screen import Pane, Tone
 
 
-def show_welcome(pane: Pane, url: str, token_file: Path, has_provider: bool) -> None:
-    """Addresses, the next command, and how others join. Secrets are named, not shown."""
+def show_welcome(pane: Pane, url: str, has_provider: bool) -> None:
+    """Addresses, the next command, and how others join. No secret is shown."""
     potluck = program()
     port = urlsplit(url).port
     pane.line()
     _fact(pane, "API", url)
-    _fact(pane, "reference", f"{url}/schema")
+    _fact(pane, "reference", f"{url}/schema/openapi.json")
     pane.line()
     _advice(pane, "Run something:", f"{potluck} run examples/hello.py")
     join = "Join from this machine too:" if has_provider else "Bring this machine's devices:"
     _advice(pane, join, f"{potluck} provide {url}{' --data-dir DIR' if has_provider else ''}")
     _advice(
         pane,
-        "Join from another machine, through a tunnel to this one:",
+        "Join from another machine: an account from here, a tunnel from there:",
+        f"{potluck} admin add-account NAME",
         f"ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE",
         f"POTLUCK_TOKEN=… potluck provide http://127.0.0.1:{port}",
-        note=f"the token is in {token_file}, on this machine",
+        note="the token is what add-account shows; this server listens on loopback only",
     )
     pane.line("Ctrl-C stops everything.", Tone.FAINT)
+
+
+def tell_of_profile(pane: Pane, before: str | None, url: str) -> None:
+    """Commands that spoke to another server until now should not change sides in silence."""
+    if before not in (None, url):
+        pane.line(
+            f"Your commands spoke to {before} before; from now on they speak to this one.",
+            Tone.WAITING,
+        )
 
 
 def warn_of_variables(pane: Pane, url: str) -> None:

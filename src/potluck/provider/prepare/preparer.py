@@ -120,6 +120,9 @@ class Preparer:
         found = None if lock is None else self._find(order, lock)
         if found is not None:
             return found
+        count = len(order.metadata.dependencies)
+        remark = f"Installing {count} dependenc{'y' if count == 1 else 'ies'} …\n"
+        await order.output("potluck", remark.encode())
         async with staged(self._shelf.staging, order.name) as stage:
             await self._make_room()
             check_room(stage.directory)

@@ -40,7 +40,7 @@ class Transcript:
         if self._left_out_bytes:
             last = bytes(self._tail[-self._left_out_bytes :])
             between_bytes = self._left_out_bytes - len(last)
-            mark = f"\n[potluck: {between_bytes:,} bytes of the installer's remarks left out]\n"
+            mark = f"\n({between_bytes:,} bytes of the installer's remarks left out)\n"
             await self._output("potluck", mark.encode() + last)
 
     async def _send(self) -> None:

@@ -20,7 +20,6 @@ class Log:
     def __init__(self, output: Output, limit_bytes: int) -> None:
         self._output = output
         self._limit_bytes = limit_bytes
-        self._at_line_start = True
         self.total_bytes = 0
         self.is_cut = False
 
@@ -56,15 +55,13 @@ class Log:
         data, rest = _split(data, self._limit_bytes - self.total_bytes)
         self.total_bytes += len(data)
         if data:
-            self._at_line_start = data.endswith(b"\n")
             await self._output(stream, data)
         if rest:
             raise _Cut
 
     async def _mark_cut(self) -> None:
         self.is_cut = True
-        mark = f"[potluck: {self.cut_sentence}; the rest is cut]\n"
-        await self._output("potluck", (mark if self._at_line_start else f"\n{mark}").encode())
+        await self._output("potluck", f"{self.cut_sentence}; the rest is cut\n".encode())
 
     @property
     def cut_sentence(self) -> str:
