@@ -1,12 +1,15 @@
 """A task from submit to its end, before somebody's eyes.
 
 Ctrl-C asks in a terminal whether to detach or to cancel, and cancels elsewhere: nobody is left with
-work that they believe ended.
+work that they believe ended. The task is followed in a thread of its own, so that a Ctrl-C never
+meets a request half done, which would leave the connection pool locked for the next one.
 """
 
 import sys
+import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -33,6 +36,12 @@ def watch(potluck: "Potluck", request: TaskRequest, screen: Screen) -> int:
         return watcher.watch()
 
 
+class Gap(NamedTuple):
+    """The line to the server broke, and is being mended."""
+
+    error: PotluckError
+
+
 class Watcher:
     """Follows one task through any number of interruptions."""
 
@@ -42,22 +51,32 @@ class Watcher:
         self._screen = screen
         self._line = line
         self._output = TaskOutput(screen)
+        self._inbox: SimpleQueue[FollowEvent | Gap | Exception] = SimpleQueue()
 
     def watch(self) -> int:
-        follow = self._potluck.follow(self._task.id, self._tell_gap)
+        follow = self._potluck.follow(self._task.id, lambda error: self._inbox.put(Gap(error)))
+        threading.Thread(target=self._listen, args=(follow,), daemon=True).start()
         while not self._task.state.is_final:
             try:
-                self._take_all(follow)
+                self._take(self._inbox.get())
             except KeyboardInterrupt:
                 if self._wants_to_detach():
                     return self._detach()
         return self._finish()
 
-    def _take_all(self, follow: "Follow") -> None:
-        for event in follow:
-            self._take(event)
+    def _listen(self, follow: "Follow") -> None:
+        try:
+            for event in follow:
+                self._inbox.put(event)
+        except Exception as error:  # noqa: BLE001 - raised again where somebody waits for it
+            self._inbox.put(error)
 
-    def _take(self, event: FollowEvent) -> None:
+    def _take(self, event: FollowEvent | Gap | Exception) -> None:
+        if isinstance(event, Exception):
+            raise event
+        if isinstance(event, Gap):
+            self._line.say(f"{event.error.detail.rstrip('.')} Trying again …", Tone.WAITING)
+            return
         if isinstance(event, FollowedState):
             self._task = event.task
             if self._screen.json:
@@ -69,9 +88,6 @@ class Watcher:
         self._output.show(event.page)
         if self._output.at_line_start:
             self._line.unhide()
-
-    def _tell_gap(self, error: PotluckError) -> None:
-        self._line.say(f"{error.detail.rstrip('.')} Trying again …", Tone.WAITING)
 
     def _wants_to_detach(self) -> bool:
         """Asks, if there is somebody to ask; otherwise, and at a second Ctrl-C, cancels."""

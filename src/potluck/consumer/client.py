@@ -49,8 +49,10 @@ class Potluck:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Ctrl-C may have met the connection pool in the middle of something; it ends with us.
+        if kind is not KeyboardInterrupt:
+            self.close()
 
     def close(self) -> None:
         self._transport.close()
