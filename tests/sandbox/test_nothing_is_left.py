@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from potluck.provider.sandbox.bwrap import sandbox_name
@@ -102,7 +102,7 @@ def ending(family: list[int]) -> Iterator[None]:
         yield
     finally:
         for pid in family:
-            if is_alive(pid):
+            with suppress(ProcessLookupError):  # it may die with the one before
                 os.kill(pid, signal.SIGKILL)
 
 
