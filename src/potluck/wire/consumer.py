@@ -13,14 +13,11 @@ from potluck.model.task import (
     EndReason,
     Limits,
     Requirements,
-    TaskRequest,
     TaskState,
     WaitingReason,
 )
 from potluck.model.text import ShortText
 from potluck.model.usage import Usage
-
-SubmitTask = TaskRequest
 
 
 class AttemptView(Struct, frozen=True):

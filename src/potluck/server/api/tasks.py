@@ -60,7 +60,7 @@ class TaskController(Controller):
         before = None if cursor is None else task_id_of(cursor)
         async with parts.database.transaction() as connection:
             found = await tasks.page(connection, request.user.id, before, only_state, limit)
-        views = [await follow.with_reason(parts, task) for task in found]
+        views = await follow.with_reasons(parts, found)
         return TaskPage(views, views[-1].id if len(views) == limit else None)
 
     @get(routes.GET_TASK.template, operation_id="get_task")

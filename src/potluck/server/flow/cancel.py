@@ -5,7 +5,7 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify import tell
+from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, tasks
@@ -21,8 +21,7 @@ async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskVi
         view = await tasks.get(connection, task_id, account_id)
     if node_id is not None:
         await parts.live.wake(topics.node(node_id))
-    await parts.live.wake(topics.OUTBOX)
-    await parts.live.wake(topics.SCHEDULE)
+    await hurry(parts)
     return view
 
 

@@ -9,11 +9,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from potluck.model.error import Conflict, NotFound, StaleLease, TooLarge
+from potluck.model.error import Conflict, NotFound, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
-from potluck.server.auth.tokens import is_lease_token
-from potluck.server.flow.lease import hear
+from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.parts import Parts
 from potluck.store import attempts
 from potluck.wire import codec
@@ -29,8 +28,7 @@ async def append_log(
     parts: Parts, account_id: AccountId, node_id: NodeId, chunk: LogChunk
 ) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
-    if not is_lease_token(parts.secret, attempt_id, chunk.lease.token):
-        raise _over(attempt_id)
+    check_token(parts, chunk.lease)
     await hear(parts, account_id, node_id)
     have = await _log_state(parts, node_id, attempt_id)
     if chunk.offset > have.pieces:
@@ -64,12 +62,8 @@ async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> at
     async with parts.database.transaction() as connection:
         state = await attempts.log_state(connection, attempt_id, node_id)
     if state is None:
-        raise _over(attempt_id)
+        raise stale(attempt_id)
     return state
-
-
-def _over(attempt_id: AttemptId) -> StaleLease:
-    return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
 async def read_log(

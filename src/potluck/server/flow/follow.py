@@ -48,16 +48,23 @@ async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView
     """The task as it is, with the reason for which it waits."""
     async with parts.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-    return await with_reason(parts, task)
+    return (await with_reasons(parts, [task]))[0]
 
 
-async def with_reason(parts: Parts, task: TaskView) -> TaskView:
-    if task.state is not TaskState.QUEUED:
+async def with_reasons(parts: Parts, found: list[TaskView]) -> list[TaskView]:
+    """Those that wait for something to become free, with what the last round said about them."""
+    waiting = [each for each in found if each.state is TaskState.QUEUED and each.waiting is None]
+    if not waiting:
+        return found
+    known = await parts.live.get_many([topics.waiting(task.id) for task in waiting])
+    reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
+    return [_with_reason(task, reasons.get(task.id)) for task in found]
+
+
+def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
+    if said is None:
         return task
-    known = await parts.live.get(topics.waiting(task.id))
-    if known is None or task.waiting is not None:
-        return task
-    return msgspec.structs.replace(task, waiting=codec.decode_json(known, WaitingReason))
+    return msgspec.structs.replace(task, waiting=codec.decode_json(said, WaitingReason))
 
 
 async def follow(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from potluck.model.error import InvalidInput
+from potluck.model.error import InvalidInput, StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, AttemptId, NodeId
 from potluck.model.lease import Lease
@@ -13,7 +13,7 @@ from potluck.model.node import NodeState
 from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token, lease_token
-from potluck.server.flow.notify import tell
+from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, nodes
@@ -45,7 +45,7 @@ async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> 
     async with parts.database.transaction() as connection:
         node_id, device_ids = await nodes.register(connection, account_id, offer)
         await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
-    await parts.live.wake(topics.SCHEDULE)
+    await hurry(parts)
     settings = parts.settings
     return NodeRegistered(
         node_id,
@@ -66,8 +66,7 @@ async def hear(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
         if before is NodeState.SILENT:
             await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
     if before is NodeState.SILENT:
-        await parts.live.wake(topics.SCHEDULE)
-        await parts.live.wake(topics.OUTBOX)
+        await hurry(parts)
 
 
 async def acquire(
@@ -131,16 +130,25 @@ async def leave(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
             attempt = await attempts.lock_for_end(connection, attempt_id)
             if attempt is not None and attempt.state.is_live:
                 await end_attempt(parts, connection, attempt, Ending(EndReason.NODE_LEFT))
-    await parts.live.wake(topics.OUTBOX)
-    await parts.live.wake(topics.SCHEDULE)
+    await hurry(parts)
+
+
+def check_token(parts: Parts, lease: Lease) -> None:
+    if not _is_true(parts, lease):
+        raise stale(lease.attempt_id)
+
+
+def stale(attempt_id: AttemptId) -> StaleLease:
+    """The same sentence for what has ended and for what never was the caller's."""
+    return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
 def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
-    return [
-        lease.attempt_id
-        for lease in held
-        if is_lease_token(parts.secret, lease.attempt_id, lease.token)
-    ]
+    return [lease.attempt_id for lease in held if _is_true(parts, lease)]
+
+
+def _is_true(parts: Parts, lease: Lease) -> bool:
+    return is_lease_token(parts.secret, lease.attempt_id, lease.token)
 
 
 async def _look(

@@ -14,6 +14,12 @@ async def tell(connection: Connection, event: Event) -> None:
     await events.append(connection, event)
 
 
+async def hurry(parts: Parts) -> None:
+    """Something changed: there may be something to tell, and something to place."""
+    await parts.live.wake(topics.OUTBOX)
+    await parts.live.wake(topics.SCHEDULE)
+
+
 async def notify_once(parts: Parts) -> int:
     """Wakes whoever follows what has happened since; answers how many events there were.
 

@@ -7,14 +7,11 @@ another one a conflict.
 import hashlib
 
 from potluck.decide.lifecycle import REPORTABLE, is_consistent
-from potluck.model.error import Conflict, InvalidInput, StaleLease
+from potluck.model.error import Conflict, InvalidInput
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, NodeId
-from potluck.model.lease import Lease
-from potluck.server import topics
-from potluck.server.auth.tokens import is_lease_token
-from potluck.server.flow.lease import hear
-from potluck.server.flow.notify import tell
+from potluck.server.flow.lease import check_token, hear, stale
+from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, tasks
@@ -37,29 +34,19 @@ async def report(
 ) -> ReportAnswers:
     await hear(parts, account_id, node_id)
     answers = [await _answer(parts, node_id, each) for each in reports.reports]
-    await parts.live.wake(topics.OUTBOX)
-    await parts.live.wake(topics.SCHEDULE)
+    await hurry(parts)
     return ReportAnswers(answers)
 
 
 async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
     """One report in a transaction of its own, so that nobody fails for another."""
     try:
-        _check_token(parts, each.lease)
+        check_token(parts, each.lease)
         async with parts.database.transaction() as connection:
             await _take(parts, connection, node_id, each)
     except (Conflict, InvalidInput) as refused:
         return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
     return ReportAnswer(each.lease.attempt_id, accepted=True)
-
-
-def _check_token(parts: Parts, lease: Lease) -> None:
-    if not is_lease_token(parts.secret, lease.attempt_id, lease.token):
-        raise _stale(lease)
-
-
-def _stale(lease: Lease) -> StaleLease:
-    return StaleLease(f"{lease.attempt_id} is over, or not yours.")
 
 
 async def _take(parts: Parts, connection: Connection, node_id: NodeId, each: Report) -> None:
@@ -76,7 +63,7 @@ async def _preparing(connection: Connection, node_id: NodeId, each: Preparing) -
     await attempts.lock_task(connection, each.lease.attempt_id)
     task_id = await attempts.prepare(connection, each.lease.attempt_id, node_id)
     if task_id is None:
-        raise _stale(each.lease)
+        raise stale(each.lease.attempt_id)
     await tasks.touch(connection, task_id)
 
 
@@ -84,7 +71,7 @@ async def _started(connection: Connection, node_id: NodeId, each: Started) -> No
     await attempts.lock_task(connection, each.lease.attempt_id)
     task_id = await attempts.start(connection, each.lease.attempt_id, node_id)
     if task_id is None:
-        raise _stale(each.lease)
+        raise stale(each.lease.attempt_id)
     owner_id = await tasks.start(connection, task_id)
     if owner_id is not None:
         await tell(connection, Event(owner_id, EventKind.TASK_RUNNING, task_id))
@@ -97,17 +84,17 @@ async def _finished(parts: Parts, connection: Connection, node_id: NodeId, each:
         raise InvalidInput(f"{each.reason} does not go with exit status {each.exit_code}.")
     attempt = await attempts.lock_for_end(connection, each.lease.attempt_id)
     if attempt is None or attempt.node_id != node_id:
-        raise _stale(each.lease)
+        raise stale(each.lease.attempt_id)
     report_hash = hashlib.sha256(codec.encode_json(each)).digest()
     if not attempt.state.is_live:
-        _check_repeated(attempt, report_hash, each.lease)
+        _check_repeated(attempt, report_hash)
         return
     ending = Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash)
     await end_attempt(parts, connection, attempt, ending)
 
 
-def _check_repeated(attempt: attempts.EndingAttempt, report_hash: bytes, lease: Lease) -> None:
+def _check_repeated(attempt: attempts.EndingAttempt, report_hash: bytes) -> None:
     if attempt.report_hash is None:
-        raise _stale(lease)
+        raise stale(attempt.id)
     if attempt.report_hash != report_hash:
         raise Conflict(f"{attempt.id} was reported differently before.")

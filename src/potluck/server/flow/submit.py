@@ -7,8 +7,7 @@ from potluck.model.error import Conflict
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
-from potluck.server import topics
-from potluck.server.flow.notify import tell
+from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
 from potluck.store import accounts, schedule, tasks
 from potluck.store.database import Connection
@@ -31,8 +30,7 @@ async def submit(
     async with parts.database.transaction() as connection:
         task_id = await _earlier(connection, new) or await _enter(connection, new)
         view = await tasks.get(connection, task_id, account_id)
-    await parts.live.wake(topics.SCHEDULE)
-    await parts.live.wake(topics.OUTBOX)
+    await hurry(parts)
     return view
 
 
