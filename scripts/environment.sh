@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-python=${PYTHON:-python3}
 uv_version=0.13.7
 # The system's certificates, so that a company's own authority is trusted as it is elsewhere.
 export UV_SYSTEM_CERTS=1 UV_NO_CONFIG=1 UV_NO_PROGRESS=1
@@ -13,6 +12,20 @@ export UV_SYSTEM_CERTS=1 UV_NO_CONFIG=1 UV_NO_PROGRESS=1
 fail() {
   printf 'potluck: %s\n' "$*" >&2
   exit 1
+}
+
+# python3 as PATH has it. Root's own Python (in its home, which nobody else may enter) is of no
+# use to the ordinary users that sandboxes and their tests run as: there the system's is taken.
+choose_python() {
+  local everyone='
+import ensurepip, pathlib, sys, venv
+prefix = pathlib.Path(sys.base_prefix)
+sys.exit(sys.version_info < (3, 11) or not all(d.stat().st_mode & 1 for d in [prefix, *prefix.parents]))'
+  if [ "$(id -u)" = 0 ] && ! python3 -c "$everyone" 2>/dev/null && /usr/bin/python3 -c "$everyone" 2>/dev/null; then
+    echo /usr/bin/python3
+  else
+    echo python3
+  fi
 }
 
 check_python() {
@@ -24,6 +37,7 @@ check_python() {
 make_venv() {
   [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null && return
   rm -rf "$venv"
+  python=${PYTHON:-$(choose_python)}
   check_python
   if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     "$python" -m venv "$venv"

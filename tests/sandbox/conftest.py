@@ -134,12 +134,14 @@ def nobody_for(as_root: bool) -> int | None:
 def skip_unless_possible(as_root: bool) -> None:
     if as_root and os.geteuid() != 0:
         pytest.skip("these tests run as an ordinary user")
-    if not as_root and os.geteuid() == 0 and not _nobody_may_enter(Path(sys.executable)):
-        pytest.skip("an ordinary user may not enter the directory of this repository")
+    if not as_root and os.geteuid() == 0 and not _nobody_may_enter():
+        pytest.skip("an ordinary user may not enter the directory of this repository, or of Python")
 
 
-def _nobody_may_enter(path: Path) -> bool:
-    return all(parent.stat().st_mode & 0o005 == 0o005 for parent in [*path.parents, REPOSITORY])
+def _nobody_may_enter() -> bool:
+    executable = Path(sys.executable)
+    directories = {*executable.parents, *executable.resolve().parents, REPOSITORY}
+    return all(directory.stat().st_mode & 0o005 == 0o005 for directory in directories)
 
 
 @pytest.fixture(scope="session", params=[True, False], ids=["root", "user"])
