@@ -1,6 +1,7 @@
 """The sandbox on machines that differ: another Python, another bwrap, no control groups."""
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from potluck.provider.sandbox.root import interpreters
 from tests.sandbox.conftest import hosting, nobody_for
 from tests.sandbox.test_walls import EATS_MEMORY, FORKS_FOREVER
 
-PYENV = Path("/root/.pyenv/versions/3.12.1")
+PYENV = Path("/root/.pyenv/versions")
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 WITHOUT_GROUPS = ("unshare", "-m", "sh", "-c", 'umount -R /sys/fs/cgroup && exec "$@"', "sh")
 
@@ -37,11 +38,26 @@ def test_a_python_in_a_home_directory_works_and_does_not_show_it(as_root: bool, 
     assert answer.stdout.decode() in {expected, expected.replace("'lib', 'bin'", "'bin', 'lib'")}
 
 
-@pytest.mark.skipif(not os.access(PYENV, os.X_OK), reason="there is no pyenv here")
-def test_pyenvs_python_works() -> None:
-    with hosting(True, prefix=PYENV) as host:
-        answer = host.python("import sys, ssl, sqlite3; print(sys.version_info[:3], sys.prefix)")
-    assert answer.stdout == b"(3, 12, 1) /opt/python\n", answer.stderr
+@pytest.mark.parametrize("version", ["3.11.7", "3.12.1"])
+def test_pyenvs_python_works_with_its_own_library(version: str) -> None:
+    """It is a shared one; the system may have one of the same name, and of another patch level."""
+    if not os.access(PYENV / version, os.X_OK):
+        pytest.skip(f"there is no Python {version} of pyenv here")
+    with hosting(True, prefix=PYENV / version) as host:
+        source = "import sys, ssl, sqlite3; print(sys.version.split()[0], sys.prefix, flush=True)"
+        answer = host.python(f"{source}; import subprocess; subprocess.run([sys.executable, '-V'])")
+    assert answer.stdout.decode() == f"{version} /opt/python\nPython {version}\n", answer.stderr
+
+
+def test_an_interpreter_with_the_library_of_another_does_not_pass_the_trial(tmp_path: Path) -> None:
+    library = tmp_path / "libpython3.so"
+    library.write_bytes(b"x")
+    maps_it = f"import mmap; f = open({str(library)!r}, 'r+b'); held = mmap.mmap(f.fileno(), 1)"
+    trial = interpreters(tmp_path)[0].trial
+    for source, status in ((trial, 0), (f"{maps_it}\n{trial}", 1)):
+        done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+    assert str(library) in done.stderr
 
 
 def test_a_shared_library_elsewhere_is_searched_for_only_if_that_is_needed(tmp_path: Path) -> None:

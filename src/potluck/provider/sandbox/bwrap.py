@@ -118,7 +118,7 @@ async def _try(workshop: Workshop) -> str | None:
     async def listen(_: str, data: bytes) -> None:
         said.extend(data)
 
-    trial = small_trial("probe", "-c", "pass")
+    trial = small_trial("probe", "-c", workshop.interpreter.trial)
     ended = await ConfinedRun(workshop, trial, listen).to_its_end(unnoticed)
     if ended.reason is EndReason.COMPLETED:
         return None

@@ -30,6 +30,14 @@ _CA_BUNDLES = (
     "/etc/ssl/ca-bundle.pem",  # openSUSE
     "/etc/ssl/cert.pem",  # Alpine
 )
+# A shared libpython is searched for where it was built, which does not exist inside, and then where
+# the system has its own: the interpreter starts, with the wrong one.
+_OWN_LIBRARY = """
+import sys
+for line in open("/proc/self/maps"):
+    if "/libpython" in line and sys.base_prefix not in line:
+        sys.exit("it took the library of another Python: " + line.split()[-1])
+"""
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _TEXTS = {
     "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n",
@@ -48,6 +56,7 @@ class Interpreter(Struct, frozen=True):
     path: str
     mounts: tuple[Mount, ...] = ()
     environment: dict[str, str] = {}
+    trial: str = "pass"  # source that fails inside where this way does not work
 
 
 def interpreters(prefix: Path) -> tuple[Interpreter, ...]:
@@ -58,12 +67,14 @@ def interpreters(prefix: Path) -> tuple[Interpreter, ...]:
     mounts = tuple(
         Mount(prefix / name, f"{_INSIDE}/{name}") for name in _SHOWN if (prefix / name).is_dir()
     )
-    plain = Interpreter(f"{_INSIDE}/bin/{_program(prefix)}", mounts)
-    if not any((prefix / "lib").glob("libpython3*.so*")):
+    program = f"{_INSIDE}/bin/{_program(prefix)}"
+    plain = Interpreter(program, mounts, trial=_OWN_LIBRARY)
+    shared = [mount.target for mount in mounts if any(mount.source.glob("libpython3*.so*"))]
+    if not shared:
         return (plain,)
-    # A shared libpython may be searched for at the path where it was built.
-    with_path = Interpreter(plain.path, mounts, {"LD_LIBRARY_PATH": f"{_INSIDE}/lib"})
-    return (plain, with_path)
+    # Only where it is needed, since every program inside is told to search there.
+    needed = {"LD_LIBRARY_PATH": ":".join(shared)}
+    return (plain, Interpreter(program, mounts, needed, _OWN_LIBRARY))
 
 
 def _program(prefix: Path) -> str:
