@@ -1,5 +1,6 @@
 """What a hostile or careless task can do to the machine and to others: nothing."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,11 +80,12 @@ everything = [' '.join(names('/')), str(dict(os.environ))]
 for process in names('/proc'):
     if process.isdecimal():
         everything += [text(f'/proc/{process}/environ'), text(f'/proc/{process}/cmdline')]
-for path in ('/home', '/root', '/var', '/run', '/etc', '/tmp', '/srv', '/mnt', '/opt', '/work'):
+everything.append('opt holds ' + str(names('/opt')))
+for path in ('/home', '/root', '/var', '/run', '/etc', '/tmp', '/srv', '/mnt', '/work'):
     everything.append('present' + path if os.path.exists(path) else '')
     for folder, folders, files in os.walk(path):
         files = [os.path.join(folder, each) for each in files if each != 'script.py']
-        everything += files + [text(each) for each in files if '/opt/python' not in each]
+        everything += files + [text(each) for each in files]
 print('\\n'.join(everything))
 print('uid', os.getuid(), 'interfaces', [name for _, name in socket.if_nameindex()])
 """
@@ -107,6 +109,9 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
         assert foreign not in seen, f"the task saw {foreign!r}"
     for hidden in ("/home", "/root", "/var", "/run", "/srv", "/mnt"):
         assert f"present{hidden}" not in seen
+    # A Python that is not below /usr is shown there, and nothing else is.
+    is_below_usr = Path(sys.base_prefix).resolve().is_relative_to("/usr")
+    assert f"opt holds {[] if is_below_usr else ['python']}\n" in seen
     assert "uid 0 " not in seen
     assert "interfaces ['lo']" in seen
 

@@ -14,6 +14,7 @@ import pytest
 from potluck.model.error import StartFailed
 from potluck.server.postgres import EmbeddedPostgres, embedded_postgres
 from potluck.server.postgres.processes import find_processes
+from tests.ordinary_user import NOBODY, need_ordinary_user
 from tests.postgres.owner import owner
 
 
@@ -89,14 +90,14 @@ async def test_stop_is_harmless_twice_and_before_a_start(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_an_ordinary_user_can_have_one() -> None:
-    nobody = 65534
+    need_ordinary_user()
     with tempfile.TemporaryDirectory() as home:
-        os.chown(home, nobody, nobody)
-        with owner(Path(home) / "postgres", uid=nobody) as process:
+        os.chown(home, NOBODY, NOBODY)
+        with owner(Path(home) / "postgres", uid=NOBODY) as process:
             assert process.stdin and process.stdout
             assert process.stdout.readline().startswith("postgresql://")
             postmaster = find_processes(data_of(Path(home) / "postgres"))[0]
-            assert postmaster.uids().effective == nobody
+            assert postmaster.uids().effective == NOBODY
             process.stdin.close()
             assert process.wait(30) == 0
         assert not psutil.pid_exists(postmaster.pid)

@@ -13,7 +13,8 @@ import pytest
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import Mount
-from tests.sandbox.conftest import NOBODY, SECRET, Host
+from tests.ordinary_user import NOBODY
+from tests.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host
 
 SEARCH = """
 import os
@@ -44,7 +45,7 @@ def planted() -> Iterator[list[str]]:
 
 
 def test_no_file_of_the_host_is_there(host: Host, planted: list[str]) -> None:
-    places = ["/home", "/root", "/var", "/run", "/srv", "/mnt", "/opt", "/sys", "/boot"]
+    places = ["/home", "/root", "/var", "/run", "/srv", "/mnt", "/sys", "/boot"]
     files = ["/etc/shadow", "/etc/hostname", "/etc/machine-id", "/etc/ssh", "/etc/environment"]
     repository = str(Path(__file__))
     answer = host.python(SEARCH % [*places, *files, *planted, repository])
@@ -55,10 +56,19 @@ def test_the_root_holds_what_was_put_there(host: Host) -> None:
     answer = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
     root, etc = answer.stdout.decode().strip().split("] ")
     expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
+    expected |= {"opt"} if PYTHON_IS_MOUNTED else set()
     assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
     own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
     own |= {"potluck-begin.py", "potluck-variables"}
     assert set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == own
+
+
+@pytest.mark.skipif(not PYTHON_IS_MOUNTED, reason="Python is below /usr, so there is no /opt")
+def test_opt_holds_the_interpreter_and_nothing_else(host: Host) -> None:
+    answer = host.python("import os; print(*os.listdir('/opt'), *os.listdir('/opt/python'))")
+    opt, *python = answer.stdout.decode().split()
+    assert opt == "python"
+    assert {"bin", "lib"} <= set(python) <= {"bin", "lib", "lib64"}
 
 
 def test_no_process_and_no_environment_of_the_host(host: Host) -> None:
@@ -88,12 +98,14 @@ def test_the_first_process_tells_nothing(host: Host) -> None:
 
 
 USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"}
+# Some interpreters do not find their own library without it.
+OWN_LIBRARY = {"LD_LIBRARY_PATH"} if PYTHON_IS_MOUNTED else set()
 
 
 def test_the_environment_is_only_what_was_given(host: Host) -> None:
     answer = host.python("import os; print(sorted(os.environ))", environment={"MINE": "1"})
     names = json.loads(answer.stdout.replace(b"'", b'"'))
-    assert set(names) == USUAL_VARIABLES | {"MINE"}
+    assert set(names) - OWN_LIBRARY == USUAL_VARIABLES | {"MINE"}
 
 
 # Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.
@@ -122,7 +134,7 @@ def test_every_variable_arrives_as_it_was_given(host: Host) -> None:
     answer = host.python(program, environment=ODD_VARIABLES, log_bytes=MIB)
     told = dict(each.split("=", 1) for each in answer.stdout.decode().split("\0") if each)
     assert {name: told.get(name) for name in ODD_VARIABLES} == ODD_VARIABLES
-    assert told.keys() == ODD_VARIABLES.keys() | USUAL_VARIABLES
+    assert told.keys() - OWN_LIBRARY == ODD_VARIABLES.keys() | USUAL_VARIABLES
 
 
 def test_more_variables_than_the_kernel_takes_are_a_sentence(host: Host) -> None:
