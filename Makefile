@@ -1,6 +1,6 @@
 # One command for each wish. `make help` lists them.
+# PYTHON=/path/to/python3 names the Python that makes .venv; else scripts/python.sh chooses.
 
-PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
@@ -13,8 +13,9 @@ help:  ## this list
 up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
 	@exec $(RUN)/potluck up $(ARGS)
 
-test: $(VENV)/.dev check  ## every check and every test but the long ones
+test:  ## every check and every test but the long ones
 	@./scripts/test-needs.sh
+	@$(MAKE) --no-print-directory check
 	@$(RUN)/python -m pytest -n 2 --dist worksteal -m "not long" $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types and the import contract
@@ -27,8 +28,9 @@ format: $(VENV)/.dev  ## let ruff put the code in order
 	@$(RUN)/ruff format .
 	@$(RUN)/ruff check --fix .
 
-test-long: $(VENV)/.dev  ## the tests that take minutes
+test-long:  ## the tests that take minutes
 	@./scripts/test-needs.sh
+	@$(MAKE) --no-print-directory $(VENV)/.dev
 	@$(RUN)/python -m pytest -m long $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
@@ -38,7 +40,7 @@ clean:  ## remove the environment; data and profiles stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/.run: pyproject.toml locks/run.txt scripts/environment.sh
-	@PYTHON="$(PYTHON)" ./scripts/environment.sh run
+	@./scripts/environment.sh run
 
 $(VENV)/.dev: pyproject.toml locks/dev.txt scripts/environment.sh
-	@PYTHON="$(PYTHON)" ./scripts/environment.sh dev
+	@./scripts/environment.sh dev

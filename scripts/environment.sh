@@ -3,6 +3,7 @@
 # `lock` writes the lock files anew. Needs nothing but Python 3.11 or later with venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/python.sh
 
 venv=.venv
 uv_version=0.13.7
@@ -14,32 +15,18 @@ fail() {
   exit 1
 }
 
-# python3 as PATH has it. Root's own Python (in its home, which nobody else may enter) is of no
-# use to the ordinary users that sandboxes and their tests run as: there the system's is taken.
-choose_python() {
-  local everyone='
-import ensurepip, pathlib, sys, venv
-prefix = pathlib.Path(sys.base_prefix)
-sys.exit(sys.version_info < (3, 11) or not all(d.stat().st_mode & 1 for d in [prefix, *prefix.parents]))'
-  if [ "$(id -u)" = 0 ] && ! python3 -c "$everyone" 2>/dev/null && /usr/bin/python3 -c "$everyone" 2>/dev/null; then
-    echo /usr/bin/python3
-  else
-    echo python3
-  fi
-}
-
 check_python() {
   command -v "$python" >/dev/null || fail "no $python here. Install Python 3.11 or later (Debian/Ubuntu: apt install python3 python3-venv; macOS: brew install python), or name one: make PYTHON=/path/to/python3"
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+  is_new_enough "$python" ||
     fail "$("$python" --version) is too old; Potluck needs 3.11 or later. Name a newer one: make PYTHON=/path/to/python3"
 }
 
 make_venv() {
   [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null && return
   rm -rf "$venv"
-  python=${PYTHON:-$(choose_python)}
+  python=$(choose_python)
   check_python
-  if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  if has_venv "$python"; then
     "$python" -m venv "$venv"
   elif command -v uv >/dev/null; then
     uv venv --quiet --python "$(command -v "$python")" "$venv"

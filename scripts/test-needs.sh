@@ -6,9 +6,12 @@
 # apt runs, a policy-rc.d (Debian's own switch for this) keeps services from starting, unless the
 # machine has one already; and what was installed just now is not started at the next boot either.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/python.sh
 
 # What proves that it is here, and the package that brings it.
 needs_on_linux() {
+  need "has_python" python3-venv
   need "command -v bwrap" bubblewrap
   need "command -v redis-server" redis-server
   need "command -v unshare && command -v setpriv" util-linux
@@ -19,6 +22,11 @@ needs_on_linux() {
 
 needs_on_macos() {
   need "command -v redis-server" redis
+}
+
+# The system's Python, where it would be the one for .venv if only it came with venv.
+has_python() {
+  [ -e .venv/bin/python ] || suits "$(choose_python)" || [ -n "${PYTHON:-}" ] || ! is_new_enough "$system_python"
 }
 
 has_postgres() {
