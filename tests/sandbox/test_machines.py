@@ -14,7 +14,7 @@ from potluck.provider.sandbox.root import interpreters
 from tests.sandbox.conftest import hosting, nobody_for
 from tests.sandbox.test_walls import EATS_MEMORY, FORKS_FOREVER
 
-PYENV = Path("/root/.pyenv/versions")
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 WITHOUT_GROUPS = ("unshare", "-m", "sh", "-c", 'umount -R /sys/fs/cgroup && exec "$@"', "sh")
 
@@ -38,12 +38,14 @@ def test_a_python_in_a_home_directory_works_and_does_not_show_it(as_root: bool, 
     assert answer.stdout.decode() in {expected, expected.replace("'lib', 'bin'", "'bin', 'lib'")}
 
 
-@pytest.mark.parametrize("version", ["3.11.7", "3.12.1"])
-def test_pyenvs_python_works_with_its_own_library(version: str) -> None:
+@pytest.mark.parametrize("minor", [11, 12, 13])
+def test_pyenvs_python_works_with_its_own_library(minor: int) -> None:
     """It is a shared one; the system may have one of the same name, and of another patch level."""
-    if not os.access(PYENV / version, os.X_OK):
-        pytest.skip(f"there is no Python {version} of pyenv here")
-    with hosting(True, prefix=PYENV / version) as host:
+    prefix = next(PYENV.glob(f"3.{minor}.*[0-9]"), None)
+    if prefix is None:
+        pytest.skip(f"there is no Python 3.{minor} of pyenv here")
+    version = prefix.name
+    with hosting(os.geteuid() == 0, prefix=prefix) as host:
         source = "import sys, ssl, sqlite3; print(sys.version.split()[0], sys.prefix, flush=True)"
         answer = host.python(f"{source}; import subprocess; subprocess.run([sys.executable, '-V'])")
     assert answer.stdout.decode() == f"{version} /opt/python\nPython {version}\n", answer.stderr
