@@ -16,6 +16,16 @@ from tests.databases import (
     system_databases,
 )
 from tests.redis_server import RedisServer
+from tests.shared import add_option
+from tests.tally import show_tallies
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    show_tallies(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,9 @@ NodeIdText = Annotated[NodeId, Meta(pattern=f"^node_{_ULID}")]
 AttemptIdText = Annotated[AttemptId, Meta(pattern=f"^attempt_{_ULID}")]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_SHAPE = re.compile(r"(account|node|device|task|attempt)_[0-7][0-9a-hjkmnp-tv-z]{25}")
+_SHAPE = re.compile(
+    "(account|node|device|task|attempt|session|key|nodekey|invite)_[0-7][0-9a-hjkmnp-tv-z]{25}"
+)
 
 
 def is_id(text: str, kind: str) -> bool:

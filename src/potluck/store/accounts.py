@@ -1,20 +1,27 @@
-"""Accounts, their tokens' hashes and their balances."""
+"""Accounts: a wallet, its roles, whether it is suspended, and its balance."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
 
-from potluck.model.error import Conflict
+from potluck.model.account import Role
 from potluck.model.ids import AccountId
 from potluck.store.database import Connection
 from potluck.store.mint import new_account_id
 from potluck.store.named import load
+from potluck.wire.identity import AccountView
 
 _sql = load("accounts")
 
 
 class Account(Struct, frozen=True):
     id: AccountId
-    name: str
-    is_operator: bool
+    address: str
+    roles: frozenset[Role]
+    suspended_at: datetime | None = None
+    suspended_for: str = ""
 
 
 class Balance(Struct, frozen=True):
@@ -22,25 +29,69 @@ class Balance(Struct, frozen=True):
     held_micro: int
 
 
-async def add(connection: Connection, name: str, token_hash: bytes) -> AccountId:
-    account_id = new_account_id()
-    if await connection.fetchval(_sql.add, account_id, name, False) is None:
-        raise Conflict(f"There is already an account named {name!r}.", "Choose another name.")
-    await connection.execute(_sql.add_token, token_hash, account_id)
-    return account_id
+async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
+    """The new account of a wallet; none if it has one."""
+    return account(await connection.fetchrow(_sql.add, new_account_id(), address, sorted(roles)))
 
 
-async def add_operator(connection: Connection, token_hash: bytes) -> None:
-    """Makes the operator's account where there is none, and lets this token in."""
-    await connection.execute(_sql.add, new_account_id(), "operator", True)
-    await connection.execute(_sql.add_token, token_hash, await connection.fetchval(_sql.operator))
+async def by_address(connection: Connection, address: str) -> Account | None:
+    return account(await connection.fetchrow(_sql.by_address, address))
 
 
-async def by_token(connection: Connection, token_hash: bytes) -> Account | None:
-    row = await connection.fetchrow(_sql.by_token, token_hash)
-    return Account(row["id"], row["name"], row["is_operator"]) if row else None
+async def by_id(connection: Connection, account_id: AccountId) -> Account | None:
+    return account(await connection.fetchrow(_sql.by_id, account_id))
+
+
+async def has_admin(connection: Connection) -> bool:
+    found: bool = await connection.fetchval(_sql.has_admin)
+    return found
+
+
+async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:
+    """Locks the admins until the transaction ends, so that the answer stays true."""
+    await connection.execute(_sql.lock_admins)
+    return await connection.fetchval(_sql.other_admins, account_id) == 0
+
+
+async def set_roles(
+    connection: Connection, account_id: AccountId, roles: Collection[Role]
+) -> Account | None:
+    return account(await connection.fetchrow(_sql.set_roles, account_id, sorted(roles)))
+
+
+async def suspend(connection: Connection, account_id: AccountId, reason: str) -> Account | None:
+    return account(await connection.fetchrow(_sql.suspend, account_id, reason))
+
+
+async def resume(connection: Connection, account_id: AccountId) -> Account | None:
+    return account(await connection.fetchrow(_sql.resume, account_id))
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[AccountView]:
+    rows = await connection.fetch(_sql.page, after, limit)
+    return [
+        AccountView(
+            row["id"],
+            row["address"],
+            [Role(role) for role in row["roles"]],
+            row["created_at"],
+            row["available_micro"],
+            row["held_micro"],
+            row["suspended_at"],
+            row["suspended_for"],
+        )
+        for row in rows
+    ]
 
 
 async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
     row = await connection.fetchrow(_sql.balance, account_id)
     return Balance(row["available_micro"], row["held_micro"]) if row else None
+
+
+def account(row: Any) -> Account | None:
+    """The account in a row that has its columns."""
+    if row is None:
+        return None
+    roles = frozenset(Role(role) for role in row["roles"])
+    return Account(row["id"], row["address"], roles, row["suspended_at"], row["suspended_for"])

@@ -26,6 +26,22 @@ def new_attempt_id() -> AttemptId:
     return AttemptId(_mint("attempt"))
 
 
+def new_session_id() -> str:
+    return _mint("session")
+
+
+def new_key_id() -> str:
+    return _mint("key")
+
+
+def new_node_key_id() -> str:
+    return _mint("nodekey")
+
+
+def new_invite_id() -> str:
+    return _mint("invite")
+
+
 def _mint(kind: str) -> str:
     milliseconds = time.time_ns() // 1_000_000
     return f"{kind}_{ulid(milliseconds, os.urandom(10))}"

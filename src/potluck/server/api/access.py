@@ -1,49 +1,40 @@
-"""Who may come in: deny by default, a bearer token on every route that does not say otherwise."""
+"""Who may come in: deny by default. The policy page says what each route takes."""
 
+from datetime import UTC, datetime
 from typing import Any
 
+from litestar import Litestar
 from litestar.connection import ASGIConnection
+from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
 
-from potluck.model.error import Forbidden, NotSignedIn
-from potluck.server.auth.tokens import bearer_hash
+from potluck.model.account import SCOPES, Credential
+from potluck.model.audit import AuditKind
+from potluck.model.error import NotSignedIn
+from potluck.server.auth import access_tokens, caller
+from potluck.server.auth.caller import Caller
+from potluck.server.auth.policy import POLICY
+from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
-from potluck.store import accounts
-from potluck.store.accounts import Account
+from potluck.store import api_keys, audit, node_keys, sessions
 
-# A route with this option is open to everybody.
+# A route with this option is open to everybody; `declare_policies` sets it.
 OPEN = "open_to_everybody"
-_LONGEST_TOKEN = 512
+_LONGEST = 1024
 
 
-class BearerAuthentication(AbstractAuthenticationMiddleware):
+class Authentication(AbstractAuthenticationMiddleware):
+    """Finds the caller behind the credential and holds them to the policy of the route."""
+
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
         parts: Parts = connection.app.state.parts
-        token = _token(connection.headers.get("authorization", ""))
-        async with parts.database.transaction() as database:
-            account = await accounts.by_token(database, bearer_hash(token))
-        if account is None:
-            raise _not_signed_in()
-        return AuthenticationResult(user=account, auth=None)
-
-
-def require_operator(account: Account) -> None:
-    if not account.is_operator:
-        raise Forbidden("Only the pool's operator may do that.", "Ask the operator.")
-
-
-def _token(header: str) -> str:
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not 0 < len(token) <= _LONGEST_TOKEN:
-        raise _not_signed_in()
-    return token
-
-
-def _not_signed_in() -> NotSignedIn:
-    """The same sentence for a missing, a malformed and an unknown token."""
-    return NotSignedIn(
-        "No valid token came with the request.",
-        "Send `Authorization: Bearer TOKEN`; `potluck up` writes one into your profile.",
-    )
+        found = await find_caller(parts, _credential(connection.headers.get("authorization", "")))
+        if found is None:
+            raise not_signed_in()
+        await parts.limiter.check_account(found.id)
+        scope = POLICY[connection.route_handler.operation_id]
+        assert scope is not None, "an open route is not asked for a credential"
+        caller.check(found, scope)
+        return AuthenticationResult(user=found, auth=None)

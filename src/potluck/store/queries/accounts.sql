@@ -1,22 +1,45 @@
 -- name: add
+-- Nothing if the wallet has an account already.
 WITH account AS (
-    INSERT INTO accounts (id, name, is_operator) VALUES ($1, $2, $3)
-    -- A name is one account's, and there is one operator.
-    ON CONFLICT DO NOTHING
-    RETURNING id
+    INSERT INTO accounts (id, address, roles) VALUES ($1, $2, $3)
+    ON CONFLICT (address) DO NOTHING
+    RETURNING *
+), balance AS (
+    INSERT INTO balances (account_id) SELECT id FROM account
 )
-INSERT INTO balances (account_id) SELECT id FROM account RETURNING account_id
+SELECT * FROM account
 
--- name: operator
-SELECT id FROM accounts WHERE is_operator
+-- name: by_address
+SELECT * FROM accounts WHERE address = $1
 
--- name: add_token
-INSERT INTO tokens (hash, account_id) VALUES ($1, $2) ON CONFLICT DO NOTHING
+-- name: by_id
+SELECT * FROM accounts WHERE id = $1
 
--- name: by_token
-SELECT accounts.id, name, is_operator
-FROM tokens JOIN accounts ON accounts.id = account_id
-WHERE hash = $1
+-- name: has_admin
+SELECT EXISTS (SELECT FROM accounts WHERE 'admin' = ANY (roles) AND suspended_at IS NULL)
+
+-- name: other_admins
+SELECT count(*) FROM accounts
+WHERE 'admin' = ANY (roles) AND suspended_at IS NULL AND id <> $1
+
+-- name: lock_admins
+-- In id order; so that two admins who demote each other do not both succeed.
+SELECT id FROM accounts WHERE 'admin' = ANY (roles) ORDER BY id FOR UPDATE
+
+-- name: set_roles
+UPDATE accounts SET roles = $2 WHERE id = $1 RETURNING *
+
+-- name: suspend
+UPDATE accounts SET suspended_at = coalesce(suspended_at, now()), suspended_for = $2
+WHERE id = $1 RETURNING *
+
+-- name: resume
+UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = $1 RETURNING *
+
+-- name: page
+SELECT accounts.*, available_micro, held_micro
+FROM accounts JOIN balances ON account_id = accounts.id
+WHERE accounts.id > $1 ORDER BY accounts.id LIMIT $2
 
 -- name: balance
 SELECT available_micro, held_micro FROM balances WHERE account_id = $1

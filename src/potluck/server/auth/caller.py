@@ -1,0 +1,53 @@
+"""Who calls: an account, and what it signed in with."""
+
+from msgspec import Struct
+
+from potluck.model.account import ROLE_FOR, Credential, Role, Scope
+from potluck.model.error import AccountSuspended, Forbidden
+from potluck.model.ids import AccountId
+from potluck.store.accounts import Account
+
+
+class Caller(Struct, frozen=True):
+    account: Account
+    credential: Credential
+    credential_id: str  # of the session, the API key or the node key
+    scopes: frozenset[Scope]
+
+    @property
+    def id(self) -> AccountId:
+        return self.account.id
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        return self.account.roles
+
+
+def check(caller: Caller, scope: Scope) -> None:
+    """Raises what keeps this caller from using this scope."""
+    account = caller.account
+    if account.suspended_at is not None:
+        raise AccountSuspended(
+            f"The account {account.address} is suspended"
+            + (f": {account.suspended_for}." if account.suspended_for else "."),
+            "Ask an admin of this pool.",
+        )
+    if scope not in caller.scopes:
+        raise Forbidden(
+            f"What you signed in with does not cover `{scope}`.", _HINTS[caller.credential]
+        )
+    role = ROLE_FOR.get(scope)
+    if role is not None and role not in account.roles:
+        raise Forbidden(f"Only a {role} may do that.", _ROLE_HINTS[role])
+
+
+_HINTS = {
+    Credential.SESSION: "This is for providers: `potluck provide` does it with its node key.",
+    Credential.KEY: "Sign in with your wallet (`potluck login`), or use a key with that scope.",
+    Credential.NODE: "A node key is for its provider alone; sign in with your wallet.",
+}
+_ROLE_HINTS = {
+    Role.CONSUMER: "Become one: `potluck roles consumer`.",
+    Role.PROVIDER: "Become one: `potluck roles provider`.",
+    Role.ADMIN: "Ask an admin of this pool.",
+}

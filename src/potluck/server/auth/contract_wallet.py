@@ -1,0 +1,62 @@
+"""EIP-1271: a contract wallet is asked, on the chain that the message names, whether it signed.
+
+One read-only call with a cap on gas, time and answer; an RPC that serves another chain than it was
+configured for is not believed. Whatever goes wrong is a no.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+import msgspec
+import structlog
+
+log = structlog.get_logger()
+
+_MAGIC = bytes.fromhex("1626ba7e")  # isValidSignature(bytes32,bytes), and its yes
+_GAS = "0x2dc6c0"  # three million
+_SECONDS = 5.0
+_LONGEST_ANSWER = 4096
+
+
+async def accepts(
+    rpc_urls: Mapping[int, str], chain_id: int, address: str, digest: bytes, signature: bytes
+) -> bool:
+    url = rpc_urls.get(chain_id)
+    if url is None:
+        return False
+    patience = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with aiohttp.ClientSession(timeout=patience) as session:
+            if int(await _ask(session, url, "eth_chainId", []), 16) != chain_id:
+                log.warning("the RPC serves another chain", chain_id=chain_id)
+                return False
+            call = {"to": address, "gas": _GAS, "data": "0x" + _encoded(digest, signature).hex()}
+            answer = await _ask(session, url, "eth_call", [call, "latest"])
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+        log.info("no answer from a contract wallet", chain_id=chain_id, reason=type(error).__name__)
+        return False
+    return answer == f"0x{_MAGIC.hex()}{'0' * 56}"
+
+
+def _encoded(digest: bytes, signature: bytes) -> bytes:
+    """The call as the ABI has it: the digest, where the bytes begin, their length, the bytes."""
+    padding = -len(signature) % 32
+    head = digest + (64).to_bytes(32) + len(signature).to_bytes(32)
+    return _MAGIC + head + signature + bytes(padding)
+
+
+async def _ask(session: aiohttp.ClientSession, url: str, method: str, params: list[object]) -> str:
+    """The result as hexadecimal text; ValueError for everything else."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    async with session.post(url, json=body, allow_redirects=False) as response:
+        data = await response.content.read(_LONGEST_ANSWER + 1)
+    if response.status != 200 or len(data) > _LONGEST_ANSWER:
+        raise ValueError(f"{method}: status {response.status}")
+    try:
+        result = msgspec.json.decode(data, type=dict[str, object]).get("result")
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{method}: not JSON") from error
+    if not isinstance(result, str) or not result.startswith("0x"):
+        raise ValueError(f"{method}: no result")
+    return result

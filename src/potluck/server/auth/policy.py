@@ -1,0 +1,67 @@
+"""Who may call what, on one page. A route that is not here keeps the server from starting.
+
+OPEN needs no credential. Anything else is a scope that the credential has to carry; the role that a
+scope takes is in `model/account.py`. What belongs to somebody else is not found, whatever the scope.
+"""
+
+from typing import Final
+
+from potluck.model.account import Scope
+
+OPEN: Final = None
+
+POLICY: dict[str, Scope | None] = {
+    "healthz": OPEN,
+    "readyz": OPEN,
+    "ca_certificate": OPEN,
+    # signing in
+    "challenge": OPEN,
+    "login": OPEN,
+    "refresh": OPEN,
+    "logout": Scope.ACCOUNT_WRITE,
+    "node_login": OPEN,
+    "ask_for_device": OPEN,
+    "device_token": OPEN,
+    "show_device": OPEN,
+    "approve_device": OPEN,
+    # one's own account
+    "me": Scope.ACCOUNT_READ,
+    "choose_roles": Scope.ACCOUNT_WRITE,
+    "list_sessions": Scope.ACCOUNT_WRITE,
+    "end_session": Scope.ACCOUNT_WRITE,
+    "list_keys": Scope.ACCOUNT_WRITE,
+    "make_key": Scope.ACCOUNT_WRITE,
+    "revoke_key": Scope.ACCOUNT_WRITE,
+    "list_node_keys": Scope.ACCOUNT_WRITE,
+    "authorise_node_key": Scope.ACCOUNT_WRITE,
+    "revoke_node_key": Scope.ACCOUNT_WRITE,
+    # tasks
+    "submit_task": Scope.TASKS_WRITE,
+    "list_tasks": Scope.TASKS_READ,
+    "get_task": Scope.TASKS_READ,
+    "cancel_task": Scope.TASKS_WRITE,
+    "follow_task": Scope.TASKS_READ,
+    "task_logs": Scope.TASKS_READ,
+    # the pool
+    "list_nodes": Scope.POOL_READ,
+    # a provider's machine
+    "register_node": Scope.NODE,
+    "acquire_leases": Scope.NODE,
+    "heartbeat": Scope.NODE,
+    "report": Scope.NODE,
+    "append_log": Scope.NODE,
+    "answer_challenges": Scope.NODE,
+    "leave": Scope.NODE,
+    # the operator's work
+    "list_accounts": Scope.ADMIN,
+    "set_roles": Scope.ADMIN,
+    "suspend_account": Scope.ADMIN,
+    "resume_account": Scope.ADMIN,
+    "grant_credit": Scope.ADMIN,
+    "list_invites": Scope.ADMIN,
+    "make_invite": Scope.ADMIN,
+    "revoke_invite": Scope.ADMIN,
+    "audit": Scope.ADMIN,
+    "verify_audit": Scope.ADMIN,
+    "rotate_key": Scope.ADMIN,
+}

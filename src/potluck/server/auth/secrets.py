@@ -1,0 +1,23 @@
+"""Keys for one purpose each, derived from the one secret that all instances share."""
+
+import hmac
+
+from msgspec import Struct
+
+
+class Keys(Struct, frozen=True):
+    lease: bytes
+    nonce: bytes
+    access: bytes
+    device: bytes
+    request: bytes
+    audit: bytes
+
+
+def derive(secret: bytes) -> Keys:
+    return Keys(*(_derived(secret, purpose) for purpose in Keys.__struct_fields__))
+
+
+def _derived(secret: bytes, purpose: str) -> bytes:
+    assert len(secret) >= 32, "a short secret can be guessed"
+    return hmac.digest(secret, f"potluck {purpose}".encode(), "sha256")

@@ -1,0 +1,87 @@
+"""Whether a signed message lets somebody in: what it says, who signed it, and that it is new.
+
+Everything is checked against the server's own settings, never against what a request claims. Every
+failure is the same answer, so that nobody learns from it how far they came.
+"""
+
+from datetime import datetime, timedelta
+
+from potluck.model.error import InvalidInput, NotSignedIn
+from potluck.server.auth import nonce
+from potluck.server.auth.contract_wallet import accepts
+from potluck.server.parts import Parts
+from potluck.store import nonces
+from potluck.store.database import Connection
+from potluck.wire import sign_in
+from potluck.wire.sign_in import SignIn, moment
+from potluck.wire.signature import recover, text_digest
+
+
+async def verify(
+    parts: Parts, message: str, signature: str, now: datetime, statement: str | None = None
+) -> SignIn:
+    """What the message says, once all of it holds and the signature is the address's own.
+
+    `statement`, where given, has to be there word for word. The nonce is not used up yet.
+    """
+    try:
+        said = sign_in.read(message)
+    except InvalidInput as error:
+        raise refused() from error
+    wanted = statement is None or said.statement == statement
+    if not (wanted and is_for(parts, said) and is_current(said, now, _lifetime(parts))):
+        raise refused()
+    if nonce.expiry(parts.keys.nonce, said.nonce, now, _lifetime(parts)) is None:
+        raise refused()
+    await verify_signature(parts, said.address, text_digest(message), signature, said.chain_id)
+    return said
+
+
+async def verify_signature(
+    parts: Parts, address: str, digest: bytes, signature: str, chain_id: int
+) -> None:
+    """A key's signature is recovered; what is none may be a contract's, which the chain knows."""
+    signed = bytes.fromhex(signature.removeprefix("0x")) if len(signature) % 2 == 0 else b""
+    if recover(digest, signed) == address:
+        return
+    if not await accepts(parts.settings.chain_rpc_urls, chain_id, address, digest, signed):
+        raise refused()
+
+
+async def use_nonce(connection: Connection, parts: Parts, said_nonce: str, now: datetime) -> None:
+    """The first to come gets through, and only the first."""
+    expires_at = nonce.expiry(parts.keys.nonce, said_nonce, now, _lifetime(parts))
+    if expires_at is None or not await nonces.use(connection, said_nonce, expires_at):
+        raise refused()
+
+
+def is_for(parts: Parts, said: SignIn) -> bool:
+    """Whether it is meant for this server: one of its origins, one of its chains."""
+    named = {origin.partition("://")[2]: origin for origin in parts.origins}
+    origin = named.get(said.domain)
+    if origin is None or said.chain_id not in parts.settings.chain_ids:
+        return False
+    scheme = origin.partition("://")[0]
+    is_same = said.uri == origin or said.uri.startswith(f"{origin}/")
+    return is_same and said.scheme in (None, scheme)
+
+
+def is_current(said: SignIn, now: datetime, lifetime: timedelta) -> bool:
+    """Whether it was written just now and says nothing against being used now."""
+    return abs(now - moment(said.issued_at)) <= lifetime and is_in_force(said, now)
+
+
+def is_in_force(said: SignIn, now: datetime) -> bool:
+    begins = said.not_before is None or moment(said.not_before) <= now
+    return begins and (said.expiration_time is None or now < moment(said.expiration_time))
+
+
+def refused() -> NotSignedIn:
+    return NotSignedIn(
+        "The signature does not let you in.",
+        "Ask for a new challenge and sign exactly what it says, for this server, within minutes.",
+    )
+
+
+def _lifetime(parts: Parts) -> timedelta:
+    return timedelta(seconds=parts.settings.nonce_seconds)

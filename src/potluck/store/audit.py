@@ -1,0 +1,91 @@
+"""The audit: append-only, every entry's hash covers the entry before it.
+
+The hash is keyed, so somebody who can write to the database, and nothing else, can not make a chain
+that holds. It is written in the transaction that it tells of: there is no act without its entry.
+"""
+
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from potluck.model.audit import AuditKind
+from potluck.store.database import Connection
+from potluck.store.named import load
+from potluck.wire.identity import AuditEntry, AuditVerdict
+
+_sql = load("audit")
+_START = bytes(32)
+_BATCH = 2_000
+
+
+async def append(
+    connection: Connection,
+    key: bytes,
+    kind: AuditKind,
+    actor: str,
+    subject: str = "",
+    detail: Mapping[str, str] | None = None,
+) -> None:
+    head = await connection.fetchrow(_sql.lock_head)
+    number, at, told = head["number"] + 1, head["at"], dict(detail or {})
+    chained = _hash(key, head["hash"], number, at, kind, actor, subject, told)
+    await connection.execute(_sql.append, number, at, kind, actor, subject, told, chained)
+    await connection.execute(_sql.move_head, number, chained)
+
+
+async def newest(connection: Connection, before: int, limit: int) -> list[AuditEntry]:
+    return [_entry(row) for row in await connection.fetch(_sql.newest, before, limit)]
+
+
+async def verify(connection: Connection, key: bytes) -> AuditVerdict:
+    """Follows the chain from its start; says where it breaks first."""
+    head = await connection.fetchrow(_sql.head)
+    number, previous = 0, _START
+    while rows := await connection.fetch(_sql.page, number, _BATCH):
+        for row in rows:
+            if row["number"] != number + 1 or row["hash"] != _hash_of(key, previous, row):
+                return AuditVerdict(False, number, previous.hex(), number + 1)
+            number, previous = row["number"], row["hash"]
+    if (number, previous) != (head["number"], head["hash"]):
+        return AuditVerdict(False, number, previous.hex(), number + 1)
+    return AuditVerdict(True, number, previous.hex())
+
+
+def _hash_of(key: bytes, previous: bytes, row: Any) -> bytes:
+    told = _detail(row)
+    names = ("number", "at", "kind", "actor", "subject")
+    return _hash(key, previous, *(row[name] for name in names), told)
+
+
+def _hash(
+    key: bytes,
+    previous: bytes,
+    number: int,
+    at: datetime,
+    kind: str,
+    actor: str,
+    subject: str,
+    detail: Mapping[str, str],
+) -> bytes:
+    moment = at.astimezone(UTC).isoformat(timespec="microseconds")
+    said = (number, moment, str(kind), actor, subject, sorted(detail.items()))
+    return hmac.digest(key, previous + msgspec.json.encode(said), "sha256")
+
+
+def _entry(row: Any) -> AuditEntry:
+    return AuditEntry(
+        row["number"],
+        row["at"],
+        row["kind"],
+        row["actor"],
+        row["subject"],
+        _detail(row),
+        row["hash"].hex(),
+    )
+
+
+def _detail(row: Any) -> dict[str, str]:
+    return msgspec.json.decode(row["detail"], type=dict[str, str])

@@ -1,0 +1,23 @@
+-- name: add
+INSERT INTO invites (id, hash, roles, credit_micro, uses_left, made_by, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, now() + $7::interval)
+RETURNING *
+
+-- name: redeem
+UPDATE invites SET uses_left = uses_left - 1
+WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
+RETURNING *
+
+-- name: open
+SELECT * FROM invites
+WHERE uses_left > 0 AND revoked_at IS NULL AND expires_at > now() AND made_by IS NOT NULL
+ORDER BY id DESC LIMIT 1000
+
+-- name: revoke
+UPDATE invites SET revoked_at = now()
+WHERE id = $1 AND revoked_at IS NULL AND made_by IS NOT NULL
+RETURNING id
+
+-- name: revoke_first
+-- The server's own invites for a first admin, once there is one or a newer one is made.
+UPDATE invites SET revoked_at = now() WHERE made_by IS NULL AND revoked_at IS NULL

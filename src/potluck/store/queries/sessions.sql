@@ -1,0 +1,41 @@
+-- name: open
+INSERT INTO sessions (id, account_id, machine, expires_at)
+VALUES ($1, $2, $3, now() + $4::interval)
+
+-- name: add_refresh
+INSERT INTO refresh_tokens (hash, session_id) VALUES ($1, $2)
+
+-- name: caller
+-- The account behind a session that is still open.
+SELECT accounts.*
+FROM sessions JOIN accounts ON accounts.id = account_id
+WHERE sessions.id = $1 AND account_id = $2 AND revoked_at IS NULL AND expires_at > now()
+
+-- name: use_refresh
+-- Locks the session, so that of two who come with one token the second finds it used.
+SELECT sessions.id, sessions.account_id, sessions.revoked_at, sessions.expires_at <= now() AS is_over
+FROM sessions
+WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = $1)
+FOR UPDATE
+
+-- name: mark_refresh
+UPDATE refresh_tokens SET used_at = now() WHERE hash = $1 AND used_at IS NULL RETURNING session_id
+
+-- name: prolong
+UPDATE sessions SET used_at = now(), expires_at = now() + $2::interval WHERE id = $1
+
+-- name: revoke
+UPDATE sessions SET revoked_at = now()
+WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
+RETURNING id
+
+-- name: of_account
+SELECT * FROM sessions
+WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > now()
+ORDER BY id DESC LIMIT 1000
+
+-- name: forget
+-- What has been over for a while; the audit keeps what matters.
+DELETE FROM sessions WHERE id IN (
+    SELECT id FROM sessions WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT 1000
+)

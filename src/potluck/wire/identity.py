@@ -1,0 +1,311 @@
+"""Messages about who somebody is: signing in, keys, invites, and what admins do about accounts."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.account import Credential, Role, Scope
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.text import END, Count, LineText, SmallCount
+from potluck.wire.address import AddressText
+
+# A contract wallet's signature may be long; nobody's is longer than this.
+SignatureText = Annotated[str, Meta(pattern=f"^0x[0-9a-fA-F]*{END}", max_length=8_194)]
+MessageText = Annotated[str, Meta(max_length=2_048)]
+SecretText = Annotated[str, Meta(min_length=1, max_length=512, pattern=f"^[!-~]*{END}")]
+MachineText = Annotated[str, Meta(max_length=100, pattern=f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}")]
+NameText = Annotated[
+    str, Meta(min_length=1, max_length=100, pattern=f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}")
+]
+Lifetime = Annotated[int, Meta(ge=60, le=10 * 366 * 86_400)]
+
+
+# --- signing in -------------------------------------------------------------------------------
+
+
+class Challenge(Struct, frozen=True):
+    """What a sign-in message has to say: a nonce of this server, one of its origins and chains."""
+
+    nonce: str
+    expires_at: datetime
+    origins: list[str]
+    chain_ids: list[int]
+
+
+class Login(Struct, frozen=True, forbid_unknown_fields=True):
+    """An EIP-4361 message and the wallet's signature of it."""
+
+    message: MessageText
+    signature: SignatureText
+    invite: SecretText | None = None
+    machine: MachineText = ""  # what the list of sessions calls it
+
+
+class Tokens(Struct, frozen=True):
+    """The access token for every call, and the refresh token for the next pair. Once each."""
+
+    access_token: str
+    expires_in: float
+    refresh_token: str
+    account_id: AccountId
+    address: str
+    token_type: str = "Bearer"
+
+
+class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
+    refresh_token: SecretText
+
+
+class NodeLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """An EIP-4361 message signed by a node key instead of a wallet."""
+
+    message: MessageText
+    signature: SignatureText
+
+
+class NodeToken(Struct, frozen=True):
+    """There is no refresh token: the node key signs again."""
+
+    access_token: str
+    expires_in: float
+    account_id: AccountId
+    token_type: str = "Bearer"
+
+
+# --- the device flow: a terminal asks, a browser wallet approves (RFC 8628) ---------------------
+
+
+class DeviceAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A terminal asks to be let in. With `node_key` it asks for that key to be authorised too."""
+
+    machine: MachineText = ""
+    node_key: AddressText | None = None
+    invite: SecretText | None = None
+
+
+class DeviceAsked(Struct, frozen=True):
+    """The code for the person, the secret for the terminal that polls."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: float
+    interval: float
+
+
+class DeviceView(Struct, frozen=True):
+    """What the page shows before somebody signs."""
+
+    user_code: str
+    machine: str
+    scopes: list[Scope]
+    statement: str  # the signed message has to carry exactly this
+    expires_at: datetime
+    node_key: str | None = None
+
+
+class DeviceApproval(Struct, frozen=True, forbid_unknown_fields=True):
+    message: MessageText
+    signature: SignatureText
+    delegation: "Delegation | None" = None
+
+
+class DevicePoll(Struct, frozen=True, forbid_unknown_fields=True):
+    device_code: Annotated[str, Meta(min_length=1, max_length=2_048, pattern=f"^[!-~]*{END}")]
+
+
+# --- the account itself --------------------------------------------------------------------------
+
+
+class Me(Struct, frozen=True):
+    """The account behind the credential."""
+
+    id: AccountId
+    address: str
+    roles: list[Role]
+    signed_in_by: Credential
+    scopes: list[Scope]
+    available_micro: int
+    held_micro: int
+
+
+class ChooseRoles(Struct, frozen=True, forbid_unknown_fields=True):
+    """An account's own choice: consumer, provider, both or none."""
+
+    roles: Annotated[tuple[Role, ...], Meta(max_length=3)]
+
+
+class SessionView(Struct, frozen=True):
+    id: str
+    machine: str
+    created_at: datetime
+    used_at: datetime
+    expires_at: datetime
+    is_current: bool
+
+
+class SessionList(Struct, frozen=True):
+    sessions: list[SessionView]
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    name: NameText
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=10)]
+    expires_in: Lifetime = 90 * 86_400  # seconds
+
+
+class KeyView(Struct, frozen=True):
+    id: str
+    name: str
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None
+
+
+class KeyMade(Struct, frozen=True):
+    """The secret is in this answer and nowhere else."""
+
+    secret: str
+    key: KeyView
+
+
+class KeyList(Struct, frozen=True):
+    keys: list[KeyView]
+
+
+# --- node keys -----------------------------------------------------------------------------------
+
+
+class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A wallet's word (EIP-712 `NodeKey`) that this key may work for it, here and until then."""
+
+    wallet: AddressText
+    key: AddressText
+    origin: Annotated[str, Meta(max_length=300)]
+    scopes: Annotated[tuple[str, ...], Meta(min_length=1, max_length=10)]
+    issued_at: Annotated[int, Meta(ge=0, le=2**40)]
+    expires_at: Annotated[int, Meta(ge=0, le=2**40)]
+    nonce: Annotated[str, Meta(min_length=8, max_length=200, pattern=f"^[A-Za-z0-9]*{END}")]
+    signature: SignatureText
+
+
+class NewNodeKey(Struct, frozen=True, forbid_unknown_fields=True):
+    delegation: Delegation
+    machine: MachineText = ""
+
+
+class NodeKeyView(Struct, frozen=True):
+    id: str
+    key: str
+    machine: str
+    scopes: list[str]
+    origin: str
+    issued_at: datetime
+    expires_at: datetime
+    node_id: NodeId | None = None
+    used_at: datetime | None = None
+
+
+class NodeKeyList(Struct, frozen=True):
+    node_keys: list[NodeKeyView]
+
+
+# --- admins --------------------------------------------------------------------------------------
+
+
+class AccountView(Struct, frozen=True):
+    id: AccountId
+    address: str
+    roles: list[Role]
+    created_at: datetime
+    available_micro: int
+    held_micro: int
+    suspended_at: datetime | None = None
+    suspended_for: str = ""
+
+
+class AccountPage(Struct, frozen=True):
+    accounts: list[AccountView]
+    next_cursor: str | None = None
+
+
+class SetRoles(Struct, frozen=True, forbid_unknown_fields=True):
+    """All roles of an account, admin among them."""
+
+    roles: Annotated[tuple[Role, ...], Meta(max_length=3)]
+
+
+class Suspend(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: LineText = ""
+
+
+class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
+    amount_micro: Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class NewInvite(Struct, frozen=True, forbid_unknown_fields=True):
+    roles: Annotated[tuple[Role, ...], Meta(max_length=3)] = (Role.CONSUMER,)
+    credit_micro: Annotated[int, Meta(ge=0, le=2**53)] = 0  # for each account that it lets in
+    uses: Annotated[SmallCount, Meta(ge=1)] = 1
+    expires_in: Lifetime = 7 * 86_400  # seconds
+
+
+class InviteView(Struct, frozen=True):
+    id: str
+    roles: list[Role]
+    credit_micro: int
+    uses_left: int
+    created_at: datetime
+    expires_at: datetime
+
+
+class InviteMade(Struct, frozen=True):
+    """The code is in this answer and nowhere else."""
+
+    code: str
+    invite: InviteView
+
+
+class InviteList(Struct, frozen=True):
+    invites: list[InviteView]
+
+
+class AuditEntry(Struct, frozen=True):
+    """One fact of the record; `hash` covers all of it and the hash before it."""
+
+    number: Count
+    at: datetime
+    kind: str
+    actor: str  # an account's id, or "server"
+    subject: str
+    detail: dict[str, str]
+    hash: str
+
+
+class AuditPage(Struct, frozen=True):
+    entries: list[AuditEntry]
+    next_number: int | None = None
+
+
+class AuditVerdict(Struct, frozen=True):
+    """Whether the chain holds, how far, and its head: keep that elsewhere to notice a cut end."""
+
+    holds: bool
+    entries: int
+    head: str
+    broken_at: int | None = None
+
+
+class KeyRotation(Struct, frozen=True, forbid_unknown_fields=True):
+    """Asks for a new encryption key (where the server keeps it), or for more of the rewriting."""
+
+    new_key: bool = False
+
+
+class RotationProgress(Struct, frozen=True):
+    key_id: str
+    rewritten: int
+    remaining: int
