@@ -27,6 +27,16 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
     return user_data_path("potluck")
 
 
+def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
+    """POTLUCK_CONFIG_DIR, else the usual place of this system: the profile and the wallet."""
+    named = variables.get("POTLUCK_CONFIG_DIR")
+    if named:
+        return Path(named)
+    from platformdirs import user_config_path
+
+    return user_config_path("potluck")
+
+
 def named_directory(name: str | Path) -> Path:
     """From the root on. An empty name, as of an unset variable, is not taken for `here`."""
     if name == "":
