@@ -107,6 +107,21 @@ keep_services_from_the_next_boot() {
   done
 }
 
+# An Ethereum node for the tests of contract wallets. It is their own, so npm is asked, not apt;
+# without npm those tests are skipped, and say so.
+install_chain() {
+  local chain=tests/chain
+  [ "$chain/node_modules/.package-lock.json" -nt "$chain/package-lock.json" ] && return
+  command -v npm >/dev/null || return 0
+  echo "Installing the tests' own Ethereum node …"
+  if npm --prefix "$chain" install --no-save --silent; then
+    touch "$chain/node_modules/.package-lock.json"
+  else
+    echo "potluck: npm could not install it; the tests of contract wallets are skipped." >&2
+  fi
+}
+
+install_chain
 list_missing
 [ ${#missing[@]} -gt 0 ] || exit 0
 command -v apt-get >/dev/null && find_root || tell_what_to_install

@@ -50,13 +50,24 @@ async def _ask(session: aiohttp.ClientSession, url: str, method: str, params: li
     """The result as hexadecimal text; ValueError for everything else."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     async with session.post(url, json=body, allow_redirects=False) as response:
-        data = await response.content.read(_LONGEST_ANSWER + 1)
-    if response.status != 200 or len(data) > _LONGEST_ANSWER:
-        raise ValueError(f"{method}: status {response.status}")
+        if response.status != 200:
+            raise ValueError(f"{method}: status {response.status}")
+        data = await _read(response.content)
     try:
-        result = msgspec.json.decode(data, type=dict[str, object]).get("result")
+        said = msgspec.json.decode(data, type=dict[str, object])
     except msgspec.DecodeError as error:
         raise ValueError(f"{method}: not JSON") from error
-    if not isinstance(result, str) or not result.startswith("0x"):
+    result = said.get("result")
+    if "error" in said or not isinstance(result, str) or not result.startswith("0x"):
         raise ValueError(f"{method}: no result")
     return result
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    """All of a short answer, in however many pieces it comes."""
+    data = b""
+    while piece := await content.read(_LONGEST_ANSWER):
+        data += piece
+        if len(data) > _LONGEST_ANSWER:
+            raise ValueError("the answer is too long")
+    return data
