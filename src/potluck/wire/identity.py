@@ -1,7 +1,7 @@
 """Messages about who somebody is: signing in, keys, invites, and what admins do about accounts."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -50,7 +50,7 @@ class Tokens(Struct, frozen=True):
     refresh_token: str
     account_id: AccountId
     address: str
-    token_type: str = "Bearer"
+    token_type: str = "Bearer"  # noqa: S105
 
 
 class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +70,7 @@ class NodeToken(Struct, frozen=True):
     access_token: str
     expires_in: float
     account_id: AccountId
-    token_type: str = "Bearer"
+    token_type: str = "Bearer"  # noqa: S105
 
 
 # --- the device flow: a terminal asks, a browser wallet approves (RFC 8628) ---------------------
@@ -104,6 +104,23 @@ class DeviceView(Struct, frozen=True):
     statement: str  # the signed message has to carry exactly this
     expires_at: datetime
     node_key: str | None = None
+
+
+class DeviceWallet(Struct, frozen=True, forbid_unknown_fields=True):
+    """The wallet that will sign, and where its owner looks at the page."""
+
+    address: AddressText
+    chain_id: Annotated[int, Meta(ge=0, le=2**53)]  # that the wallet is set to
+    origin: Annotated[str, Meta(max_length=300, pattern=f"^[!-~]*{END}")]
+
+
+class DeviceDraft(Struct, frozen=True):
+    """What that wallet has to sign: a message, and a delegation where a node key is asked for."""
+
+    message: str
+    chain_id: int  # that the message names
+    delegation: "Delegation | None" = None  # without its signature yet
+    typed_data: dict[str, Any] | None = None  # the same, as `eth_signTypedData_v4` takes it
 
 
 class DeviceApproval(Struct, frozen=True, forbid_unknown_fields=True):
