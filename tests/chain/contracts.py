@@ -4,15 +4,18 @@ Each is asked `isValidSignature(bytes32 digest, bytes signature)`. In the call's
 at 4, the length of the signature at 68, the signature itself from 100 on.
 """
 
+import re
+
 MAGIC = 0x1626BA7E
 
 # The few operations that are used here.
+_TABLE = """
+    STOP 00  MUL 02  LT 10  EQ 14  SHL 1b  SHR 1c  CALLDATALOAD 35  CALLDATACOPY 37  POP 50
+    MLOAD 51  MSTORE 52  JUMP 56  GAS 5a  JUMPDEST 5b  RETURN f3  STATICCALL fa  REVERT fd
+    INVALID fe
+"""
 _OPERATIONS = {
-    **{"STOP": 0x00, "MUL": 0x02, "LT": 0x10, "EQ": 0x14},
-    **{"SHL": 0x1B, "SHR": 0x1C, "CALLDATALOAD": 0x35, "CALLDATACOPY": 0x37, "POP": 0x50},
-    **{"MLOAD": 0x51, "MSTORE": 0x52, "JUMP": 0x56, "GAS": 0x5A},
-    **{"JUMPDEST": 0x5B, "RETURN": 0xF3, "STATICCALL": 0xFA, "REVERT": 0xFD},
-    **{"INVALID": 0xFE},
+    name: bytes.fromhex(code) for name, code in re.findall(r"([A-Z]+) ([0-9a-f]{2})", _TABLE)
 }
 
 
@@ -21,7 +24,7 @@ def assemble(text: str) -> bytes:
     code = b""
     for word in text.split():
         if word in _OPERATIONS:
-            code += bytes([_OPERATIONS[word]])
+            code += _OPERATIONS[word]
         else:
             number = bytes.fromhex(word[2:]) if word.startswith("0x") else bytes([int(word)])
             code += bytes([0x5F + len(number)]) + number
@@ -36,7 +39,7 @@ def answering(word: str, size: int = 32) -> bytes:
 def owned_by(owner: str) -> bytes:
     """A wallet of one key: the first 65 bytes of the signature are recovered, the rest is ignored.
 
-    Memory: the digest at 0, v at 32, r and s at 64, what the precompiled contract 1 recovers at 128.
+    Memory: the digest at 0, v at 32, r and s at 64, what contract 1 recovers at 128.
     """
     return assemble(
         f"""

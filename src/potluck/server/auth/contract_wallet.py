@@ -4,7 +4,6 @@ One read-only call with a cap on gas, time and answer; an RPC that serves anothe
 configured for is not believed. Whatever goes wrong is a no.
 """
 
-import asyncio
 from collections.abc import Mapping
 
 import aiohttp
@@ -33,7 +32,7 @@ async def accepts(
                 return False
             call = {"to": address, "gas": _GAS, "data": "0x" + _encoded(digest, signature).hex()}
             answer = await _ask(session, url, "eth_call", [call, "latest"])
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
         log.info("no answer from a contract wallet", chain_id=chain_id, reason=type(error).__name__)
         return False
     return answer == f"0x{_MAGIC.hex()}{'0' * 56}"
