@@ -1,0 +1,116 @@
+"""The node key: this machine's own, made here, and never anywhere else.
+
+A wallet authorises it once (`wire/delegation.py`); from then on it signs in by itself, and the
+wallet's key is not needed here. The wallet's word is kept beside it, so that the command that
+starts a provider knows until when it holds; the server has it too, and decides by its own.
+
+DATA/node-key        the private key, hexadecimal, for its owner's eyes only
+DATA/delegations/    for each server's origin: the wallet's word
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from coincurve import PrivateKey
+
+from potluck.local.durable import sync, write_new, write_whole
+from potluck.model.device import DeviceDescription
+from potluck.model.error import BadSettings
+from potluck.wire.device_statement import DeviceStatement, statement_digest
+from potluck.wire.identity import Delegation
+from potluck.wire.signature import address_of, sign, text_digest
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class NodeKey:
+    """An address, and the key that signs for it. The key is not shown to anybody."""
+
+    __slots__ = ("_key", "address")
+
+    def __init__(self, key: bytes) -> None:
+        self.address = address_of(key)
+        self._key = key
+
+    def sign_text(self, text: str) -> str:
+        return sign(self._key, text_digest(text))
+
+    def state_devices(
+        self, devices: Sequence[DeviceDescription], origin: str, now: datetime
+    ) -> tuple[DeviceStatement, ...]:
+        """That these devices are here now, said to this server."""
+        at = int(now.timestamp())
+        return tuple(
+            DeviceStatement(
+                one.uuid,
+                origin,
+                at,
+                sign(self._key, statement_digest(one.uuid, self.address, origin, at)),
+            )
+            for one in devices
+        )
+
+    def __repr__(self) -> str:
+        return f"NodeKey({self.address})"
+
+
+def ensure_key(data_directory: Path) -> str:
+    """The address of the node key of this directory; makes the key if there is none."""
+    return load_key(data_directory).address
+
+
+def load_key(data_directory: Path) -> NodeKey:
+    path = data_directory / "node-key"
+    try:
+        data_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _make(path)
+        return NodeKey(_read(path))
+    except OSError as error:
+        raise BadSettings(
+            f"The node key {path} can not be used: {error.strerror}.",
+            "Name another directory with --data-dir, or mend its permissions.",
+        ) from error
+
+
+def load_delegation(data_directory: Path, origin: str) -> Delegation | None:
+    """The wallet's word for this key and server, if one is kept here."""
+    path = _delegation_path(data_directory, origin)
+    try:
+        word = msgspec.json.decode(path.read_bytes(), type=Delegation)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    is_ours = (word.origin, word.key) == (origin, ensure_key(data_directory))
+    return word if is_ours else None
+
+
+def save_delegation(data_directory: Path, word: Delegation) -> None:
+    path = _delegation_path(data_directory, word.origin)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(path, msgspec.json.encode(word))
+
+
+def _make(path: Path) -> None:
+    try:
+        write_new(path, PrivateKey().secret.hex().encode())
+    except FileExistsError:
+        return  # another process was quicker by a moment
+    sync(path.parent)
+
+
+def _read(path: Path) -> bytes:
+    text = path.read_text("ascii", "replace").strip()
+    if not _KEY.fullmatch(text):
+        raise BadSettings(
+            f"What {path} holds is not a key.", "Remove it: a new one is made, and authorised anew."
+        )
+    return bytes.fromhex(text)
+
+
+def _delegation_path(data_directory: Path, origin: str) -> Path:
+    name = hashlib.sha256(origin.encode()).hexdigest()[:16]
+    return data_directory / "delegations" / f"{name}.json"
