@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import urllib3
+
+from tests.wallets import Wallet
 
 T = TypeVar("T")
 
@@ -108,13 +111,26 @@ class PotluckProcess:
 
 
 class ServerProcess(PotluckProcess):
+    """A server whose operator is a wallet of the tests."""
+
+    wallet = Wallet("operator")
+
     def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
-        super().__init__(arguments, environment, directory / "server.log")
+        operator = {"POTLUCK_OPERATOR": self.wallet.address}
+        super().__init__(arguments, {**operator, **environment}, directory / "server.log")
         self.url: str = self.first["url"]
-        self.token = Path(self.first["token_file"]).read_text().strip()
+
+    @cached_property
+    def token(self) -> str:
+        """Of the operator's session."""
+        return self.sign_in(self.wallet)
+
+    def sign_in(self, wallet: Wallet, invite: str | None = None) -> str:
+        token: str = wallet.sign_in(self.url, invite)["access_token"]
+        return token
 
     @property
     def port(self) -> int:
@@ -128,9 +144,8 @@ class ProviderProcess(PotluckProcess):
     def __init__(self, directory: Path, server: ServerProcess, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         arguments = ["provide", server.url, "--data-dir", str(directory / "provider")]
-        super().__init__(
-            arguments, {"POTLUCK_TOKEN": server.token, **environment}, directory / "provider.log"
-        )
+        wallet = {"POTLUCK_WALLET_KEY": server.wallet.key.hex()}
+        super().__init__(arguments, {**wallet, **environment}, directory / "provider.log")
         self.node_id: str = self.first["node_id"]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
+from potluck.server.auth.secrets import derive
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -46,9 +47,10 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         database,
         live,
         DirectoryBlobs(tmp_path / "blobs"),
-        b"secret" * 6,
-        "this-instance",
-        asyncio.Event(),
+        keys=derive(b"secret" * 6),
+        origins=("http://127.0.0.1:8470",),
+        instance="this-instance",
+        stopping=asyncio.Event(),
     )
     try:
         yield await Pool.open(parts)

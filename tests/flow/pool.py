@@ -6,6 +6,7 @@ import msgspec
 
 from potluck.decide.invariants import violations
 from potluck.decide.settle import grant_entries
+from potluck.model.account import Role
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
@@ -32,6 +33,7 @@ from potluck.wire.provider import (
     Reports,
     Started,
 )
+from tests.wallets import Wallet
 
 
 def request(**changes: Any) -> TaskRequest:
@@ -87,11 +89,11 @@ class Pool:
     @classmethod
     async def open(cls, parts: Parts) -> "Pool":
         async with parts.database.transaction() as connection:
-            alice = await accounts.add(connection, "alice", b"a" * 32)
-            bob = await accounts.add(connection, "bob", b"b" * 32)
+            alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
+            bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
             leads = await leader.lead(connection, "me", 3600)
-        assert leads is not None
-        return cls(parts, alice, bob, leads)
+        assert leads is not None and alice is not None and bob is not None
+        return cls(parts, alice.id, bob.id, leads)
 
     async def give(self, account_id: AccountId, amount_micro: int) -> None:
         async with self.parts.database.transaction() as connection:

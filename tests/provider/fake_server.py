@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from potluck.model.account import Credential, Role, Scope
 from potluck.model.error import (
     Conflict,
     NotFound,
@@ -24,7 +25,7 @@ from potluck.model.lease import Lease
 from potluck.store.mint import new_device_id, new_node_id
 from potluck.wire import routes
 from potluck.wire.codec import decode_json, decode_packed, encode_json
-from potluck.wire.consumer import Me
+from potluck.wire.identity import Me
 from potluck.wire.problem import CONTENT_TYPE, to_problem
 from potluck.wire.provider import (
     AcquireLeases,
@@ -123,7 +124,7 @@ class FakeServer:
         return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
 
     async def me(self, _: bytes, __: NodeId) -> tuple[int, Me]:
-        return 200, Me(ACCOUNT, "owner", False, 0, 0)
+        return 200, Me(ACCOUNT, "0x" + "00" * 20, [Role.PROVIDER], Credential.NODE, [Scope.NODE], 0, 0)
 
     async def acquire(self, body: bytes, _: NodeId) -> tuple[int, LeasesGranted]:
         asked = decode_json(body, AcquireLeases)

@@ -5,26 +5,8 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.screen import Screen
 from potluck.cli.units import parse_credits, show_credits
-
-
-def add_account(
-    name: Annotated[str, typer.Argument(help="What to call it.", show_default=False)],
-    server: ServerOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Make an account and show its token, this once."""
-    screen = Screen(json)
-    with connect(server) as potluck:
-        added, url = potluck.add_account(name), potluck.url
-    if json:
-        screen.emit(added)
-        return
-    screen.err.line(f"Made the account {printable(added.name)} ({added.id}). Its token:")
-    screen.out.line(added.token)
-    screen.err.line("It is shown this once; hand it over on a safe way. To use it there:")
-    screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
 
 
 def grant(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.admin import add_account, grant
+from potluck.cli.admin import grant
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.failure import misused, tell
@@ -58,7 +58,6 @@ for pool_command in (up, server, provide, nodes, whoami, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
 admin = typer.Typer(help="What only the operator may do.")
-admin.command("add-account", cls=Command)(add_account)
 admin.command("grant", cls=Command)(grant)
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 

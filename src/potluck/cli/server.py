@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 def server(
     host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="Where people reach it, if that is not where it listens.")
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option(help="Wallet address of the pool's first admin.")
+    ] = None,
+    registration: Annotated[
+        str | None,
+        typer.Option(help="Who gets an account: open, invite or closed.", show_default="by host"),
+    ] = None,
     data_dir: DataDirOption = None,
     database_url: Annotated[
         str | None,
@@ -42,6 +52,9 @@ def server(
     options = {
         "host": host,
         "port": port,
+        "public_url": public_url,
+        "operator": operator,
+        "registration": registration,
         "data_directory": data_dir,
         "database_url": database_url,
         "redis_url": redis_url,
@@ -53,13 +66,15 @@ def server(
     def ready(running: "Running") -> None:
         if not json:
             screen.out.line(f"Potluck serves at {running.url}. Ctrl-C stops it.")
+            if running.admin_invite is not None:
+                screen.out.line(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
             return
         screen.emit(
             {
                 "event": "ready",
                 "url": running.url,
                 "data_directory": str(settings.data_directory),
-                "token_file": str(running.token_file),
+                "admin_invite": str(running.admin_invite) if running.admin_invite else None,
             }
         )
 

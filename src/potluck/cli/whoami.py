@@ -1,7 +1,7 @@
 """`potluck whoami`: the account behind my token."""
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.screen import Screen, Tone
 from potluck.cli.units import show_credits
 
 
@@ -13,8 +13,8 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     if json:
         screen.emit(me)
         return
-    role = ", operator" if me.is_operator else ""
-    screen.out.line(f"{screen.out.paint(printable(me.name), Tone.STRONG)} ({me.id}{role})")
+    screen.out.line(screen.out.paint(me.address, Tone.STRONG))
+    screen.out.line(", ".join(me.roles) or "no role yet")
     held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
     screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
     screen.out.line(f"at {url}", Tone.FAINT)

@@ -4,47 +4,49 @@
         task = potluck.submit(TaskRequest(ScriptSpec("hello.py", "print('hello')")))
         print(potluck.wait(task.id).state)
 
-It is synchronous and typed, takes address and token from the profile unless told otherwise, repeats
-only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
+It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
+repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
+What concerns accounts is in `account.py` and, for admins, in `admin.py`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Self, TypeVar
-from urllib.parse import quote, urlencode
+from collections.abc import Callable
+from typing import Self
 from uuid import uuid4
 
+from potluck.consumer.account import OwnAccount
+from potluck.consumer.admin import Admin
+from potluck.consumer.ask import ask, path_of
+from potluck.consumer.connect import connect
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
-from potluck.consumer.profile import Profile, load_profile
-from potluck.consumer.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
-from potluck.wire.answer import decoded
-from potluck.wire.codec import encode_json
 from potluck.wire.consumer import (
-    AccountAdded,
-    AddAccount,
     FollowedState,
-    GrantCredit,
     Health,
     LogPage,
-    Me,
     NodeList,
     NodeView,
     TaskPage,
     TaskView,
 )
-from potluck.wire.routes import Route
-
-T = TypeVar("T")
+from potluck.wire.identity import Me
 
 
 class Potluck:
-    """One account at one server."""
+    """One account at one server.
 
-    def __init__(self, profile: Profile | None = None, patience: Patience | None = None):
-        self._transport = Transport(profile or load_profile(), patience or Patience())
+    Without a URL, the one in POTLUCK_URL or in the profile. Without a token (an API key), the one in
+    POTLUCK_TOKEN or the session of the profile.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, patience: Patience | None = None
+    ):
+        self._transport = connect(url, token, patience or Patience())
+        self.account = OwnAccount(self._transport)
+        self.admin = Admin(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -63,33 +65,33 @@ class Potluck:
 
     def submit(self, request: TaskRequest) -> TaskView:
         """Puts a task into the queue, once, however often the network makes us ask."""
-        key = {"Idempotency-Key": uuid4().hex}
-        body = encode_json(request)
-        return self._ask(routes.SUBMIT_TASK, TaskView, body=body, headers=key)
+        return ask(
+            self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=_idempotent()
+        )
 
     def task(self, task_id: str) -> TaskView:
-        return self._ask(routes.GET_TASK, TaskView, names={"task_id": task_id})
+        return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
 
     def tasks(
         self, limit: int | None = None, cursor: str | None = None, state: TaskState | None = None
     ) -> TaskPage:
         """My tasks, newest first; `next_cursor` of the answer asks for the older ones."""
         query = {"limit": limit, "cursor": cursor, "state": state}
-        return self._ask(routes.LIST_TASKS, TaskPage, query=query)
+        return ask(self._transport, routes.LIST_TASKS, TaskPage, query=query)
 
     def cancel(self, task_id: str) -> TaskView:
         """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""
-        key = {"Idempotency-Key": uuid4().hex}
-        return self._ask(routes.CANCEL_TASK, TaskView, names={"task_id": task_id}, headers=key)
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=_idempotent())
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
         """A part of the log of the attempt with this number; of the newest without one."""
         query = {"attempt": attempt, "offset": offset}
-        return self._ask(routes.TASK_LOGS, LogPage, names={"task_id": task_id}, query=query)
+        return ask(self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query)
 
     def follow(self, task_id: str, on_gap: Callable[[PotluckError], None] | None = None) -> Follow:
         """States and log as they happen, until the task is final and its log is complete."""
-        return Follow(self._transport, routes.FOLLOW_TASK.url(task_id=_safe(task_id)), on_gap)
+        return Follow(self._transport, path_of(routes.FOLLOW_TASK, {"task_id": task_id}), on_gap)
 
     def wait(self, task_id: str) -> TaskView:
         """The task in its final state."""
@@ -103,42 +105,16 @@ class Potluck:
 
     def nodes(self) -> list[NodeView]:
         """The machines in the pool."""
-        return self._ask(routes.LIST_NODES, NodeList).nodes
+        return ask(self._transport, routes.LIST_NODES, NodeList).nodes
 
     def me(self) -> Me:
-        """The account behind the token."""
-        return self._ask(routes.ME, Me)
+        """The account behind the credential, and what that covers."""
+        return ask(self._transport, routes.ME, Me)
 
     def health(self) -> Health:
         """Whether the server is there at all, and which version it is."""
-        return self._ask(routes.HEALTHZ, Health)
-
-    def add_account(self, name: str) -> AccountAdded:
-        """For operators. Not repeated when the answer is lost: each call makes an account."""
-        return self._ask(routes.ADD_ACCOUNT, AccountAdded, body=encode_json(AddAccount(name)))
-
-    def grant(self, account_id: str, amount_micro: int) -> None:
-        """For operators: gives credit. Not repeated when the answer is lost."""
-        path = routes.GRANT_CREDIT.url(account_id=_safe(account_id))
-        self._transport.call("POST", path, encode_json(GrantCredit(amount_micro)))
-
-    def _ask(
-        self,
-        route: Route,
-        kind: type[T],
-        *,
-        names: dict[str, str] | None = None,
-        query: Mapping[str, object] | None = None,
-        body: bytes | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> T:
-        path = route.url(**{name: _safe(value) for name, value in (names or {}).items()})
-        known = {name: value for name, value in (query or {}).items() if value is not None}
-        if known:
-            path = f"{path}?{urlencode(known)}"
-        return decoded(self._transport.call(route.method, path, body, headers), kind, self.url)
+        return ask(self._transport, routes.HEALTHZ, Health)
 
 
-def _safe(name: str) -> str:
-    """A path segment stays one segment, whatever somebody typed."""
-    return quote(name, safe="") or "-"
+def _idempotent() -> dict[str, str]:
+    return {"Idempotency-Key": uuid4().hex}

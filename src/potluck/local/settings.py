@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -30,10 +30,26 @@ def read(
         option = spelled.get(field.name, f"--{field.name.replace('_', '-')}")
         variable = f"{prefix}{field.name.upper()}"
         if options.get(field.name) is not None:
-            values[field.name] = _convert(options[field.name], field.type, option)
+            said = _split(options[field.name], field.type, option)
+            values[field.name] = _convert(said, field.type, option)
         elif variables.get(variable):
-            values[field.name] = _convert(variables[variable], field.type, variable)
+            said = _split(variables[variable], field.type, variable)
+            values[field.name] = _convert(said, field.type, variable)
     return kind(**values)
+
+
+def _split(value: Any, kind: Any, source: str) -> Any:
+    """Several values are written `a,b`, and pairs `1=a,2=b`."""
+    wanted = get_origin(kind)
+    if not isinstance(value, str) or wanted not in (tuple, Mapping):
+        return value
+    values = [part.strip() for part in value.split(",") if part.strip()]
+    if wanted is tuple:
+        return values
+    pairs = [part.partition("=") for part in values]
+    if not all(name and said for name, _, said in pairs):
+        raise BadSettings(f"{source} is {value!r}.", f"Write {source} as 1=…,2=…")
+    return {name.strip(): said.strip() for name, _, said in pairs}
 
 
 def _convert(value: Any, kind: Any, source: str) -> Any:

@@ -11,6 +11,14 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+class Registration(StrEnum):
+    """Who gets an account by signing in for the first time."""
+
+    OPEN = "open"  # every wallet
+    INVITE = "invite"  # a wallet that brings an invite
+    CLOSED = "closed"  # nobody
+
+
 class Scope(StrEnum):
     """What a credential may be used for. A route names one; a credential carries some."""
 

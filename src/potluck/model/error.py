@@ -3,9 +3,14 @@
     PotluckError
     ├── InvalidInput          400 invalid_input        the request says something impossible
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
-    │   └── TooLarge          413 too_large            the body is over the limit
+    │   ├── TooLarge          413 too_large            the body is over the limit
+    │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
+    │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
+    │   └── SlowDown          400 slow_down            asked again before the interval was over
     ├── NotSignedIn           401 not_signed_in        no token, or an unknown one
     ├── Forbidden             403 forbidden            known, but not allowed
+    │   ├── AccountSuspended  403 account_suspended    an admin has suspended the account
+    │   └── RegistrationClosed 403 registration_closed a new wallet needs an invite, or can not join
     ├── NotFound              404 not_found            no such thing, or not yours
     ├── MethodNotAllowed      405 method_not_allowed
     ├── UnsupportedMediaType  415 unsupported_media_type
@@ -13,6 +18,7 @@
     │   └── StaleLease        409 stale_lease          the attempt is no longer yours
     ├── RateLimited           429 rate_limited         too many requests; retry later
     ├── Unavailable           503 unavailable          the server or its database is not ready
+    ├── Unopenable            500 unopenable           sealed with a key that is gone, or damaged
     ├── Internal              500 internal             a bug of ours
     └── LocalError                                     never crosses the network
         ├── BadSettings           bad_settings         an option, variable or file says nonsense
@@ -66,6 +72,24 @@ class TooLarge(InvalidInput):
     title = "The request is too large"
 
 
+class HeadersTooLarge(InvalidInput):
+    code = "headers_too_large"
+    status = 431
+    title = "The headers are too large"
+
+
+class AuthorizationPending(InvalidInput):
+    code = "authorization_pending"
+    title = "Not approved yet"
+    retryable = True
+
+
+class SlowDown(InvalidInput):
+    code = "slow_down"
+    title = "Asked too often"
+    retryable = True
+
+
 class NotSignedIn(PotluckError):
     code = "not_signed_in"
     status = 401
@@ -78,6 +102,16 @@ class Forbidden(PotluckError):
     status = 403
     title = "Not allowed"
     exit_status = 77
+
+
+class AccountSuspended(Forbidden):
+    code = "account_suspended"
+    title = "The account is suspended"
+
+
+class RegistrationClosed(Forbidden):
+    code = "registration_closed"
+    title = "This pool does not take new accounts so"
 
 
 class NotFound(PotluckError):
@@ -124,6 +158,12 @@ class Unavailable(PotluckError):
     title = "The server is not ready"
     retryable = True
     exit_status = 75
+
+
+class Unopenable(PotluckError):
+    code = "unopenable"
+    title = "What is kept here can not be opened"
+    exit_status = 70
 
 
 class Internal(PotluckError):

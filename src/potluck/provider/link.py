@@ -26,7 +26,7 @@ from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
 from potluck.wire.answer import decoded, failure
 from potluck.wire.codec import encode_json, encode_packed
-from potluck.wire.consumer import Me
+from potluck.wire.identity import Me
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,

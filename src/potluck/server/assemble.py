@@ -19,16 +19,17 @@ from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.directory import held
-from potluck.local.durable import write_whole
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.api.app import make_app
-from potluck.server.auth.tokens import bearer_hash, new_bearer_token
+from potluck.server.auth.secrets import derive
 from potluck.server.loops.lead import LeadLoop
+from potluck.server.operator import install_operator
+from potluck.server.origins import origins
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
-from potluck.store import accounts, installation
+from potluck.store import installation
 from potluck.store.database import Database
 from potluck.store.schema import check_address, migrate
 
@@ -38,9 +39,9 @@ log = structlog.get_logger()
 class Running:
     """What a caller may know about a server that is ready."""
 
-    def __init__(self, url: str, token_file: Path) -> None:
+    def __init__(self, url: str, admin_invite: Path | None) -> None:
         self.url = url
-        self.token_file = token_file
+        self.admin_invite = admin_invite  # the file, while the pool has no admin
 
 
 async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> None:
@@ -51,12 +52,12 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
     async with AsyncExitStack() as stack:
         stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
-        parts = await stack.enter_async_context(_parts(settings))
-        token_file = await _operator_token(parts)
+        host, port = listener.getsockname()[:2]
+        parts = await stack.enter_async_context(_parts(settings, port))
+        admin_invite = await install_operator(parts)
         await stack.enter_async_context(_background(LeadLoop(parts).run()))
         server = await stack.enter_async_context(_http(parts, listener))
-        host, port = listener.getsockname()[:2]
-        ready(Running(f"http://{host}:{port}", token_file))
+        ready(Running(parts.origins[0], admin_invite))
         log.info("ready", host=host, port=port)
         await _first(server, stop)
         log.info("stopping")
@@ -88,7 +89,7 @@ def _bind(settings: ServerSettings) -> Any:
 
 
 @asynccontextmanager
-async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
+async def _parts(settings: ServerSettings, port: int) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
         url = settings.database_url
         if url is None:
@@ -105,7 +106,16 @@ async def _parts(settings: ServerSettings) -> AsyncIterator[Parts]:
         blobs = DirectoryBlobs(settings.data_directory / "blobs")
         async with database.transaction() as connection:
             secret = await installation.lease_secret(connection, secrets.token_bytes(32))
-        yield Parts(settings, database, live, blobs, secret, secrets.token_hex(8), asyncio.Event())
+        yield Parts(
+            settings,
+            database,
+            live,
+            blobs,
+            keys=derive(secret),
+            origins=origins(settings, "http", port),
+            instance=secrets.token_hex(8),
+            stopping=asyncio.Event(),
+        )
 
 
 async def _live(settings: ServerSettings) -> Live:
@@ -121,17 +131,6 @@ async def _live(settings: ServerSettings) -> Live:
             "Start Redis or Valkey there, or leave the option out for a single instance.",
         )
     return live
-
-
-async def _operator_token(parts: Parts) -> Path:
-    """The operator's token is made once; only its hash goes into the database."""
-    path = parts.settings.data_directory / "operator-token"
-    if not path.exists():
-        write_whole(path, new_bearer_token().encode())
-    token = path.read_text().strip()
-    async with parts.database.transaction() as connection:
-        await accounts.add_operator(connection, bearer_hash(token))
-    return path
 
 
 @asynccontextmanager

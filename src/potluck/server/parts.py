@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
+from potluck.server.auth.secrets import Keys
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 
@@ -15,6 +16,7 @@ class Parts(Struct, frozen=True):
     database: Database
     live: Live
     blobs: Blobs
-    secret: bytes  # signs lease tokens; the same for all instances
+    keys: Keys  # for one purpose each; the same for all instances
+    origins: tuple[str, ...]  # what this server is called; the first is its own name for itself
     instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end

@@ -9,15 +9,20 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from potluck.local import settings
 from potluck.local.directory import data_directory
-from potluck.model.error import BadSettings
+from potluck.model.account import Registration
+from potluck.model.error import BadSettings, InvalidInput
+from potluck.wire.address import AddressText, checksummed
 from potluck.wire.routes import DEFAULT_PORT
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]
+Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
@@ -26,6 +31,12 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     data_directory: Path
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT
+    public_url: str | None = None  # where people reach it; needed if that is not where it listens
+    operator: AddressText | None = None  # this wallet is an admin from the start
+    registration: Registration = Registration.OPEN  # if not said: open for this machine alone
+    chain_ids: tuple[int, ...] = (1,)  # the chains that a sign-in message may name
+    chain_rpc_urls: Mapping[int, str] = {}  # where contract wallets of a chain are asked
+
     database_url: str | None = None  # an embedded PostgreSQL in the data directory if not given
     redis_url: str | None = None  # needed when there is more than one instance
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
@@ -36,6 +47,11 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     overrun_seconds: Duration = 300.0  # how long after its limit an attempt may still be reported
     fetch_seconds: Duration = 15.0  # an assignment that is not fetched by then is withdrawn
     silent_after_seconds: Duration = 60.0  # a node that did not beat for so long gets no work
+
+    nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0  # to sign a challenge
+    access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # an access token's life
+    session_seconds: Lifetime = 30 * 86_400.0  # a session ends when it is not used for so long
+    tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 
     leader_seconds: Duration = 4.0
     leader_renew_seconds: Duration = 1.0
@@ -60,16 +76,60 @@ def read_settings(
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
     _check_host(chosen.host)
-    return chosen
+    return replace(
+        chosen,
+        operator=_operator(chosen.operator),
+        public_url=_public_url(chosen.public_url),
+        registration=_registration(chosen, options, variables),
+    )
+
+
+def _operator(address: str | None) -> str | None:
+    try:
+        return None if address is None else checksummed(address)
+    except InvalidInput as error:
+        raise BadSettings(f"--operator: {error.detail}", error.hint) from error
+
+
+def _public_url(url: str | None) -> str | None:
+    """An origin: scheme, host and perhaps a port, spelled as browsers do."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    try:
+        is_origin = parts.hostname is not None and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_origin = False
+    rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
+    if parts.scheme not in ("http", "https") or not is_origin or any(rest):
+        raise BadSettings(
+            f"--public-url is {url!r}, which is not an address of a server.",
+            "Give scheme and host, and the port if it is not the usual one:"
+            " https://potluck.example.org",
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _registration(
+    chosen: ServerSettings, options: Mapping[str, Any], variables: Mapping[str, str]
+) -> Registration:
+    """Open where only this machine can come; elsewhere a stranger needs an invite."""
+    if options.get("registration") is not None or variables.get("POTLUCK_REGISTRATION"):
+        return chosen.registration
+    is_private = is_loopback(chosen.host) and chosen.public_url is None
+    return Registration.OPEN if is_private else Registration.INVITE
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_host(host: str) -> None:
     """Without TLS and wallets nothing but this machine may reach the server."""
-    try:
-        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    if not is_loopback(host):
         raise BadSettings(
             f"--host is {host!r}, but this version serves this machine only.",
             "Use 127.0.0.1, and reach it from another machine through an SSH tunnel:"

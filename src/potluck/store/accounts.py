@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.model.account import Role
-from potluck.model.ids import AccountId
+from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.database import Connection
 from potluck.store.mint import new_account_id
 from potluck.store.named import load
@@ -50,7 +50,8 @@ async def has_admin(connection: Connection) -> bool:
 async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:
     """Locks the admins until the transaction ends, so that the answer stays true."""
     await connection.execute(_sql.lock_admins)
-    return await connection.fetchval(_sql.other_admins, account_id) == 0
+    others: int = await connection.fetchval(_sql.other_admins, account_id)
+    return others == 0
 
 
 async def set_roles(
@@ -87,6 +88,16 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
 async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
     row = await connection.fetchrow(_sql.balance, account_id)
     return Balance(row["available_micro"], row["held_micro"]) if row else None
+
+
+async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, TaskId]]:
+    rows = await connection.fetch(_sql.tasks_of_suspended)
+    return [(row["account_id"], row["id"]) for row in rows]
+
+
+async def nodes_of_suspended(connection: Connection) -> list[tuple[AccountId, NodeId]]:
+    rows = await connection.fetch(_sql.nodes_of_suspended)
+    return [(row["account_id"], row["id"]) for row in rows]
 
 
 def account(row: Any) -> Account | None:

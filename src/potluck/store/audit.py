@@ -42,14 +42,18 @@ async def newest(connection: Connection, before: int, limit: int) -> list[AuditE
 
 async def verify(connection: Connection, key: bytes) -> AuditVerdict:
     """Follows the chain from its start; says where it breaks first."""
-    head = await connection.fetchrow(_sql.head)
     number, previous = 0, _START
-    while rows := await connection.fetch(_sql.page, number, _BATCH):
+    while True:
+        head = await connection.fetchrow(_sql.head)
+        rows = await connection.fetch(_sql.page, number, _BATCH)
         for row in rows:
             if row["number"] != number + 1 or row["hash"] != _hash_of(key, previous, row):
                 return AuditVerdict(False, number, previous.hex(), number + 1)
             number, previous = row["number"], row["hash"]
-    if (number, previous) != (head["number"], head["hash"]):
+        if not rows or number >= head["number"]:
+            break
+    # Others append meanwhile: the chain may have grown past the head that was read.
+    if number < head["number"] or (number == head["number"] and previous != head["hash"]):
         return AuditVerdict(False, number, previous.hex(), number + 1)
     return AuditVerdict(True, number, previous.hex())
 

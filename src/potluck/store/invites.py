@@ -20,7 +20,7 @@ async def add(
     roles: Collection[Role],
     credit_micro: int,
     uses: int,
-    made_by: AccountId | None,
+    made_by: AccountId,
     lasting: timedelta,
 ) -> InviteView:
     row = await connection.fetchrow(
@@ -37,8 +37,14 @@ async def add(
 
 
 async def redeem(connection: Connection, code_hash: bytes) -> InviteView | None:
-    """Uses it once. Rolled back with the transaction when the account turns out to exist."""
+    """Uses it once."""
     row = await connection.fetchrow(_sql.redeem, code_hash)
+    return None if row is None else _view(row)
+
+
+async def redeem_first(connection: Connection, code_hash: bytes) -> InviteView | None:
+    """Uses the server's own invite, which makes its first admin."""
+    row = await connection.fetchrow(_sql.redeem_first, code_hash)
     return None if row is None else _view(row)
 
 
@@ -48,6 +54,13 @@ async def still_open(connection: Connection) -> list[InviteView]:
 
 async def revoke(connection: Connection, invite_id: str) -> bool:
     return await connection.fetchval(_sql.revoke, invite_id) is not None
+
+
+async def offer_first(
+    connection: Connection, code_hash: bytes, roles: Collection[Role], lasting: timedelta
+) -> None:
+    """The server's own invite, for its first admin; the same code may be offered again."""
+    await connection.execute(_sql.offer_first, new_invite_id(), code_hash, sorted(roles), lasting)
 
 
 async def revoke_first(connection: Connection) -> None:

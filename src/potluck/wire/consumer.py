@@ -1,12 +1,11 @@
 """Messages between a consumer and the server. Inputs are held to `strict`, answers may grow."""
 
 from datetime import datetime
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from potluck.model.device import DeviceDescription
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import (
@@ -16,7 +15,6 @@ from potluck.model.task import (
     TaskState,
     WaitingReason,
 )
-from potluck.model.text import ShortText
 from potluck.model.usage import Usage
 
 
@@ -133,32 +131,6 @@ class NodeView(Struct, frozen=True):
 
 class NodeList(Struct, frozen=True):
     nodes: list[NodeView]
-
-
-class AddAccount(Struct, frozen=True, forbid_unknown_fields=True):
-    name: ShortText
-
-
-class AccountAdded(Struct, frozen=True):
-    """A new account and its token, which is shown this once."""
-
-    id: AccountId
-    name: str
-    token: str
-
-
-class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
-    amount_micro: Annotated[int, Meta(ge=1, le=2**53)]
-
-
-class Me(Struct, frozen=True):
-    """The account behind the token."""
-
-    id: AccountId
-    name: str
-    is_operator: bool
-    available_micro: int
-    held_micro: int
 
 
 class Health(Struct, frozen=True):

@@ -1,6 +1,5 @@
 """Who may come in: deny by default. The policy page says what each route takes."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from litestar import Litestar
@@ -12,15 +11,14 @@ from potluck.model.account import SCOPES, Credential
 from potluck.model.audit import AuditKind
 from potluck.model.error import NotSignedIn
 from potluck.server.auth import access_tokens, caller
+from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller
-from potluck.server.auth.policy import POLICY
+from potluck.server.auth.policy import OPEN, POLICY
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
-from potluck.store import api_keys, audit, node_keys, sessions
-
-# A route with this option is open to everybody; `declare_policies` sets it.
-OPEN = "open_to_everybody"
-_LONGEST = 1024
+from potluck.store import api_keys, audit, sessions
+from potluck.store.accounts import Account
+from potluck.store.database import Connection
 
 
 class Authentication(AbstractAuthenticationMiddleware):
@@ -30,11 +28,76 @@ class Authentication(AbstractAuthenticationMiddleware):
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
         parts: Parts = connection.app.state.parts
-        found = await find_caller(parts, _credential(connection.headers.get("authorization", "")))
+        scope = POLICY[_operation(connection.route_handler)]
+        if scope is OPEN:
+            return AuthenticationResult(user=None, auth=None)
+        said = connection.headers.getall("authorization", [])
+        found = await _find_caller(parts, _credential(said))
         if found is None:
-            raise not_signed_in()
-        await parts.limiter.check_account(found.id)
-        scope = POLICY[connection.route_handler.operation_id]
-        assert scope is not None, "an open route is not asked for a credential"
+            raise _not_signed_in()
         caller.check(found, scope)
         return AuthenticationResult(user=found, auth=None)
+
+
+def check_policies(app: Litestar) -> None:
+    """A route without a policy would be a hole or a riddle; neither starts."""
+    for route in app.routes:
+        if route.path.startswith("/schema"):
+            continue
+        for handler in getattr(route, "route_handlers", ()):
+            # The framework answers OPTIONS by itself; it says nothing but which methods there are.
+            if handler.http_methods != {"OPTIONS"} and _operation(handler) not in POLICY:
+                raise AssertionError(f"{route.path} has no row in server/auth/policy.py")
+
+
+async def _find_caller(parts: Parts, credential: str) -> Caller | None:
+    async with parts.database.transaction() as connection:
+        if credential.startswith(KEY_PREFIX):
+            return await _by_key(parts, connection, credential)
+        claims = access_tokens.read(parts.keys.access, credential)
+        if claims is None:
+            return None
+        account = await _by_claims(connection, claims)
+    if account is None:
+        return None
+    return Caller(account, claims.credential, claims.credential_id, SCOPES[claims.credential])
+
+
+async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
+    """What the token says was true when it was made; whether it still is, the database knows."""
+    if claims.credential is Credential.SESSION:
+        return await sessions.caller(connection, claims.credential_id, claims.account_id)
+    return None
+
+
+async def _by_key(parts: Parts, connection: Connection, secret: str) -> Caller | None:
+    found = await api_keys.caller(connection, secret_hash(secret))
+    if found is None:
+        return None
+    if found.is_noteworthy and await api_keys.note_use(connection, found.key_id):
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
+        )
+    return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
+
+
+def _operation(handler: object) -> str:
+    """The name that the policy knows a route by."""
+    named = handler.operation_id if isinstance(handler, HTTPRouteHandler) else None
+    return named if isinstance(named, str) else ""
+
+
+def _credential(headers: list[str]) -> str:
+    """Of exactly one header: with two, a proxy and we might each believe another one."""
+    scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
+    if scheme.lower() != "bearer" or not 0 < len(credential) <= access_tokens.LONGEST_TOKEN:
+        raise _not_signed_in()
+    return credential
+
+
+def _not_signed_in() -> NotSignedIn:
+    """The same sentence for a missing, a malformed, an unknown, an old and a revoked one."""
+    return NotSignedIn(
+        "No valid token came with the request.",
+        "Sign in with `potluck login`; scripts send `Authorization: Bearer KEY` with an API key.",
+    )

@@ -1,67 +1,72 @@
-"""Accounts: who am I, and what the operator does for others."""
+"""Accounts, for admins: list, roles, suspend and resume, credit."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from litestar import Controller, Request, get, post
+from litestar import Controller, Request, get, post, put
+from litestar.params import Parameter
 
-from potluck.decide.settle import grant_entries
-from potluck.model.error import NotFound
+from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import AccountId, is_id
-from potluck.server.api.access import require_operator
-from potluck.server.auth.tokens import bearer_hash, new_bearer_token
+from potluck.server.auth.caller import Caller
+from potluck.server.flow import account
 from potluck.server.parts import Parts
-from potluck.store import accounts, ledger
-from potluck.store.accounts import Account
+from potluck.store import accounts
 from potluck.wire import routes
-from potluck.wire.consumer import AccountAdded, AddAccount, GrantCredit, Me
+from potluck.wire.identity import AccountPage, GrantCredit, SetRoles, Suspend
+
+_MOST = 1000
+Limit = Annotated[int, Parameter(ge=1, le=_MOST)]
 
 
 class AccountController(Controller):
     tags = ("accounts",)
 
-    @get(routes.ME.template, operation_id="me")
-    async def me(self, request: Request[Account, Any, Any], parts: Parts) -> Me:
-        """The account behind the token, and its balance."""
-        account = request.user
+    @get(routes.LIST_ACCOUNTS.template, operation_id="list_accounts")
+    async def list_accounts(
+        self, parts: Parts, cursor: str | None = None, limit: Limit = 100
+    ) -> AccountPage:
+        """Everybody in the pool, in the order in which they came."""
+        if cursor is not None and not is_id(cursor, "account"):
+            raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
         async with parts.database.transaction() as connection:
-            balance = await accounts.balance(connection, account.id)
-        assert balance is not None, "every account has a balance row"
-        return Me(
-            account.id,
-            account.name,
-            account.is_operator,
-            balance.available_micro,
-            balance.held_micro,
-        )
+            found = await accounts.page(connection, cursor or "", limit + 1)
+        more = len(found) > limit
+        return AccountPage(found[:limit], found[limit - 1].id if more else None)
 
-    @post(routes.ADD_ACCOUNT.template, operation_id="add_account")
-    async def add(
-        self, data: AddAccount, request: Request[Account, Any, Any], parts: Parts
-    ) -> AccountAdded:
-        """Makes an account. Its token is in this answer and nowhere else."""
-        require_operator(request.user)
-        token = new_bearer_token()
-        async with parts.database.transaction() as connection:
-            account_id = await accounts.add(connection, data.name, bearer_hash(token))
-        return AccountAdded(account_id, data.name, token)
+    @put(routes.SET_ROLES.template, operation_id="set_roles", status_code=204)
+    async def set_roles(
+        self, account_id: str, data: SetRoles, request: Request[Caller, Any, Any], parts: Parts
+    ) -> None:
+        """All roles of an account, admin among them."""
+        named = account_id_of(account_id)
+        await account.change_roles(parts, request.user.id, named, frozenset(data.roles))
+
+    @post(routes.SUSPEND_ACCOUNT.template, operation_id="suspend_account", status_code=204)
+    async def suspend(
+        self, account_id: str, data: Suspend, request: Request[Caller, Any, Any], parts: Parts
+    ) -> None:
+        """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
+        await account.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
+
+    @post(routes.RESUME_ACCOUNT.template, operation_id="resume_account", status_code=204)
+    async def resume(
+        self, account_id: str, request: Request[Caller, Any, Any], parts: Parts
+    ) -> None:
+        """The account may come in again; it has to submit and register anew."""
+        await account.resume(parts, request.user.id, account_id_of(account_id))
 
     @post(routes.GRANT_CREDIT.template, operation_id="grant_credit", status_code=204)
     async def grant(
-        self,
-        account_id: str,
-        data: GrantCredit,
-        request: Request[Account, Any, Any],
-        parts: Parts,
+        self, account_id: str, data: GrantCredit, request: Request[Caller, Any, Any], parts: Parts
     ) -> None:
         """Gives an account credit to spend."""
-        require_operator(request.user)
-        async with parts.database.transaction() as connection:
-            if not is_id(account_id, "account") or not await accounts.balance(
-                connection, AccountId(account_id)
-            ):
-                raise NotFound(
-                    f"There is no account {account_id[:64]!r}.",
-                    "Name it by its id, which starts with account_.",
-                )
-            entries = grant_entries(AccountId(account_id), data.amount_micro)
-            await ledger.append(connection, entries)
+        named = account_id_of(account_id)
+        await account.grant(parts, request.user.id, named, data.amount_micro)
+
+
+def account_id_of(text: str) -> AccountId:
+    if not is_id(text, "account"):
+        raise NotFound(
+            f"There is no account {text[:64]!r}.", "Name it by its id, which starts with account_."
+        )
+    return AccountId(text)

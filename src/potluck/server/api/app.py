@@ -9,34 +9,49 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from potluck import __version__
-from potluck.server.api.access import OPEN, BearerAuthentication
+from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
+from potluck.server.api.audit import AuditController
+from potluck.server.api.auth import AuthController
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
+from potluck.server.api.invites import InviteController
+from potluck.server.api.me import MeController
 from potluck.server.api.nodes import NodeController
 from potluck.server.api.tasks import TaskController
 from potluck.server.parts import Parts
+
+_CONTROLLERS = [
+    HealthController,
+    AuthController,
+    MeController,
+    TaskController,
+    NodeController,
+    AccountController,
+    InviteController,
+    AuditController,
+]
 
 
 def make_app(parts: Parts) -> Litestar:
     async def provide_parts() -> Parts:
         return parts
 
-    return Litestar(
-        route_handlers=[HealthController, TaskController, NodeController, AccountController],
+    app = Litestar(
+        route_handlers=_CONTROLLERS,
         dependencies={"parts": Provide(provide_parts)},
         signature_types=[Parts],
         state=State({"parts": parts}),
         request_class=StrictRequest,
         request_max_body_size=parts.settings.max_body_bytes,
         exception_handlers={Exception: answer_error},
-        middleware=[
-            DefineMiddleware(BearerAuthentication, exclude_from_auth_key=OPEN, exclude="^/schema")
-        ],
+        middleware=[DefineMiddleware(Authentication, exclude="^/schema")],
         openapi_config=_openapi(),
         logging_config=None,
     )
+    check_policies(app)
+    return app
 
 
 def _openapi() -> OpenAPIConfig:

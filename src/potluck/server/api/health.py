@@ -4,7 +4,6 @@ from litestar import Controller, MediaType, Response, get
 
 from potluck import __version__
 from potluck.model.error import Unavailable
-from potluck.server.api.access import OPEN
 from potluck.server.parts import Parts
 from potluck.store import leader
 from potluck.wire import routes
@@ -24,9 +23,8 @@ Bring a machine: <code>potluck provide URL</code>.</p>
 
 class HealthController(Controller):
     tags = ("health",)
-    opt = {OPEN: True}  # noqa: RUF012
 
-    @get("/", include_in_schema=False, media_type=MediaType.HTML)
+    @get("/", operation_id="front_page", include_in_schema=False, media_type=MediaType.HTML)
     async def page(self) -> str:
         return _PAGE.format(version=__version__)
 

@@ -7,10 +7,10 @@ from litestar.enums import RequestEncodingType
 from litestar.params import Body
 
 from potluck.model.ids import NodeId, is_id
+from potluck.server.auth.caller import Caller
 from potluck.server.flow import execute, lease, report
 from potluck.server.parts import Parts
 from potluck.store import nodes
-from potluck.store.accounts import Account
 from potluck.store.nodes import no_such_node
 from potluck.wire import routes
 from potluck.wire.consumer import NodeList
@@ -34,7 +34,7 @@ class NodeController(Controller):
     tags = ("nodes",)
 
     @get(routes.LIST_NODES.template, operation_id="list_nodes")
-    async def list_nodes(self, request: Request[Account, Any, Any], parts: Parts) -> NodeList:
+    async def list_nodes(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeList:
         """Everything that is on offer in this pool."""
         async with parts.database.transaction() as connection:
             found = await nodes.list_all(connection, request.user.id)
@@ -42,28 +42,28 @@ class NodeController(Controller):
 
     @post(routes.REGISTER_NODE.template, operation_id="register_node")
     async def register(
-        self, data: StrictRegisterNode, request: Request[Account, Any, Any], parts: Parts
+        self, data: StrictRegisterNode, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeRegistered:
         """Offers a machine and its devices to the pool."""
         return await lease.register(parts, request.user.id, data)
 
     @post(routes.ACQUIRE_LEASES.template, operation_id="acquire_leases", status_code=200)
     async def acquire(
-        self, node_id: str, data: AcquireLeases, request: Request[Account, Any, Any], parts: Parts
+        self, node_id: str, data: AcquireLeases, request: Request[Caller, Any, Any], parts: Parts
     ) -> LeasesGranted:
         """Waits for work. One answer carries all that the node was granted."""
         return await lease.acquire(parts, request.user.id, node_id_of(node_id), data)
 
     @post(routes.HEARTBEAT.template, operation_id="heartbeat", status_code=200)
     async def heartbeat(
-        self, node_id: str, data: Heartbeat, request: Request[Account, Any, Any], parts: Parts
+        self, node_id: str, data: Heartbeat, request: Request[Caller, Any, Any], parts: Parts
     ) -> HeartbeatAnswer:
         """Renews every lease of the node, and brings back what to stop."""
         return await lease.heartbeat(parts, request.user.id, node_id_of(node_id), data)
 
     @post(routes.REPORT.template, operation_id="report", status_code=200)
     async def report(
-        self, node_id: str, data: StrictReports, request: Request[Account, Any, Any], parts: Parts
+        self, node_id: str, data: StrictReports, request: Request[Caller, Any, Any], parts: Parts
     ) -> ReportAnswers:
         """How attempts go and how they ended; an answer for each."""
         return await report.report(parts, request.user.id, node_id_of(node_id), data)
@@ -75,13 +75,13 @@ class NodeController(Controller):
         request_max_body_size=_MAX_LOG_CHUNK_BYTES,
     )
     async def append_log(
-        self, node_id: str, data: PackedChunk, request: Request[Account, Any, Any], parts: Parts
+        self, node_id: str, data: PackedChunk, request: Request[Caller, Any, Any], parts: Parts
     ) -> LogAppended:
         """Log pieces of a live attempt, in MessagePack."""
         return await execute.append_log(parts, request.user.id, node_id_of(node_id), data)
 
     @post(routes.LEAVE.template, operation_id="leave", status_code=204)
-    async def leave(self, node_id: str, request: Request[Account, Any, Any], parts: Parts) -> None:
+    async def leave(self, node_id: str, request: Request[Caller, Any, Any], parts: Parts) -> None:
         """The node goes; what it held is given back at once."""
         await lease.leave(parts, request.user.id, node_id_of(node_id))
 

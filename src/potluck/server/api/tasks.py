@@ -8,13 +8,13 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.model.error import InvalidInput, NotFound
-from potluck.model.ids import TaskId, is_id
+from potluck.model.ids import AccountId, TaskId, is_id
 from potluck.model.task import TaskState
+from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit
 from potluck.server.flow.follow import Followed, Position
 from potluck.server.parts import Parts
 from potluck.store import tasks
-from potluck.store.accounts import Account
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
 from potluck.wire.strict import StrictTaskRequest
@@ -39,7 +39,7 @@ class TaskController(Controller):
     async def submit(
         self,
         data: StrictTaskRequest,
-        request: Request[Account, Any, Any],
+        request: Request[Caller, Any, Any],
         parts: Parts,
         idempotency_key: IdempotencyKey = None,
     ) -> TaskView:
@@ -50,7 +50,7 @@ class TaskController(Controller):
     @get(routes.LIST_TASKS.template, operation_id="list_tasks")
     async def list_tasks(
         self,
-        request: Request[Account, Any, Any],
+        request: Request[Caller, Any, Any],
         parts: Parts,
         cursor: Cursor = None,
         only_state: State = None,
@@ -65,14 +65,14 @@ class TaskController(Controller):
 
     @get(routes.GET_TASK.template, operation_id="get_task")
     async def get_task(
-        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+        self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> TaskView:
         """One task, with its attempts and, while it waits, the reason."""
         return await follow.view(parts, request.user.id, task_id_of(task_id))
 
     @post(routes.CANCEL_TASK.template, operation_id="cancel_task", status_code=200)
     async def cancel(
-        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+        self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> TaskView:
         """Calls a task off, whatever it is doing."""
         return await cancel.cancel(parts, request.user.id, task_id_of(task_id))
@@ -81,7 +81,7 @@ class TaskController(Controller):
     async def logs(
         self,
         task_id: str,
-        request: Request[Account, Any, Any],
+        request: Request[Caller, Any, Any],
         parts: Parts,
         attempt: AttemptNumber = None,
         offset: Offset = 0,
@@ -94,20 +94,20 @@ class TaskController(Controller):
 
     @get(routes.FOLLOW_TASK.template, operation_id="follow_task", media_type="text/event-stream")
     async def follow(
-        self, task_id: str, request: Request[Account, Any, Any], parts: Parts
+        self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> ServerSentEvent:
         """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
         wanted = task_id_of(task_id)
         # An id that is not yours is a 404 now, not an error in the middle of a stream.
         await follow.view(parts, request.user.id, wanted)
         position = follow.parse_position(request.headers.get("last-event-id"))
-        return ServerSentEvent(_messages(parts, request.user, wanted, position))
+        return ServerSentEvent(_messages(parts, request.user.id, wanted, position))
 
 
 async def _messages(
-    parts: Parts, account: Account, task_id: TaskId, position: Position
+    parts: Parts, account_id: AccountId, task_id: TaskId, position: Position
 ) -> AsyncIterator[ServerSentEventMessage]:
-    async for followed in follow.follow(parts, account.id, task_id, position):
+    async for followed in follow.follow(parts, account_id, task_id, position):
         yield _message(followed)
 
 

@@ -22,29 +22,43 @@ class Caller(Struct, frozen=True):
     def roles(self) -> frozenset[Role]:
         return self.account.roles
 
+    @property
+    def usable(self) -> list[Scope]:
+        """The scopes that this credential carries and the account's roles allow."""
+        needed = {scope: ROLE_FOR.get(scope) for scope in self.scopes}
+        return sorted(scope for scope, role in needed.items() if role is None or role in self.roles)
+
 
 def check(caller: Caller, scope: Scope) -> None:
     """Raises what keeps this caller from using this scope."""
     account = caller.account
     if account.suspended_at is not None:
-        raise AccountSuspended(
-            f"The account {account.address} is suspended"
-            + (f": {account.suspended_for}." if account.suspended_for else "."),
-            "Ask an admin of this pool.",
-        )
+        raise suspended(account)
     if scope not in caller.scopes:
         raise Forbidden(
             f"What you signed in with does not cover `{scope}`.", _HINTS[caller.credential]
         )
     role = ROLE_FOR.get(scope)
     if role is not None and role not in account.roles:
-        raise Forbidden(f"Only a {role} may do that.", _ROLE_HINTS[role])
+        raise Forbidden(_ONLY[role], _ROLE_HINTS[role])
+
+
+def suspended(account: Account) -> AccountSuspended:
+    reason = f": {account.suspended_for}." if account.suspended_for else "."
+    return AccountSuspended(
+        f"The account {account.address} is suspended{reason}", "Ask an admin of this pool."
+    )
 
 
 _HINTS = {
     Credential.SESSION: "This is for providers: `potluck provide` does it with its node key.",
     Credential.KEY: "Sign in with your wallet (`potluck login`), or use a key with that scope.",
     Credential.NODE: "A node key is for its provider alone; sign in with your wallet.",
+}
+_ONLY = {
+    Role.CONSUMER: "Only a consumer may do that.",
+    Role.PROVIDER: "Only a provider may do that.",
+    Role.ADMIN: "Only an admin may do that.",
 }
 _ROLE_HINTS = {
     Role.CONSUMER: "Become one: `potluck roles consumer`.",

@@ -1,7 +1,7 @@
 """Who may call what, on one page. A route that is not here keeps the server from starting.
 
 OPEN needs no credential. Anything else is a scope that the credential has to carry; the role that a
-scope takes is in `model/account.py`. What belongs to somebody else is not found, whatever the scope.
+scope takes is in `model/account.py`. What is somebody else's is not found, whatever the scope.
 """
 
 from typing import Final
@@ -11,6 +11,7 @@ from potluck.model.account import Scope
 OPEN: Final = None
 
 POLICY: dict[str, Scope | None] = {
+    "front_page": OPEN,
     "healthz": OPEN,
     "readyz": OPEN,
     "ca_certificate": OPEN,

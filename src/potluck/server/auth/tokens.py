@@ -1,4 +1,4 @@
-"""Tokens: a bearer's, kept as a hash only, and a lease's, which is an HMAC and kept nowhere."""
+"""Secrets that callers carry, kept as hashes only, and a lease's, which is kept nowhere."""
 
 import base64
 import hashlib
@@ -7,20 +7,25 @@ import secrets
 
 from potluck.model.ids import AttemptId
 
+# The prefix says what was found when one turns up where it should not be.
+KEY_PREFIX = "potluck_key_"
+REFRESH_PREFIX = "potluck_refresh_"
+INVITE_PREFIX = "potluck_invite_"
 
-def new_bearer_token() -> str:
-    return f"potluck_{secrets.token_urlsafe(32)}"
+
+def new_secret(prefix: str) -> str:
+    return f"{prefix}{secrets.token_urlsafe(32)}"
 
 
-def bearer_hash(token: str) -> bytes:
+def secret_hash(secret: str) -> bytes:
     """256 random bits need no salt and no slow hash."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-def lease_token(secret: bytes, attempt_id: AttemptId) -> str:
-    digest = hmac.digest(secret, f"lease:{attempt_id}".encode(), "sha256")
+def lease_token(key: bytes, attempt_id: AttemptId) -> str:
+    digest = hmac.digest(key, f"lease:{attempt_id}".encode(), "sha256")
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def is_lease_token(secret: bytes, attempt_id: AttemptId, token: str) -> bool:
-    return hmac.compare_digest(lease_token(secret, attempt_id), token)
+def is_lease_token(key: bytes, attempt_id: AttemptId, token: str) -> bool:
+    return hmac.compare_digest(lease_token(key, attempt_id), token)

@@ -148,7 +148,7 @@ def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
 
 
 def _is_true(parts: Parts, lease: Lease) -> bool:
-    return is_lease_token(parts.secret, lease.attempt_id, lease.token)
+    return is_lease_token(parts.keys.lease, lease.attempt_id, lease.token)
 
 
 async def _look(
@@ -167,7 +167,7 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
     request = attempt.request
     return Grant(
         attempt_id=attempt.id,
-        token=lease_token(parts.secret, attempt.id),
+        token=lease_token(parts.keys.lease, attempt.id),
         task_id=attempt.task_id,
         account_id=attempt.consumer_id,
         spec=request.spec,

@@ -14,6 +14,7 @@ from potluck.server.flow.expire import forgive_gap
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.loops.tidy import TidyLoop
 from potluck.server.parts import Parts
 from potluck.store import leader
 from potluck.store.leader import Leadership
@@ -55,6 +56,7 @@ class LeadLoop:
             ScheduleLoop(self._parts, leadership),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
+            TidyLoop(self._parts),
         )
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]
 

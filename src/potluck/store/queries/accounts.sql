@@ -43,3 +43,15 @@ WHERE accounts.id > $1 ORDER BY accounts.id LIMIT $2
 
 -- name: balance
 SELECT available_micro, held_micro FROM balances WHERE account_id = $1
+
+-- name: tasks_of_suspended
+SELECT tasks.account_id, tasks.id
+FROM accounts JOIN tasks ON tasks.account_id = accounts.id
+WHERE suspended_at IS NOT NULL AND finished_at IS NULL
+ORDER BY tasks.id LIMIT 1000
+
+-- name: nodes_of_suspended
+SELECT nodes.account_id, nodes.id
+FROM accounts JOIN nodes ON nodes.account_id = accounts.id
+WHERE suspended_at IS NOT NULL AND state <> 'gone'
+ORDER BY nodes.id LIMIT 1000

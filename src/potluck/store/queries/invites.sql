@@ -6,6 +6,15 @@ RETURNING *
 -- name: redeem
 UPDATE invites SET uses_left = uses_left - 1
 WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
+    AND made_by IS NOT NULL
+RETURNING *
+
+-- name: redeem_first
+-- The server's own invite for its first admin; worth nothing once there is one.
+UPDATE invites SET uses_left = uses_left - 1
+WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
+    AND made_by IS NULL
+    AND NOT EXISTS (SELECT FROM accounts WHERE 'admin' = ANY (roles) AND suspended_at IS NULL)
 RETURNING *
 
 -- name: open
@@ -21,3 +30,8 @@ RETURNING id
 -- name: revoke_first
 -- The server's own invites for a first admin, once there is one or a newer one is made.
 UPDATE invites SET revoked_at = now() WHERE made_by IS NULL AND revoked_at IS NULL
+
+-- name: offer_first
+INSERT INTO invites (id, hash, roles, credit_micro, uses_left, expires_at)
+VALUES ($1, $2, $3, 0, 1, now() + $4::interval)
+ON CONFLICT (hash) DO UPDATE SET revoked_at = NULL, expires_at = excluded.expires_at

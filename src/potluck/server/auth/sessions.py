@@ -1,0 +1,80 @@
+"""Sessions: opened by a signature, kept alive by refresh tokens that are good for one use each."""
+
+from datetime import UTC, datetime, timedelta
+
+from potluck.model.account import Credential
+from potluck.model.audit import AuditKind
+from potluck.model.error import NotSignedIn
+from potluck.server.auth import access_tokens
+from potluck.server.auth.access_tokens import Claims
+from potluck.server.auth.caller import suspended
+from potluck.server.auth.tokens import REFRESH_PREFIX, new_secret, secret_hash
+from potluck.server.parts import Parts
+from potluck.store import accounts, audit, sessions
+from potluck.store.accounts import Account
+from potluck.store.database import Connection
+from potluck.wire.identity import Tokens
+
+
+async def open_session(
+    connection: Connection, parts: Parts, account: Account, machine: str
+) -> Tokens:
+    """For somebody whose signature held, in the transaction that used up its nonce."""
+    refresh_token = new_secret(REFRESH_PREFIX)
+    session_id = await sessions.open_session(
+        connection, account.id, machine, secret_hash(refresh_token), _lasting(parts)
+    )
+    await audit.append(
+        connection,
+        parts.keys.audit,
+        AuditKind.SIGNED_IN,
+        account.id,
+        session_id,
+        {"machine": machine},
+    )
+    return _tokens(parts, account, session_id, refresh_token)
+
+
+async def refresh(parts: Parts, used: str) -> Tokens:
+    """The next pair. A token that comes twice ends the session: one of the two is a thief."""
+    following = new_secret(REFRESH_PREFIX)
+    async with parts.database.transaction() as connection:
+        turned = await sessions.rotate(
+            connection, secret_hash(used), secret_hash(following), _lasting(parts)
+        )
+        if turned is not None and turned.was_reused:
+            await audit.append(
+                connection,
+                parts.keys.audit,
+                AuditKind.REFRESH_REUSED,
+                turned.account_id,
+                turned.session_id,
+            )
+        account = None if turned is None else await accounts.by_id(connection, turned.account_id)
+    # After the transaction: that the session ended has to last.
+    if turned is None or turned.was_reused or account is None:
+        raise NotSignedIn("The refresh token is not valid.", "Sign in again: potluck login")
+    if account.suspended_at is not None:
+        raise suspended(account)
+    return _tokens(parts, account, turned.session_id, following)
+
+
+async def end_session(
+    connection: Connection, parts: Parts, account: Account, session_id: str, kind: AuditKind
+) -> bool:
+    """Whether there was such a session; its tokens are worth nothing from now on."""
+    if not await sessions.revoke(connection, session_id, account.id):
+        return False
+    await audit.append(connection, parts.keys.audit, kind, account.id, session_id)
+    return True
+
+
+def _tokens(parts: Parts, account: Account, session_id: str, refresh_token: str) -> Tokens:
+    lifetime = timedelta(seconds=parts.settings.access_seconds)
+    claims = Claims(account.id, Credential.SESSION, session_id)
+    token = access_tokens.issue(parts.keys.access, claims, datetime.now(UTC), lifetime)
+    return Tokens(token, lifetime.total_seconds(), refresh_token, account.id, account.address)
+
+
+def _lasting(parts: Parts) -> timedelta:
+    return timedelta(seconds=parts.settings.session_seconds)

@@ -1,0 +1,95 @@
+"""What happens to accounts: roles change, credit is granted, one is suspended and comes back.
+
+A suspended account's credentials stop at the next call. Its tasks and nodes are seen to afterwards
+by `evict_once`, again and again, so that a server that dies between leaves nothing running.
+"""
+
+from potluck.decide.settle import grant_entries
+from potluck.model.account import Role
+from potluck.model.audit import AuditKind
+from potluck.model.error import Conflict, NotFound
+from potluck.model.ids import AccountId
+from potluck.server.flow.cancel import cancel
+from potluck.server.flow.lease import leave
+from potluck.server.parts import Parts
+from potluck.store import accounts, audit, ledger
+from potluck.store.accounts import Account
+from potluck.store.database import Connection
+
+
+async def change_roles(
+    parts: Parts, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
+) -> Account:
+    async with parts.database.transaction() as connection:
+        if Role.ADMIN not in roles:
+            await _keep_an_admin(connection, account_id)
+        changed = _found(await accounts.set_roles(connection, account_id, roles), account_id)
+        told = {"roles": " ".join(sorted(roles))}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, account_id, told
+        )
+    return changed
+
+
+async def grant(parts: Parts, actor: AccountId, account_id: AccountId, amount_micro: int) -> None:
+    async with parts.database.transaction() as connection:
+        _found(await accounts.by_id(connection, account_id), account_id)
+        await ledger.append(connection, grant_entries(account_id, amount_micro))
+        told = {"amount_micro": str(amount_micro)}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
+        )
+
+
+async def suspend(parts: Parts, actor: AccountId, account_id: AccountId, reason: str) -> None:
+    async with parts.database.transaction() as connection:
+        await _keep_an_admin(connection, account_id)
+        _found(await accounts.suspend(connection, account_id, reason), account_id)
+        await audit.append(
+            connection,
+            parts.keys.audit,
+            AuditKind.ACCOUNT_SUSPENDED,
+            actor,
+            account_id,
+            {"reason": reason},
+        )
+    await evict_once(parts)
+
+
+async def resume(parts: Parts, actor: AccountId, account_id: AccountId) -> None:
+    async with parts.database.transaction() as connection:
+        _found(await accounts.resume(connection, account_id), account_id)
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.ACCOUNT_RESUMED, actor, account_id
+        )
+
+
+async def evict_once(parts: Parts) -> None:
+    """Cancels what suspended accounts have waiting or running, and sends their nodes away."""
+    async with parts.database.transaction() as connection:
+        tasks = await accounts.tasks_of_suspended(connection)
+        nodes = await accounts.nodes_of_suspended(connection)
+    for account_id, task_id in tasks:
+        try:
+            await cancel(parts, account_id, task_id)
+        except Conflict:
+            continue  # it ended by itself
+    for account_id, node_id in nodes:
+        await leave(parts, account_id, node_id)
+
+
+async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
+    found = _found(await accounts.by_id(connection, account_id), account_id)
+    if Role.ADMIN in found.roles and await accounts.is_last_admin(connection, account_id):
+        raise Conflict(
+            "That is the pool's only admin.",
+            "Make somebody else an admin first: potluck admin roles",
+        )
+
+
+def _found(account: Account | None, account_id: AccountId) -> Account:
+    if account is None:
+        raise NotFound(
+            f"There is no account {account_id!r}.", "Name it by its id, which starts with account_."
+        )
+    return account

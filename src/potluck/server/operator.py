@@ -1,0 +1,49 @@
+"""The first admin: the wallet that the operator names, or whoever holds the invite in this file."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from potluck.local.durable import write_whole
+from potluck.model.account import Role
+from potluck.model.audit import AuditKind
+from potluck.server.auth.tokens import INVITE_PREFIX, new_secret, secret_hash
+from potluck.server.parts import Parts
+from potluck.store import accounts, audit, invites
+from potluck.store.database import Connection
+
+_ALL = frozenset(Role)
+_LASTING = timedelta(days=365)
+
+
+async def install_operator(parts: Parts) -> Path | None:
+    """The file with the invite for the first admin, while the pool has none."""
+    path = parts.settings.data_directory / "admin-invite"
+    async with parts.database.transaction() as connection:
+        if parts.settings.operator is not None:
+            await _make_admin(connection, parts, parts.settings.operator)
+        if await accounts.has_admin(connection):
+            await invites.revoke_first(connection)
+            path.unlink(missing_ok=True)
+            return None
+        if not path.exists():
+            write_whole(path, new_secret(INVITE_PREFIX).encode())
+        await invites.revoke_first(connection)
+        code = secret_hash(path.read_text().strip())
+        await invites.offer_first(connection, code, _ALL, _LASTING)
+    return path
+
+
+async def _make_admin(connection: Connection, parts: Parts, address: str) -> None:
+    """Idempotent. A suspended account that the operator names is let in again by an admin only."""
+    found = await accounts.by_address(connection, address)
+    if found is not None and Role.ADMIN in found.roles:
+        return
+    if found is None:
+        found = await accounts.add(connection, address, _ALL)
+        kind = AuditKind.ACCOUNT_CREATED
+    else:
+        found = await accounts.set_roles(connection, found.id, found.roles | {Role.ADMIN})
+        kind = AuditKind.ROLES_CHANGED
+    if found is not None:
+        told = {"address": address, "roles": " ".join(sorted(found.roles))}
+        await audit.append(connection, parts.keys.audit, kind, "server", found.id, told)
