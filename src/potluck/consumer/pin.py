@@ -1,0 +1,18 @@
+"""The authority of a pool that has one of its own: fetched once, compared, kept for its clients."""
+
+from pathlib import Path
+
+from potluck.local.durable import write_whole
+from potluck.local.trust import checked_fingerprint, fetch_ca
+from potluck.wire import routes
+
+
+def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
+    """Where the authority with this fingerprint is kept; asks the server only if it is not yet."""
+    digits = checked_fingerprint(fingerprint).partition(":")[2]
+    path = directory / f"ca-{digits}.pem"
+    if not path.exists():
+        pem = fetch_ca(url + routes.CA_CERTIFICATE.url(), fingerprint)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path, pem.encode())
+    return path

@@ -1,0 +1,56 @@
+"""What every answer says to a browser: take it for what it is, frame it nowhere, keep nothing.
+
+A handler that says one of these itself is left its word. No answer says anything about other
+origins, so a browser lets no other site read it.
+"""
+
+from typing import Any
+
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+
+Header = tuple[bytes, bytes]
+
+_ALWAYS: list[Header] = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+_CLOSED = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_PAGE = (
+    b"content-security-policy",
+    b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
+    b" object-src 'none'",
+)
+_TWO_YEARS = (b"strict-transport-security", b"max-age=63072000")
+
+
+def headers_for(content_type: bytes, is_secure: bool) -> list[Header]:
+    policy = _PAGE if content_type.startswith(b"text/html") else _CLOSED
+    return [*_ALWAYS, policy, *([_TWO_YEARS] if is_secure else [])]
+
+
+class BrowserHeaders:
+    """The application, with these headers on every answer."""
+
+    def __init__(self, app: ASGI3Application) -> None:
+        self._app = app
+
+    async def __call__(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        is_secure = scope.get("scheme") == "https"
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _completed(list(message["headers"]), is_secure)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _completed(said: list[Header], is_secure: bool) -> list[Header]:
+    named = {name.lower(): value for name, value in said}
+    ours = headers_for(named.get(b"content-type", b""), is_secure)
+    return [*said, *(each for each in ours if each[0] not in named)]

@@ -1,0 +1,220 @@
+"""A connection that can not be held for nothing.
+
+uvicorn waits for ever for the rest of a header or of a body, and takes headers of any size. Here
+every wait for the client has an end, and every part of a request has a most. What is over gets an
+answer where one can still be read; what is late is cut off.
+
+The clock is looked at by `is_overdue`, which the server asks for all connections ten times a
+second: a request costs no timer.
+"""
+
+import asyncio
+import math
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from potluck.model.error import HeadersTooLarge, InvalidInput, PotluckError
+from potluck.server.http.headers import headers_for
+from potluck.server.http.peers import Peers
+from potluck.server.http.settings import HttpSettings
+from potluck.wire import codec, problem
+
+# Time to read a refusal. Closing while the client still sends would destroy it on its way.
+_LINGER_SECONDS = 1.0
+
+
+class Phase(Enum):
+    """What the connection waits for."""
+
+    HEAD = auto()  # the request line and the headers
+    BODY = auto()  # the rest of a body that the application reads
+    ANSWER = auto()  # the application
+    REST = auto()  # the rest of a body that was answered before it was whole
+    IDLE = auto()  # another request; uvicorn's own timer watches this one
+    REFUSED = auto()  # the client, to read why it was refused
+
+
+class EdgeProtocol(HttpToolsProtocol):
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        settings: HttpSettings,
+        peers: Peers,
+    ) -> None:
+        super().__init__(config, server_state, app_state)
+        self._settings = settings
+        self._peers = peers
+        self._phase = Phase.HEAD
+        self._since = self._heard_at = self._stuck_since = self.loop.time()
+        self._header_bytes = 0
+        self._body_bytes = 0
+        self._unread_bytes = 0  # taken by the parser, which has not said yet what they are
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the client has had its time. While we do not listen, it does not pass."""
+        if self.flow.write_paused:
+            return now > self._stuck_since + self._settings.send_seconds
+        if self.flow.read_paused:
+            self._enter(self._phase)
+            return False
+        return now > self._deadline()
+
+    def _deadline(self) -> float:
+        match self._phase:
+            case Phase.HEAD:
+                return self._since + self._settings.header_seconds
+            case Phase.BODY:
+                return self._body_deadline()
+            case Phase.REST:
+                return self._since + self._settings.body_seconds
+            case Phase.REFUSED:
+                return self._since + _LINGER_SECONDS
+            case Phase.ANSWER | Phase.IDLE:
+                return math.inf
+
+    def _body_deadline(self) -> float:
+        """Not silent for long, and not a byte now and then either."""
+        silent = max(self._heard_at, self._since) + self._settings.body_seconds
+        rate = self._settings.body_bytes_per_second
+        earned = self._body_bytes / rate if rate else math.inf
+        return min(silent, self._since + self._settings.body_seconds + earned)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._since = self.loop.time()
+        self._body_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._enter(Phase.HEAD)
+        if not self._peers.may_connect(self.client[0] if self.client else ""):
+            transport.abort()
+
+    def pause_writing(self) -> None:
+        self._stuck_since = self.loop.time()
+        super().pause_writing()
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        if self._phase is Phase.REFUSED or self.transport.is_closing():
+            return
+        if self._phase is Phase.IDLE:
+            self._enter(Phase.HEAD)
+        self._heard_at = self.loop.time()
+        self._unread_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The request was understood, and is answered as if it had not asked.
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal(error))
+        else:
+            if self._unread_bytes > self._settings.max_header_bytes:
+                self._refuse(too_large("headers", self._settings.max_header_bytes))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._header_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._settings.max_url_bytes:
+            raise too_large("address", self._settings.max_url_bytes)
+        self._count_header(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_header(len(name) + len(value) + 4)
+        if len(self.headers) > self._settings.max_headers:
+            raise too_many(self._settings.max_headers)
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > self._settings.max_header_bytes:
+            raise too_large("headers", self._settings.max_header_bytes)
+
+    def on_headers_complete(self) -> None:
+        self._unread_bytes = 0
+        said = self._peers.client_behind(self.client, self.headers)
+        if said is not None:
+            self.scope["client"] = (said.address, 0)
+            self.scope["scheme"] = said.scheme
+        super().on_headers_complete()
+        self._enter(Phase.BODY)
+
+    def on_body(self, body: bytes) -> None:
+        self._unread_bytes = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread_bytes = 0
+        super().on_message_complete()
+        self._enter(Phase.HEAD if self._phase is Phase.REST else Phase.ANSWER)
+
+    def on_response_complete(self) -> None:
+        is_next_here = bool(self.pipeline)
+        super().on_response_complete()
+        if is_next_here:
+            return
+        if self._phase is Phase.BODY:
+            self._enter(Phase.REST)
+        elif self._phase is Phase.ANSWER:
+            self._enter(Phase.IDLE)
+
+    def _refuse(self, error: PotluckError) -> None:
+        """Answers if nothing was answered yet, and hears no more of this client."""
+        cycle = self._unanswered()
+        if cycle is None or not (cycle.response_started or self.pipeline):
+            self.transport.write(_answer(error, self.scheme == "https"))
+            self._enter(Phase.REFUSED)
+        else:
+            self.transport.abort()
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def _unanswered(self) -> RequestResponseCycle | None:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first request
+        return None if cycle is None or cycle.response_complete else cycle
+
+
+def too_large(what: str, most_bytes: int) -> HeadersTooLarge:
+    return HeadersTooLarge(
+        f"The {what} of a request may have {most_bytes} bytes at most.",
+        "Send less before the body.",
+    )
+
+
+def too_many(most: int) -> HeadersTooLarge:
+    return HeadersTooLarge(f"A request may have {most} headers at most.", "Send fewer.")
+
+
+def _refusal(error: httptools.HttpParserError) -> PotluckError:
+    """What one of our callbacks said, or that it is no HTTP."""
+    said = error.__context__
+    if isinstance(said, HeadersTooLarge):
+        return said
+    return InvalidInput("The request is not HTTP/1.1 as we know it.", "Is a proxy in between?")
+
+
+def _answer(error: PotluckError, is_secure: bool) -> bytes:
+    body = codec.encode_json(problem.to_problem(error))
+    said = [
+        (b"content-type", problem.CONTENT_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *headers_for(problem.CONTENT_TYPE.encode(), is_secure),
+    ]
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in said)
+    status = HTTPStatus(error.status)
+    return f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() + lines + b"\r\n" + body

@@ -1,0 +1,106 @@
+"""uvicorn, with connections that are watched and handshakes that end."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, cast
+
+import uvicorn
+from uvicorn._types import ASGI3Application
+
+from potluck.server.http.headers import BrowserHeaders
+from potluck.server.http.peers import Peers
+from potluck.server.http.protocol import EdgeProtocol
+from potluck.server.http.settings import HttpSettings
+from potluck.server.http.tls import Tls
+
+# A client that does not say goodbye is not waited for.
+_TLS_GOODBYE_SECONDS = 1.0
+
+
+class EdgeServer(uvicorn.Server):
+    """Signals are ours: uvicorn would raise them again and skip all that is stopped afterwards."""
+
+    def __init__(self, config: uvicorn.Config, settings: HttpSettings, tls: Tls | None) -> None:
+        super().__init__(config)
+        self.accepts = asyncio.Event()
+        self._settings = settings
+        self._tls = tls
+        self._peers = Peers(settings.behind_proxy)
+
+    @contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        secure: dict[str, Any] = {}
+        if self._tls is not None:
+            secure = {
+                "ssl": self._tls.context,
+                "ssl_handshake_timeout": self._settings.handshake_seconds,
+                "ssl_shutdown_timeout": _TLS_GOODBYE_SECONDS,
+            }
+        self.servers = [
+            await loop.create_server(
+                self._protocol, sock=listener, backlog=self.config.backlog, **secure
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
+        self.accepts.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        now = asyncio.get_running_loop().time()
+        for connection in cast("list[EdgeProtocol]", list(self.server_state.connections)):
+            if connection.is_overdue(now):
+                connection.transport.abort()
+        return await super().on_tick(counter)
+
+    def _protocol(self) -> EdgeProtocol:
+        return EdgeProtocol(
+            self.config, self.server_state, self.lifespan.state, self._settings, self._peers
+        )
+
+
+@asynccontextmanager
+async def http_server(
+    app: ASGI3Application,
+    listener: socket.socket,
+    settings: HttpSettings,
+    tls: Tls | None,
+    shutdown_seconds: float,
+    before_stop: Callable[[], Awaitable[None]],
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Serves for the length of the block. The task ends early only if the server fails."""
+    config = uvicorn.Config(
+        BrowserHeaders(app),
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # whole or not
+        timeout_graceful_shutdown=round(shutdown_seconds),
+    )
+    server = EdgeServer(config, settings, tls)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    await first(task, server.accepts)
+    try:
+        yield task
+    finally:
+        await before_stop()
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def first(server: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Until the event, or until the HTTP server ends by itself, which raises what ended it."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, server}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if server.done():
+        server.result()
