@@ -6,7 +6,9 @@
     │   ├── TooLarge          413 too_large            the body is over the limit
     │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
     │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
-    │   └── SlowDown          400 slow_down            asked again before the interval was over
+    │   ├── SlowDown          400 slow_down            asked again before the interval was over
+    │   ├── AccessDenied      400 access_denied        somebody refused it in a browser
+    │   └── CodeExpired       400 expired_token        the code of a terminal is too old, or used
     ├── NotSignedIn           401 not_signed_in        no token, or an unknown one
     ├── Forbidden             403 forbidden            known, but not allowed
     │   ├── AccountSuspended  403 account_suspended    an admin has suspended the account
@@ -88,6 +90,18 @@ class SlowDown(InvalidInput):
     code = "slow_down"
     title = "Asked too often"
     retryable = True
+
+
+class AccessDenied(InvalidInput):
+    code = "access_denied"
+    title = "Refused in the browser"
+    exit_status = 77
+
+
+class CodeExpired(InvalidInput):
+    code = "expired_token"
+    title = "The code is over"
+    exit_status = 77
 
 
 class NotSignedIn(PotluckError):

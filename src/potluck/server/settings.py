@@ -50,6 +50,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0  # to sign a challenge
     access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # an access token's life
+    device_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0  # to approve a terminal
+    device_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # how often a terminal may ask
     session_seconds: Lifetime = 30 * 86_400.0  # a session ends when it is not used for so long
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 

@@ -26,6 +26,16 @@ def telemetry(node_id: NodeId) -> str:
     return f"telemetry:{node_id}"
 
 
+def device_ask(name: str) -> str:
+    """A terminal that waits for somebody to approve it."""
+    return f"device-ask:{name}"
+
+
+def device_poll(name: str) -> str:
+    """There while a terminal that polls should not poll again."""
+    return f"device-poll:{name}"
+
+
 def waiting(task_id: TaskId) -> str:
     """Why the task waits, as the last round saw it."""
     return f"waiting:{task_id}"

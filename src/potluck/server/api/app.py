@@ -14,17 +14,21 @@ from potluck.server.api.accounts import AccountController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
 from potluck.server.api.body import StrictRequest
+from potluck.server.api.device import DeviceController
 from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
 from potluck.server.api.me import MeController
 from potluck.server.api.nodes import NodeController
+from potluck.server.api.pages import PageController
 from potluck.server.api.tasks import TaskController
 from potluck.server.parts import Parts
 
 _CONTROLLERS = [
     HealthController,
     AuthController,
+    DeviceController,
+    PageController,
     MeController,
     TaskController,
     NodeController,

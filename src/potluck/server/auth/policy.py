@@ -12,6 +12,8 @@ OPEN: Final = None
 
 POLICY: dict[str, Scope | None] = {
     "front_page": OPEN,
+    "device_page": OPEN,
+    "page_file": OPEN,
     "healthz": OPEN,
     "readyz": OPEN,
     "ca_certificate": OPEN,
@@ -24,7 +26,9 @@ POLICY: dict[str, Scope | None] = {
     "ask_for_device": OPEN,
     "device_token": OPEN,
     "show_device": OPEN,
+    "draft_device": OPEN,
     "approve_device": OPEN,
+    "deny_device": OPEN,
     # one's own account
     "me": Scope.ACCOUNT_READ,
     "choose_roles": Scope.ACCOUNT_WRITE,

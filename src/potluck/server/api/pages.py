@@ -1,0 +1,51 @@
+"""What a browser is shown: files of this package, under a policy that lets nothing else in."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from litestar import Controller, Response, get
+
+from potluck.model.error import NotFound
+
+_FOLDER: Final = Path(__file__).parents[1] / "pages"
+_KINDS: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+# Our own files and our own server; nothing inline, nothing from elsewhere, in nobody's frame.
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+}
+
+
+class PageController(Controller):
+    include_in_schema = False
+
+    @get("/device", operation_id="device_page")
+    async def device(self) -> Response[bytes]:
+        """Where a person types the code that a terminal shows."""
+        return _answer("device.html")
+
+    @get("/pages/{file:str}", operation_id="page_file")
+    async def file(self, file: str) -> Response[bytes]:
+        return _answer(file)
+
+
+def _answer(name: str) -> Response[bytes]:
+    data = _files().get(name)
+    if data is None:
+        raise NotFound(f"There is no file {name[:64]!r} here.")
+    return Response(data, media_type=_KINDS[Path(name).suffix], headers=_HEADERS)
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """Read once, and by name only: a request never becomes a path."""
+    return {path.name: path.read_bytes() for path in _FOLDER.iterdir() if path.suffix in _KINDS}

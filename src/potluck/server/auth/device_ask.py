@@ -1,0 +1,64 @@
+"""Terminals that ask to be let in, while they wait: in `live`, sealed, for minutes.
+
+Nobody who asks is known yet, so no row is written for them. What is lost with `live` is asked for
+again; what somebody put there from outside does not open.
+"""
+
+import hmac
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from potluck.model.error import Unopenable
+from potluck.server import topics
+from potluck.server.parts import Parts
+from potluck.store.key_ring import GivenKeys, KeyRing
+from potluck.store.vault import Vault
+
+_PLACE = ("live", "device_ask")
+
+
+class Pending(Struct, frozen=True):
+    user_code: str
+    code_hash: bytes  # of the device code
+    machine: str
+    expires_at: datetime
+    node_key: str | None = None
+    invite: str | None = None
+    was_denied: bool = False
+
+
+async def put(parts: Parts, asked: Pending, now: datetime) -> bool:
+    """Whether it can be found again."""
+    name = _name(parts, asked.user_code)
+    sealed = _vault(parts).seal(*_PLACE, name, msgspec.json.encode(asked))
+    await parts.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
+    return await parts.live.get(name) is not None
+
+
+async def find(parts: Parts, user_code: str, now: datetime) -> Pending | None:
+    name = _name(parts, user_code)
+    sealed = await parts.live.get(name)
+    if sealed is None:
+        return None
+    try:
+        asked = msgspec.json.decode(_vault(parts).open(*_PLACE, name, sealed), type=Pending)
+    except Unopenable:
+        return None
+    return asked if now < asked.expires_at else None
+
+
+async def drop(parts: Parts, user_code: str) -> None:
+    await parts.live.drop(_name(parts, user_code))
+
+
+def _vault(parts: Parts) -> Vault:
+    key = hmac.digest(parts.keys.device, b"seal", "sha256")
+    return Vault(GivenKeys("memory", KeyRing([key])))
+
+
+def _name(parts: Parts, user_code: str) -> str:
+    """Not the code itself: who reads the names in `live` could answer in a person's place."""
+    digest = hmac.digest(parts.keys.device, f"user code {user_code}".encode(), "sha256")
+    return topics.device_ask(digest.hex())

@@ -1,0 +1,143 @@
+// The page of the device flow: which code, what asks, sign, back to the terminal.
+//
+// What others wrote (the machine's name, the wallet's name, errors) is only ever set as text. The
+// server writes what is signed, with the code in it; this page carries it to the wallet and back.
+
+import { Problem, ROUTES, call } from "./server.js";
+import { connect, signText, signTypedData, watchWallets } from "./wallet.js";
+
+const MAY = {
+  "tasks:read": "see your tasks and their output",
+  "tasks:write": "submit and cancel tasks on your credit",
+  "pool:read": "see the pool's machines",
+  "account:read": "see your account",
+  "account:write": "manage your keys, sessions and roles",
+  "admin": "run the pool, if you are one of its admins",
+};
+const VIEWS = ["enter", "ask", "signing", "done", "refused"];
+const part = (id) => document.getElementById(id);
+
+let userCode = "";
+
+function show(view) {
+  for (const name of VIEWS) part(name).hidden = name !== view;
+  part(`${view}-title`).focus();
+}
+
+function tell(problem) {
+  part("problem").hidden = problem === null;
+  part("problem-detail").textContent = problem?.message ?? "";
+  part("problem-hint").textContent = problem?.hint ?? "";
+}
+
+// Does something that may fail; a failure is told, and the page goes to the view it names.
+async function attempt(action, viewOnFailure) {
+  tell(null);
+  try {
+    await action();
+  } catch (error) {
+    const known = error instanceof Problem;
+    show(known && error.code === "not_found" ? "enter" : viewOnFailure);
+    tell(known ? error : new Problem("This page made a mistake.", "Load it again."));
+    if (!known) console.error(error);
+  }
+}
+
+async function look(typed) {
+  const letters = typed.replace(/[^a-z]/gi, "");
+  if (letters.length !== 8) {
+    throw new Problem("A code has eight letters.", "Type it as your terminal shows it.");
+  }
+  const asked = await call(ROUTES.SHOW_DEVICE, letters);
+  userCode = asked.user_code;
+  part("ask-code").textContent = asked.user_code;
+  part("ask-machine").textContent = asked.machine || "a terminal that gave no name";
+  part("ask-scopes").replaceChildren(...asked.scopes.map(scopeItem));
+  part("ask-key").hidden = part("ask-key-name").hidden = asked.node_key === null;
+  part("ask-key-address").textContent = asked.node_key ?? "";
+  part("ask-until").dateTime = asked.expires_at;
+  part("ask-until").textContent = new Date(asked.expires_at).toLocaleTimeString();
+  show("ask");
+}
+
+function scopeItem(scope) {
+  const item = document.createElement("li");
+  item.textContent = MAY[scope] ?? scope;
+  return item;
+}
+
+function offer(wallets) {
+  part("no-wallet").hidden = wallets.length > 0;
+  part("wallets").replaceChildren(...wallets.map(walletButton));
+}
+
+function walletButton(wallet) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "main";
+  button.textContent = `Sign with ${wallet.name}`;
+  button.addEventListener("click", () => attempt(() => approve(wallet), "ask"));
+  return button;
+}
+
+async function approve(wallet) {
+  step("Choose the account that the terminal shall act for.");
+  const { address, chainId } = await connect(wallet);
+  const draft = await call(ROUTES.DRAFT_DEVICE, userCode, {
+    address,
+    chain_id: chainId,
+    origin: window.location.origin,
+  });
+  step(`Check that the message names ${userCode}, then sign it.`);
+  const signature = await signText(wallet, address, draft.message);
+  const delegation = await delegate(wallet, address, draft);
+  step("One moment …");
+  await call(ROUTES.APPROVE_DEVICE, userCode, { message: draft.message, signature, delegation }).catch(
+    (problem) => {
+      throw onAnotherChain(problem, chainId, draft.chain_id);
+    },
+  );
+  part("done-address").textContent = address;
+  show("done");
+}
+
+async function delegate(wallet, address, draft) {
+  if (draft.delegation === null) return null;
+  step("Now the second signature: it lets the node key work for you.");
+  const signature = await signTypedData(wallet, address, draft.typed_data);
+  return { ...draft.delegation, signature };
+}
+
+// A key's signature holds on every chain; only a contract is asked on the chain that was named.
+function onAnotherChain(problem, walletChain, namedChain) {
+  if (problem.code !== "not_signed_in" || walletChain === namedChain) return problem;
+  const hint = `If yours is a contract wallet, switch it to chain ${namedChain} and try again.`;
+  return new Problem(problem.message, hint, problem.code);
+}
+
+function step(text) {
+  part("signing-step").textContent = text;
+  if (part("signing").hidden) show("signing");
+}
+
+async function refuse() {
+  await call(ROUTES.DENY_DEVICE, userCode);
+  show("refused");
+}
+
+// The code comes after the `#`, which a browser keeps to itself: no log and no referrer has it.
+async function start() {
+  const given = window.location.hash.slice(1);
+  if (!given) return show("enter");
+  part("code").value = given;
+  return attempt(() => look(given), "enter");
+}
+
+part("enter-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(() => look(part("code").value), "enter");
+});
+part("refuse").addEventListener("click", () => attempt(refuse, "ask"));
+window.addEventListener("hashchange", start);
+watchWallets(offer);
+start();
