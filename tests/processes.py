@@ -172,6 +172,9 @@ class Api:
     def post(self, path: str, value: Any, **headers: str) -> Any:
         return self.call("POST", path, json.dumps(value).encode(), **headers).json()
 
+    def put(self, path: str, value: Any) -> Any:
+        return self.call("PUT", path, json.dumps(value).encode()).json()
+
     def submit(self, source: str, **changes: Any) -> str:
         spec = {"kind": "script", "filename": "script.py", "source": source}
         answer = self.post("/v1/tasks", {"spec": spec, **changes})

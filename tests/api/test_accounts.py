@@ -1,0 +1,168 @@
+"""Roles, keys, invites and suspension, as their owners and the admins see them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.processes import Api, ServerProcess
+from tests.wallets import Wallet
+
+
+def signed_in(server: ServerProcess, name: str) -> tuple[Api, str]:
+    tokens = Wallet(name).sign_in(server.url)
+    return server.client(tokens["access_token"]), tokens["account_id"]
+
+
+def status(api: Api, method: str, path: str, value: bytes | None = b"{}") -> int:
+    return api.call(method, path, value).status
+
+
+def test_an_account_chooses_to_consume_and_to_provide_but_not_to_rule(
+    server: ServerProcess,
+) -> None:
+    ann, _ = signed_in(server, "chooser")
+    assert ann.put("/v1/me/roles", {"roles": ["provider"]})["roles"] == ["provider"]
+    assert ann.call("GET", "/v1/tasks").status == 403
+    assert ann.put("/v1/me/roles", {"roles": ["provider", "consumer"]})["roles"] == [
+        "consumer",
+        "provider",
+    ]
+    assert ann.put("/v1/me/roles", {"roles": ["admin"]})["status"] == 403
+    assert ann.put("/v1/me/roles", {"roles": ["king"]})["status"] == 400
+    assert ann.get("/v1/me")["roles"] == ["consumer", "provider"]
+
+
+def test_an_admin_keeps_that_role_whatever_else_they_choose(server: ServerProcess) -> None:
+    operator = server.client()
+    assert operator.put("/v1/me/roles", {"roles": ["consumer"]})["roles"] == ["admin", "consumer"]
+    everything = ["admin", "consumer", "provider"]
+    assert operator.put("/v1/me/roles", {"roles": everything})["roles"] == everything
+
+
+def test_who_is_made_an_admin_may_rule_until_it_is_taken_back(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "an admin for a while")
+    path = f"/v1/accounts/{ann_id}/roles"
+    assert ann.call("GET", "/v1/accounts").status == 403
+    assert status(operator, "PUT", path, b'{"roles":["admin"]}') == 204
+    assert ann.call("GET", "/v1/accounts").status == 200
+    assert status(operator, "PUT", path, b'{"roles":["consumer"]}') == 204
+    assert ann.call("GET", "/v1/accounts").status == 403, "at the next call"
+
+
+def test_the_last_admin_can_not_be_lost(server: ServerProcess) -> None:
+    operator = server.client()
+    me = operator.get("/v1/me")["id"]
+    assert status(operator, "PUT", f"/v1/accounts/{me}/roles", b'{"roles":["consumer"]}') == 409
+    assert status(operator, "POST", f"/v1/accounts/{me}/suspend") == 409
+    assert operator.call("GET", "/v1/accounts").status == 200
+
+
+def test_a_suspended_account_is_out_at_the_next_call(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "to be suspended")
+    key = ann.post("/v1/me/keys", {"name": "ci", "scopes": ["tasks:read", "tasks:write"]})["secret"]
+    task = ann.submit("print(1)")
+    body = b'{"reason":"mining"}'
+    assert status(operator, "POST", f"/v1/accounts/{ann_id}/suspend", body) == 204
+    for api in (ann, server.client(key)):
+        refused = api.get("/v1/tasks")
+        assert (refused["status"], refused["code"]) == (403, "account_suspended")
+        assert "mining" in refused["detail"]
+    wallet = Wallet("to be suspended")
+    challenge = ann.post("/v1/auth/challenge", {})
+    assert ann.post("/v1/auth/login", wallet.answer(challenge))["code"] == "account_suspended"
+
+    assert status(operator, "POST", f"/v1/accounts/{ann_id}/resume") == 204
+    assert ann.task(task)["state"] == "cancelled"
+
+
+def test_a_key_carries_its_scopes_and_no_more(server: ServerProcess) -> None:
+    ann, _ = signed_in(server, "with a key")
+    made = ann.post("/v1/me/keys", {"name": "reader", "scopes": ["tasks:read"]})
+    key = server.client(made["secret"])
+    assert key.call("GET", "/v1/tasks").status == 200
+    for method, path in (("GET", "/v1/me"), ("GET", "/v1/nodes"), ("POST", "/v1/me/keys")):
+        assert key.call(method, path, b"{}" if method == "POST" else None).status == 403, path
+    assert made["secret"] not in str(ann.get("/v1/me/keys"))
+    assert [each["name"] for each in ann.get("/v1/me/keys")["keys"]] == ["reader"]
+
+
+@pytest.mark.parametrize("scope", ["admin", "account:write", "node", "everything"])
+def test_a_key_can_not_carry_what_takes_a_wallet(server: ServerProcess, scope: str) -> None:
+    ann, _ = signed_in(server, "with a key")
+    assert ann.post("/v1/me/keys", {"name": "x", "scopes": [scope]})["status"] == 400
+
+
+def test_a_revoked_key_is_worth_nothing(server: ServerProcess) -> None:
+    ann, _ = signed_in(server, "revokes a key")
+    made = ann.post("/v1/me/keys", {"name": "x", "scopes": ["tasks:read"]})
+    path = f"/v1/me/keys/{made['key']['id']}"
+    stranger, _ = signed_in(server, "somebody else")
+    assert stranger.call("DELETE", path).status == 404
+    assert ann.call("DELETE", path).status == 204
+    assert server.client(made["secret"]).call("GET", "/v1/tasks").status == 401
+    assert ann.call("DELETE", path).status == 404
+
+
+@pytest.fixture(scope="module")
+def invited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    directory = tmp_path_factory.mktemp("invited")
+    with ServerProcess(directory, POTLUCK_REGISTRATION="invite") as running:
+        yield running
+
+
+def login(server: ServerProcess, name: str, invite: str | None = None) -> dict[str, Any]:
+    api = server.client("")
+    body = Wallet(name).answer(api.post("/v1/auth/challenge", {}))
+    answer: dict[str, Any] = api.post(
+        "/v1/auth/login", body if invite is None else {**body, "invite": invite}
+    )
+    return answer
+
+
+def test_a_stranger_needs_an_invite(invited: ServerProcess) -> None:
+    assert login(invited, "stranger")["code"] == "registration_closed"
+    assert login(invited, "stranger", "potluck_invite_guess")["code"] == "registration_closed"
+    offer = {"roles": ["provider"], "credit_micro": 5_000_000, "uses": 2}
+    made = invited.client().post("/v1/invites", offer)
+    for name in ("one", "two"):
+        tokens = login(invited, name, made["code"])
+        me = invited.client(tokens["access_token"]).get("/v1/me")
+        assert (me["roles"], me["available_micro"]) == (["provider"], 5_000_000)
+    assert login(invited, "three", made["code"])["code"] == "registration_closed", "used up"
+    assert "access_token" in login(invited, "one"), "who has an account needs none"
+    again = invited.client().post("/v1/invites", {"credit_micro": 1})
+    assert "access_token" in login(invited, "one", again["code"])
+    left = [each["uses_left"] for each in invited.client().get("/v1/invites")["invites"]]
+    assert left == [1], "an account that is there already uses none up"
+
+
+def test_a_revoked_invite_lets_nobody_in(invited: ServerProcess) -> None:
+    operator = invited.client()
+    made = operator.post("/v1/invites", {})
+    assert operator.call("DELETE", f"/v1/invites/{made['invite']['id']}").status == 204
+    assert login(invited, "late", made["code"])["code"] == "registration_closed"
+
+
+def test_a_closed_pool_takes_nobody(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("closed")
+    with ServerProcess(directory, POTLUCK_REGISTRATION="closed") as server:
+        code = server.client().post("/v1/invites", {})["code"]
+        assert login(server, "stranger", code)["code"] == "registration_closed"
+
+
+def test_the_invite_in_the_data_directory_makes_the_first_admin(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    directory = tmp_path_factory.mktemp("unowned")
+    unowned = {"POTLUCK_OPERATOR": "", "POTLUCK_REGISTRATION": "closed"}
+    with ServerProcess(directory, **unowned) as server:
+        path = directory / "server" / "admin-invite"
+        assert server.first["admin_invite"] == str(path)
+        assert path.stat().st_mode & 0o777 == 0o600
+        code = path.read_text()
+        first = server.client(login(server, "first", code)["access_token"])
+        assert "admin" in first.get("/v1/me")["roles"]
+        assert login(server, "second", code)["code"] == "registration_closed"
+    with ServerProcess(directory, **unowned) as server:
+        assert server.first["admin_invite"] is None and not path.exists()
