@@ -10,6 +10,7 @@ import pytest
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.server.auth.secrets import derive
+from potluck.server.limiter import Limiter
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -42,13 +43,16 @@ def settings(tmp_path: Path, **changes: Any) -> ServerSettings:
 async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
     database = await Database.connect(any_database_url, 8)
     live = InProcessLive()
+    chosen = settings(tmp_path)
     parts = Parts(
-        settings(tmp_path),
+        chosen,
         database,
         live,
         DirectoryBlobs(tmp_path / "blobs"),
         keys=derive(b"secret" * 6),
         origins=("http://127.0.0.1:8470",),
+        limiter=Limiter(live, chosen),
+        authority_pem=None,
         instance="this-instance",
         stopping=asyncio.Event(),
     )

@@ -1,6 +1,8 @@
 """`potluck server`: the central server in the foreground."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +27,18 @@ def server(
         str | None,
         typer.Option(help="Who gets an account: open, invite or closed.", show_default="by host"),
     ] = None,
+    tls: Annotated[
+        str | None,
+        typer.Option(help="`auto` makes a certificate, and prints how clients trust it."),
+    ] = None,
+    tls_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A certificate of your own, as PEM.")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, as PEM.")] = None,
+    behind_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CIDR", help="Serve proxies in this network only, without TLS."),
+    ] = None,
     data_dir: DataDirOption = None,
     database_url: Annotated[
         str | None,
@@ -36,6 +50,24 @@ def server(
     json: JsonOption = False,
 ) -> None:
     """Run the central server, with its own PostgreSQL unless you name one."""
+    options = {
+        "host": host,
+        "port": port,
+        "public_url": public_url,
+        "operator": operator,
+        "registration": registration,
+        "tls": tls,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "behind_proxy": behind_proxy or None,
+        "data_directory": data_dir,
+        "database_url": database_url,
+        "redis_url": redis_url,
+    }
+    _serve(options, Screen(json), json)
+
+
+def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
     from potluck.local.log import configure_logs
 
     try:
@@ -49,35 +81,35 @@ def server(
             "Install it with: pip install 'potluck[server]'",
         ) from error
     configure_logs()
-    options = {
-        "host": host,
-        "port": port,
-        "public_url": public_url,
-        "operator": operator,
-        "registration": registration,
-        "data_directory": data_dir,
-        "database_url": database_url,
-        "redis_url": redis_url,
-    }
     settings = read_settings(options)
 
-    screen = Screen(json)
-
     def ready(running: "Running") -> None:
-        if not json:
-            screen.out.line(f"Potluck serves at {running.url}. Ctrl-C stops it.")
-            if running.admin_invite is not None:
-                screen.out.line(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
-            return
-        screen.emit(
-            {
-                "event": "ready",
-                "url": running.url,
-                "data_directory": str(settings.data_directory),
-                "admin_invite": str(running.admin_invite) if running.admin_invite else None,
-            }
-        )
+        if json:
+            screen.emit(_ready_event(running, settings.data_directory))
+        else:
+            screen.out.line("\n".join(_ready_lines(running)))
 
     uvloop.run(serve(settings, ready))
     if json:
         screen.emit({"event": "stopped"})
+
+
+def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
+    return {
+        "event": "ready",
+        "url": running.url,
+        "ca_fingerprint": running.fingerprint,
+        "data_directory": str(data_directory),
+        "admin_invite": str(running.admin_invite) if running.admin_invite else None,
+    }
+
+
+def _ready_lines(running: "Running") -> list[str]:
+    lines = [f"Potluck serves at {running.url}. Ctrl-C stops it."]
+    if running.fingerprint is not None:
+        pinned = f"{running.url} --ca-fingerprint {running.fingerprint}"
+        lines += ["Others come in with", f"  potluck login {pinned}"]
+        lines += ["and bring their machines with", f"  potluck provide {pinned}"]
+    if running.admin_invite is not None:
+        lines.append(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
+    return lines

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
+from potluck.live.buckets import Buckets
 from potluck.live.interface import Listener
 from potluck.live.listeners import Listeners
 
@@ -24,6 +25,7 @@ class _Value(NamedTuple):
 class InProcessLive:
     def __init__(self) -> None:
         self._listeners = Listeners()
+        self._buckets = Buckets()
         self._values: dict[str, _Value] = {}
         self._expiries: list[tuple[float, str]] = []  # a heap, the next to expire first
 
@@ -51,10 +53,14 @@ class InProcessLive:
     async def drop(self, key: str) -> None:
         self._values.pop(key, None)
 
+    async def take(self, key: str, per_second: float, burst: int) -> float:
+        return self._buckets.take(key, per_second, burst, time.monotonic())
+
     async def ping(self) -> bool:
         return True
 
     async def close(self) -> None:
+        self._buckets.clear()
         self._values.clear()
         self._expiries.clear()
 

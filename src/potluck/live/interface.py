@@ -1,4 +1,4 @@
-"""What the server asks of the live side: wake-ups and values that expire.
+"""What the server asks of the live side: wake-ups, values that expire, and shared counting.
 
 Nothing in it is truth. Whoever is woken reads the truth from PostgreSQL; whoever is not woken looks
 again after a while; a value that is gone is computed again. So no call here ever fails because the
@@ -38,6 +38,13 @@ class Live(Protocol):
         ...
 
     async def drop(self, key: str) -> None: ...
+
+    async def take(self, key: str, per_second: float, burst: int) -> float:
+        """From the token bucket of this key: zero, or after how many seconds to ask again.
+
+        While the live side is away each instance counts for itself.
+        """
+        ...
 
     async def ping(self) -> bool:
         """Whether the live side answers just now."""

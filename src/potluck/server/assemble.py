@@ -10,10 +10,10 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
-import uvicorn
+from uvicorn._types import ASGI3Application
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
@@ -23,9 +23,12 @@ from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.api.app import make_app
 from potluck.server.auth.secrets import derive
+from potluck.server.http.server import first, http_server
+from potluck.server.http.tls import Tls, open_tls
+from potluck.server.limiter import Limiter
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.operator import install_operator
-from potluck.server.origins import origins
+from potluck.server.origins import certificate_names, origins
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
@@ -39,8 +42,9 @@ log = structlog.get_logger()
 class Running:
     """What a caller may know about a server that is ready."""
 
-    def __init__(self, url: str, admin_invite: Path | None) -> None:
+    def __init__(self, url: str, fingerprint: str | None, admin_invite: Path | None) -> None:
         self.url = url
+        self.fingerprint = fingerprint  # of our own certificate authority, if there is one
         self.admin_invite = admin_invite  # the file, while the pool has no admin
 
 
@@ -53,13 +57,18 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
         stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
         host, port = listener.getsockname()[:2]
-        parts = await stack.enter_async_context(_parts(settings, port))
+        tls = open_tls(settings, settings.data_directory, lambda: certificate_names(settings))
+        parts = await stack.enter_async_context(_parts(settings, port, tls))
         admin_invite = await install_operator(parts)
         await stack.enter_async_context(_background(LeadLoop(parts).run()))
-        server = await stack.enter_async_context(_http(parts, listener))
-        ready(Running(parts.origins[0], admin_invite))
+        server = await stack.enter_async_context(_http(parts, listener, tls))
+        if tls is not None:
+            duty = tls.keep_fresh(settings.tls_reload_seconds)
+            await stack.enter_async_context(_background(duty))
+        fingerprint = None if tls is None else tls.fingerprint
+        ready(Running(parts.origins[0], fingerprint, admin_invite))
         log.info("ready", host=host, port=port)
-        await _first(server, stop)
+        await first(server, stop)
         log.info("stopping")
 
 
@@ -89,7 +98,7 @@ def _bind(settings: ServerSettings) -> Any:
 
 
 @asynccontextmanager
-async def _parts(settings: ServerSettings, port: int) -> AsyncIterator[Parts]:
+async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
         url = settings.database_url
         if url is None:
@@ -112,7 +121,9 @@ async def _parts(settings: ServerSettings, port: int) -> AsyncIterator[Parts]:
             live,
             blobs,
             keys=derive(secret),
-            origins=origins(settings, "http", port),
+            origins=origins(settings, "http" if tls is None else "https", port),
+            limiter=Limiter(live, settings),
+            authority_pem=None if tls is None else tls.authority_pem,
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),
         )
@@ -143,51 +154,17 @@ async def _background(duty: Any) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-class _Server(uvicorn.Server):
-    """Signals are ours: uvicorn would raise them again and skip all that is stopped afterwards."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepts = asyncio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Any:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.accepts.set()
-
-
 @asynccontextmanager
-async def _http(parts: Parts, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    config = uvicorn.Config(
-        make_app(parts),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=round(parts.settings.shutdown_seconds),
-    )
-    server = _Server(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    await _first(task, server.accepts)
-    try:
-        yield task
-    finally:
-        # Long polls and streams end now, not when their time is over.
+async def _http(
+    parts: Parts, listener: socket.socket, tls: Tls | None
+) -> AsyncIterator[asyncio.Task[None]]:
+    async def end_waits() -> None:
+        """Long polls and streams end now, not when their time is over."""
         parts.stopping.set()
         await parts.live.wake(topics.shutdown(parts.instance))
-        server.should_exit = True
-        await asyncio.gather(task, return_exceptions=True)
 
-
-async def _first(server: asyncio.Task[None], event: asyncio.Event) -> None:
-    """Until the event, or until the HTTP server ends by itself, which raises what ended it."""
-    waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({waiting, server}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if server.done():
-        server.result()
+    settings = parts.settings
+    app = cast(ASGI3Application, make_app(parts))
+    seconds = settings.shutdown_seconds
+    async with http_server(app, listener, settings, tls, seconds, end_waits) as server:
+        yield server

@@ -2,8 +2,12 @@
 
 import ipaddress
 import socket
+from urllib.parse import urlsplit
 
-from potluck.server.settings import ServerSettings, is_loopback
+import psutil
+
+from potluck.server.http.exposure import is_loopback
+from potluck.server.settings import ServerSettings
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -12,6 +16,13 @@ def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]
     """The public one first, then where it listens, as somebody on this machine would say it."""
     named = [f"{scheme}://{host}:{port}" for host in hosts(settings.host)]
     return tuple(dict.fromkeys([*([settings.public_url] if settings.public_url else []), *named]))
+
+
+def certificate_names(settings: ServerSettings) -> list[str]:
+    """What a certificate of ours has to be good for: every name, without a port."""
+    public = urlsplit(settings.public_url or "").hostname
+    listening = [host.strip("[]") for host in (*hosts(settings.host), *_LOOPBACK)]
+    return [*([public] if public else []), *listening]
 
 
 def hosts(host: str) -> list[str]:
@@ -24,11 +35,18 @@ def hosts(host: str) -> list[str]:
 
 
 def _own_addresses() -> list[str]:
+    """Of all network cards; those that hold for one cable only are of no use in an address."""
+    found = [each.address for card in psutil.net_if_addrs().values() for each in card]
+    return [_bracketed(text) for text in found if _is_routable(text)]
+
+
+def _is_routable(text: str) -> bool:
+    """False for what is no IP address at all, too: cards have others."""
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [_bracketed(str(address[0]).partition("%")[0]) for *_, address in found]
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_link_local or address.is_loopback)
 
 
 def _is_unspecified(host: str) -> bool:

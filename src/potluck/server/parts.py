@@ -7,6 +7,7 @@ from msgspec import Struct
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.auth.secrets import Keys
+from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 
@@ -18,5 +19,7 @@ class Parts(Struct, frozen=True):
     blobs: Blobs
     keys: Keys  # for one purpose each; the same for all instances
     origins: tuple[str, ...]  # what this server is called; the first is its own name for itself
+    limiter: Limiter
+    authority_pem: bytes | None  # the private authority that clients pin, if there is one
     instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end

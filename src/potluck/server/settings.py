@@ -4,20 +4,21 @@ Options win over `POTLUCK_*` variables, which win over the defaults. Every time 
 that tests run with tenths of seconds.
 """
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 from msgspec.structs import replace
 
 from potluck.local import settings
 from potluck.local.directory import data_directory
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.server.http import exposure
+from potluck.server.http.settings import HttpSettings
 from potluck.wire.address import AddressText, checksummed
 from potluck.wire.routes import DEFAULT_PORT
 
@@ -25,7 +26,7 @@ Duration = Annotated[float, Meta(gt=0, le=86_400)]
 Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 
-class ServerSettings(Struct, frozen=True, kw_only=True):
+class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     """Everything that can be said to a server."""
 
     data_directory: Path
@@ -53,6 +54,9 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     device_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0  # to approve a terminal
     device_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # how often a terminal may ask
     session_seconds: Lifetime = 30 * 86_400.0  # a session ends when it is not used for so long
+    node_key_seconds: Lifetime = 90 * 86_400.0  # the longest that a wallet may authorise a key for
+    challenge_seconds: Duration = 60.0  # to compute on a device that two wallets show
+    binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 
     leader_seconds: Duration = 4.0
@@ -77,7 +81,7 @@ def read_settings(
     given = {"data_directory": data_directory(variables) / "server"}
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
-    _check_host(chosen.host)
+    exposure.check(chosen.host, chosen, chosen.public_url)
     return replace(
         chosen,
         operator=_operator(chosen.operator),
@@ -118,22 +122,5 @@ def _registration(
     """Open where only this machine can come; elsewhere a stranger needs an invite."""
     if options.get("registration") is not None or variables.get("POTLUCK_REGISTRATION"):
         return chosen.registration
-    is_private = is_loopback(chosen.host) and chosen.public_url is None
+    is_private = exposure.is_loopback(chosen.host) and chosen.public_url is None
     return Registration.OPEN if is_private else Registration.INVITE
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _check_host(host: str) -> None:
-    """Without TLS and wallets nothing but this machine may reach the server."""
-    if not is_loopback(host):
-        raise BadSettings(
-            f"--host is {host!r}, but this version serves this machine only.",
-            "Use 127.0.0.1, and reach it from another machine through an SSH tunnel:"
-            " ssh -N -L 8470:127.0.0.1:8470 you@this-machine",
-        )

@@ -16,7 +16,7 @@ from potluck.server.auth.caller import Caller
 from potluck.server.auth.policy import OPEN, POLICY
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
-from potluck.store import api_keys, audit, sessions
+from potluck.store import api_keys, audit, node_keys, sessions
 from potluck.store.accounts import Account
 from potluck.store.database import Connection
 
@@ -30,11 +30,14 @@ class Authentication(AbstractAuthenticationMiddleware):
         parts: Parts = connection.app.state.parts
         scope = POLICY[_operation(connection.route_handler)]
         if scope is OPEN:
+            await parts.limiter.check_address(_address(connection))
             return AuthenticationResult(user=None, auth=None)
         said = connection.headers.getall("authorization", [])
         found = await _find_caller(parts, _credential(said))
         if found is None:
+            await parts.limiter.check_address(_address(connection))
             raise _not_signed_in()
+        await parts.limiter.check_account(_counted(found))
         caller.check(found, scope)
         return AuthenticationResult(user=found, auth=None)
 
@@ -67,7 +70,7 @@ async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
     """What the token says was true when it was made; whether it still is, the database knows."""
     if claims.credential is Credential.SESSION:
         return await sessions.caller(connection, claims.credential_id, claims.account_id)
-    return None
+    return await node_keys.caller(connection, claims.credential_id, claims.account_id)
 
 
 async def _by_key(parts: Parts, connection: Connection, secret: str) -> Caller | None:
@@ -93,6 +96,15 @@ def _credential(headers: list[str]) -> str:
     if scheme.lower() != "bearer" or not 0 < len(credential) <= access_tokens.LONGEST_TOKEN:
         raise _not_signed_in()
     return credential
+
+
+def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    return connection.client.host if connection.client else ""
+
+
+def _counted(found: Caller) -> str:
+    """Machines are counted one by one: an account may have a thousand."""
+    return found.credential_id if found.credential is Credential.NODE else found.id
 
 
 def _not_signed_in() -> NotSignedIn:

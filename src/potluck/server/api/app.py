@@ -13,6 +13,7 @@ from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
+from potluck.server.api.authority import AuthorityController
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.device import DeviceController
 from potluck.server.api.errors import answer_error
@@ -26,6 +27,7 @@ from potluck.server.parts import Parts
 
 _CONTROLLERS = [
     HealthController,
+    AuthorityController,
     AuthController,
     DeviceController,
     PageController,

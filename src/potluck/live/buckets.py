@@ -1,0 +1,46 @@
+"""Token buckets of one process: each lets a burst through, and then so many a second.
+
+A bucket is one number, the moment at which it is full again (the generic cell rate algorithm). A
+full bucket is as good as none and is cleared away, so memory is bounded by who was here just now.
+"""
+
+import heapq
+
+# More than one, so that what is full shrinks; few, so that no single call takes long.
+_CLEARED_PER_TAKE = 8
+
+
+class Buckets:
+    def __init__(self) -> None:
+        self._full_at: dict[str, float] = {}
+        self._order: list[tuple[float, str]] = []  # a heap, the next to be full first
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, key: str, per_second: float, burst: int, now: float) -> float:
+        """Zero if it was taken, else after how many seconds there is something to take."""
+        self._clear_full(now)
+        full_at = max(now, self._full_at.get(key, now)) + 1 / per_second
+        too_early_seconds = full_at - burst / per_second - now
+        if too_early_seconds > 0:
+            return too_early_seconds
+        if key not in self._full_at:
+            heapq.heappush(self._order, (full_at, key))
+        self._full_at[key] = full_at
+        return 0.0
+
+    def clear(self) -> None:
+        self._full_at.clear()
+        self._order.clear()
+
+    def _clear_full(self, now: float) -> None:
+        for _ in range(_CLEARED_PER_TAKE):
+            if not self._order or self._order[0][0] > now:
+                return
+            _, key = heapq.heappop(self._order)
+            full_at = self._full_at[key]
+            if full_at <= now:
+                del self._full_at[key]
+            else:  # something was taken since
+                heapq.heappush(self._order, (full_at, key))
