@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from potluck.model.account import Credential, Role, Scope
 from potluck.model.ids import AccountId, NodeId
-from potluck.model.text import END, Count, LineText, SmallCount
+from potluck.model.text import END, Count, LineText
 from potluck.wire.address import AddressText
 
 # A contract wallet's signature may be long; nobody's is longer than this.
@@ -266,7 +266,7 @@ class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
 class NewInvite(Struct, frozen=True, forbid_unknown_fields=True):
     roles: Annotated[tuple[Role, ...], Meta(max_length=3)] = (Role.CONSUMER,)
     credit_micro: Annotated[int, Meta(ge=0, le=2**53)] = 0  # for each account that it lets in
-    uses: Annotated[SmallCount, Meta(ge=1)] = 1
+    uses: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     expires_in: Lifetime = 7 * 86_400  # seconds
 
 
