@@ -119,8 +119,11 @@ class ServerProcess(PotluckProcess):
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
-        operator = {"POTLUCK_OPERATOR": self.wallet.address}
-        super().__init__(arguments, {**operator, **environment}, directory / "server.log")
+        given = {"POTLUCK_OPERATOR": self.wallet.address}
+        if "POTLUCK_DATABASE_URL" in environment:
+            # Instances that share a database share its key, and a data directory need not.
+            given["POTLUCK_ENCRYPTION_KEY"] = "5e" * 32
+        super().__init__(arguments, {**given, **environment}, directory / "server.log")
         self.url: str = self.first["url"]
 
     @cached_property

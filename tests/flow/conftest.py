@@ -14,6 +14,8 @@ from potluck.server.limiter import Limiter
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
+from potluck.store.key_ring import GivenKeys, KeyRing
+from potluck.store.vault import Vault
 from tests.flow.pool import Pool
 
 
@@ -50,6 +52,7 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         live,
         DirectoryBlobs(tmp_path / "blobs"),
         keys=derive(b"secret" * 6),
+        vault=Vault(GivenKeys("the tests", KeyRing([bytes(32)]))),
         origins=("http://127.0.0.1:8470",),
         limiter=Limiter(live, chosen),
         authority_pem=None,

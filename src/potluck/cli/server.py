@@ -44,6 +44,15 @@ def server(
         str | None,
         typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
     ] = None,
+    encryption_key_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Holds the encryption keys.", show_default="in the data directory"
+        ),
+    ] = None,
+    encryption_key_command: Annotated[
+        str | None, typer.Option(help="Prints the encryption keys, instead of a file.")
+    ] = None,
     redis_url: Annotated[
         str | None, typer.Option(help="Redis or Valkey, for several instances.")
     ] = None,
@@ -62,6 +71,8 @@ def server(
         "behind_proxy": behind_proxy or None,
         "data_directory": data_dir,
         "database_url": database_url,
+        "encryption_key_file": encryption_key_file,
+        "encryption_key_command": encryption_key_command,
         "redis_url": redis_url,
     }
     _serve(options, Screen(json), json)

@@ -22,7 +22,7 @@ from potluck.local.directory import held
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.api.app import make_app
-from potluck.server.auth.secrets import derive
+from potluck.server.encryption.start import open_vault
 from potluck.server.http.server import first, http_server
 from potluck.server.http.tls import Tls, open_tls
 from potluck.server.limiter import Limiter
@@ -32,7 +32,6 @@ from potluck.server.origins import certificate_names, origins
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
-from potluck.store import installation
 from potluck.store.database import Database
 from potluck.store.schema import check_address, migrate
 
@@ -113,14 +112,14 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
         live = await _live(settings)
         stack.push_async_callback(live.close)
         blobs = DirectoryBlobs(settings.data_directory / "blobs")
-        async with database.transaction() as connection:
-            secret = await installation.lease_secret(connection, secrets.token_bytes(32))
+        vault, keys = await open_vault(settings, database)
         yield Parts(
             settings,
             database,
             live,
             blobs,
-            keys=derive(secret),
+            keys=keys,
+            vault=vault,
             origins=origins(settings, "http" if tls is None else "https", port),
             limiter=Limiter(live, settings),
             authority_pem=None if tls is None else tls.authority_pem,

@@ -10,6 +10,7 @@ from potluck.server.auth.secrets import Keys
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
+from potluck.store.vault import Vault
 
 
 class Parts(Struct, frozen=True):
@@ -18,6 +19,7 @@ class Parts(Struct, frozen=True):
     live: Live
     blobs: Blobs
     keys: Keys  # for one purpose each; the same for all instances
+    vault: Vault  # seals what is sensitive
     origins: tuple[str, ...]  # what this server is called; the first is its own name for itself
     limiter: Limiter
     authority_pem: bytes | None  # the private authority that clients pin, if there is one

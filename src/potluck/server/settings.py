@@ -39,6 +39,9 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     chain_rpc_urls: Mapping[int, str] = {}  # where contract wallets of a chain are asked
 
     database_url: str | None = None  # an embedded PostgreSQL in the data directory if not given
+    encryption_key: str | None = None  # one, or the new one and older ones; never an option
+    encryption_key_file: Path | None = None  # in the data directory if nothing else is said
+    encryption_key_command: str | None = None  # prints them, for a secret store
     redis_url: str | None = None  # needed when there is more than one instance
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
 

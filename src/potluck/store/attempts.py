@@ -5,6 +5,7 @@ Every verb is fenced: it names the attempt and changes nothing once that is over
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,11 +14,13 @@ from potluck.decide.settle import Billable
 from potluck.decide.snapshot import Assignment
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.task import EndReason, Limits, Requirements, TaskSpec, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.leader import Leadership
 from potluck.store.named import load
+from potluck.store.tasks import SPEC
+from potluck.store.vault import Vault
 from potluck.wire import codec
 from potluck.wire.provider import GrantedDevice
 
@@ -35,7 +38,9 @@ class FetchedAttempt(Struct, frozen=True):
     id: AttemptId
     task_id: TaskId
     consumer_id: AccountId
-    request: TaskRequest
+    spec: TaskSpec
+    requirements: Requirements
+    limits: Limits
     devices: list[GrantedDevice]
 
 
@@ -120,6 +125,7 @@ async def assign(
 
 async def fetch(
     connection: Connection,
+    vault: Vault,
     node_id: NodeId,
     account_id: AccountId,
     held: Sequence[AttemptId],
@@ -135,11 +141,17 @@ async def fetch(
             row["id"],
             row["task_id"],
             row["consumer_id"],
-            codec.decode_json(row["request"], TaskRequest),
+            _spec(vault, row),
+            codec.decode_json(row["requirements"], Requirements),
+            codec.decode_json(row["limits"], Limits),
             shares[row["id"]],
         )
         for row in rows
     ]
+
+
+def _spec(vault: Vault, row: Any) -> TaskSpec:
+    return codec.decode_json(vault.open(*SPEC, row["task_id"], row["sealed_spec"]), TaskSpec)
 
 
 async def _shares(

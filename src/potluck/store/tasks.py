@@ -1,5 +1,11 @@
-"""Tasks: submitted, shown to their owner, cancelled while they wait."""
+"""Tasks: submitted, shown to their owner, cancelled while they wait.
 
+What a task is made of (its spec: source, arguments, environment) is sealed. In the clear are its
+name and what the scheduler looks at.
+"""
+
+import hashlib
+import hmac
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +19,13 @@ from potluck.model.task import EndReason, Limits, Requirements, TaskRequest, Tas
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
+from potluck.store.vault import Vault
 from potluck.wire import codec
 from potluck.wire.consumer import AttemptView, TaskView
 
 _sql = load("tasks")
+# Where the spec is sealed; the row is the task's id.
+SPEC = ("tasks", "sealed_spec")
 
 
 class NewTask(Struct, frozen=True):
@@ -32,7 +41,12 @@ class EarlierSubmission(Struct, frozen=True):
     request_hash: bytes
 
 
-async def insert(connection: Connection, task: NewTask) -> bool:
+def request_hash(key: bytes, request: TaskRequest) -> bytes:
+    """Tells two requests apart. A hash without a key would let a reader try what one may say."""
+    return hmac.digest(key, hashlib.sha256(codec.encode_json(request)).digest(), "sha256")
+
+
+async def insert(connection: Connection, vault: Vault, task: NewTask) -> bool:
     """False when the account has used this idempotency key before."""
     request = task.request
     deadline = request.start_within_seconds
@@ -41,11 +55,15 @@ async def insert(connection: Connection, task: NewTask) -> bool:
         task.id,
         task.account_id,
         request.name or request.spec.filename,
-        request,
+        request.spec.__struct_config__.tag,
+        vault.seal(*SPEC, task.id, codec.encode_json(request.spec)),
+        request.requirements,
+        request.limits,
+        request.priority,
+        request.max_attempts,
+        None if deadline is None else timedelta(seconds=deadline),
         task.idempotency_key,
         task.request_hash,
-        request.priority,
-        None if deadline is None else timedelta(seconds=deadline),
     )
     return inserted is not None
 

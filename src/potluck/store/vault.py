@@ -35,7 +35,7 @@ class Vault:
         return self.ring.current.hex()
 
     def seal(self, table: str, column: str, row: str, plain: bytes) -> bytes:
-        self._follow()
+        self.follow()
         cipher, nonce = self.ring.cipher(self.ring.current), secrets.token_bytes(_NONCE_BYTES)
         assert cipher is not None, "the current key is on the ring"
         text = cipher.encrypt(nonce, plain, _place(table, column, row))
@@ -56,7 +56,7 @@ class Vault:
         except InvalidTag as error:
             raise _damaged(table, column, row) from error
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
         """Another instance, or the operator, may have put a new key in front."""
         if not self.place.has_changed():
             return

@@ -16,6 +16,7 @@ from potluck.server.api.auth import AuthController
 from potluck.server.api.authority import AuthorityController
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.device import DeviceController
+from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
@@ -37,6 +38,7 @@ _CONTROLLERS = [
     AccountController,
     InviteController,
     AuditController,
+    EncryptionController,
 ]
 
 

@@ -157,22 +157,21 @@ async def _look(
     held = _true_leases(parts, claimed)
     seconds = parts.settings.lease_seconds
     async with parts.database.transaction() as connection:
-        fetched = await attempts.fetch(connection, node_id, account_id, held, seconds)
+        fetched = await attempts.fetch(connection, parts.vault, node_id, account_id, held, seconds)
         live = await attempts.live_of_node(connection, node_id, account_id)
     grants = [_grant(parts, attempt) for attempt in fetched]
     return LeasesGranted(grants, _gone(claimed, live), seconds)
 
 
 def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
-    request = attempt.request
     return Grant(
         attempt_id=attempt.id,
         token=lease_token(parts.keys.lease, attempt.id),
         task_id=attempt.task_id,
         account_id=attempt.consumer_id,
-        spec=request.spec,
-        requirements=request.requirements,
-        limits=request.limits,
+        spec=attempt.spec,
+        requirements=attempt.requirements,
+        limits=attempt.limits,
         devices=attempt.devices,
     )
 

@@ -1,7 +1,5 @@
 """Submit: a valid, affordable task enters the queue, once for each idempotency key."""
 
-import hashlib
-
 from potluck.decide.admit import admit
 from potluck.model.error import Conflict
 from potluck.model.event import EventKind
@@ -13,7 +11,6 @@ from potluck.store import accounts, schedule, tasks
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.mint import new_task_id
-from potluck.wire import codec
 from potluck.wire.consumer import TaskView
 
 
@@ -24,11 +21,11 @@ async def submit(
         new_task_id(),
         account_id,
         request,
-        hashlib.sha256(codec.encode_json(request)).digest(),
+        tasks.request_hash(parts.keys.request, request),
         idempotency_key,
     )
     async with parts.database.transaction() as connection:
-        task_id = await _earlier(connection, new) or await _enter(connection, new)
+        task_id = await _earlier(connection, new) or await _enter(parts, connection, new)
         view = await tasks.get(connection, task_id, account_id)
     await hurry(parts)
     return view
@@ -48,11 +45,11 @@ async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
     return earlier.id
 
 
-async def _enter(connection: Connection, new: tasks.NewTask) -> TaskId:
+async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> TaskId:
     balance = await accounts.balance(connection, new.account_id)
     cheapest = await schedule.cheapest_micro_per_hour(connection, new.request.requirements)
     admit(new.request, balance.available_micro if balance else 0, cheapest)
-    if await tasks.insert(connection, new):
+    if await tasks.insert(connection, parts.vault, new):
         await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id))
         return new.id
     twin = await _earlier(connection, new)

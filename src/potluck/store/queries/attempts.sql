@@ -84,7 +84,8 @@ UPDATE attempts SET
         ELSE lease_expires_at END
 FROM fetched, tasks
 WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id
-RETURNING attempts.id, attempts.task_id, attempts.consumer_id, tasks.request
+RETURNING attempts.id, attempts.task_id, attempts.consumer_id,
+    tasks.sealed_spec, tasks.requirements, tasks.limits
 
 -- name: shares
 SELECT attempt_id, device_id, devices.uuid, milli
@@ -128,7 +129,7 @@ RETURNING task_id
 
 -- name: lock_for_end
 WITH task AS (
-    SELECT id, state, failures, losses, (request->>'max_attempts')::integer AS max_attempts
+    SELECT id, state, failures, losses, max_attempts
     FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
     FOR UPDATE
 )

@@ -1,7 +1,6 @@
 -- name: waiting
 -- A page of the queue in the order in which it is served, from behind the last page's end on.
-SELECT id, account_id, priority,
-    request->'requirements' AS requirements, request->'limits' AS limits,
+SELECT id, account_id, priority, requirements, limits,
     coalesce((
         SELECT array_agg(DISTINCT node_id) FROM attempts WHERE task_id = tasks.id
     ), '{}') AS failed_on

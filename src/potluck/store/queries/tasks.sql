@@ -1,7 +1,8 @@
 -- name: insert
 INSERT INTO tasks
-    (id, account_id, name, request, idempotency_key, request_hash, priority, start_before)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now() + $8::interval)
+    (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
+    start_before, idempotency_key, request_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, $11, $12)
 -- The same key again is the same submission; the caller compares the hash.
 ON CONFLICT (account_id, idempotency_key) DO NOTHING
 RETURNING id
@@ -10,16 +11,14 @@ RETURNING id
 SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
 
 -- name: get
-SELECT id, name, request->'spec'->>'kind' AS kind, state, priority, created_at, updated_at,
-    request->'requirements' AS requirements, request->'limits' AS limits, version, exit_code,
-    reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
+SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
+    exit_code, reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
 FROM tasks WHERE id = $1 AND account_id = $2
 
 -- name: list
 -- Ids sort by time, so the cursor is simply the last id of the page before.
-SELECT id, name, request->'spec'->>'kind' AS kind, state, priority, created_at, updated_at,
-    request->'requirements' AS requirements, request->'limits' AS limits, version, exit_code,
-    reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
+SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
+    exit_code, reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
 FROM tasks
 WHERE account_id = $1
     AND ($2::text IS NULL OR id < $2)

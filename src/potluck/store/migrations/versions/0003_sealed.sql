@@ -15,6 +15,10 @@ UPDATE tasks SET
     limits = request->'limits',
     max_attempts = (request->>'max_attempts')::integer;
 ALTER TABLE tasks
+    ALTER COLUMN kind SET NOT NULL,
+    ALTER COLUMN requirements SET NOT NULL,
+    ALTER COLUMN limits SET NOT NULL,
+    ALTER COLUMN max_attempts SET NOT NULL,
     -- Ciphertext does not get smaller, so nobody need try.
     ALTER COLUMN sealed_spec SET STORAGE EXTERNAL,
     -- From before, until it is sealed. Nothing new is written to it.

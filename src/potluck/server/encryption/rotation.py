@@ -1,0 +1,75 @@
+"""Changes the encryption key while everything runs.
+
+A new key goes to its place first, in front of the old ones, and only then seals anything; so
+whoever meets what it sealed finds it there. What older keys sealed is rewritten in small batches,
+call by call. A key leaves the file when nothing is sealed with it any more, and not before the
+rotation after the one that replaced it.
+"""
+
+from potluck.model.audit import AuditKind
+from potluck.model.error import Conflict
+from potluck.model.ids import AccountId
+from potluck.server.encryption.places import KeyFile
+from potluck.server.parts import Parts
+from potluck.store import audit, installation, sealed
+from potluck.store.database import Connection
+from potluck.store.key_ring import key_id, new_key
+from potluck.store.vault import Vault
+from potluck.wire.identity import RotationProgress
+
+# So that one call takes a moment, however much there is to do.
+_BATCHES_PER_CALL = 20
+
+
+async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
+    """A new key, current from now on."""
+    place = parts.vault.place
+    if not isinstance(place, KeyFile):
+        raise Conflict(
+            f"The server does not keep its key itself: it is {place.name}.",
+            "Put a new key in front of the old one there, restart every instance, then rewrite:"
+            " `potluck admin rotate-key --rewrite`.",
+        )
+    async with parts.database.transaction() as connection:
+        await installation.lock(connection)  # one rotation after the other
+        ring, needed = place.read(), await sealed.keys_in_use(connection)
+        older = [key for key in ring.keys[1:] if key_id(key) in needed]
+        place.put([new_key(ring), ring.keys[0], *older])
+    return await rewrite(parts, actor, batches=0)
+
+
+async def rewrite(
+    parts: Parts, actor: AccountId, batches: int = _BATCHES_PER_CALL
+) -> RotationProgress:
+    """Some of what older keys sealed, and how much is left. Any number may do it at once."""
+    rewritten = await _reseal_secret(parts, actor)
+    for _ in range(batches):
+        async with parts.database.transaction() as connection:
+            done = await sealed.rewrite(
+                connection, parts.vault, await _older(connection, parts.vault)
+            )
+        rewritten += done
+        if not done:
+            break
+    async with parts.database.transaction() as connection:
+        remaining = await sealed.count_of(connection, await _older(connection, parts.vault))
+    return RotationProgress(parts.vault.key_id, rewritten, remaining)
+
+
+async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
+    """The secret comes first: with it the new key is in use, and the record says so."""
+    vault = parts.vault
+    async with parts.database.transaction() as connection:
+        before = await installation.lock(connection)
+        vault.follow()
+        if before == vault.ring.current:
+            return 0
+        await installation.reseal_secret(connection, vault)
+        changed = {"before": before.hex(), "after": vault.key_id}
+        kind = AuditKind.ENCRYPTION_KEY_ROTATED
+        await audit.append(connection, parts.keys.audit, kind, actor, vault.key_id, changed)
+    return 1
+
+
+async def _older(connection: Connection, vault: Vault) -> frozenset[bytes]:
+    return await sealed.keys_in_use(connection) - {vault.ring.current}
