@@ -18,6 +18,7 @@ needs_on_linux() {
   need "command -v ps" procps
   need "has_postgres" postgresql
   need "ls /etc/OpenCL/vendors/*.icd" pocl-opencl-icd
+  need "has_browser" chromium
 }
 
 needs_on_macos() {
@@ -35,6 +36,12 @@ has_postgres() {
     [ -x "$programs/postgres" ] && [ "$(basename "$(dirname "$programs")")" -ge 15 ] && return
   done
   return 1
+}
+
+# Ubuntu has it as a snap only, which apt does not bring; without one the tests of pages are skipped.
+has_browser() {
+  command -v chromium || command -v chromium-browser || command -v google-chrome ||
+    grep -q '^ID=ubuntu' /etc/os-release
 }
 
 missing=()

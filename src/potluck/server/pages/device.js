@@ -56,7 +56,9 @@ async function look(typed) {
   part("ask-key").hidden = part("ask-key-name").hidden = asked.node_key === null;
   part("ask-key-address").textContent = asked.node_key ?? "";
   part("ask-until").dateTime = asked.expires_at;
-  part("ask-until").textContent = new Date(asked.expires_at).toLocaleTimeString();
+  part("ask-until").textContent = new Date(asked.expires_at).toLocaleTimeString([], {
+    timeStyle: "short",
+  });
   show("ask");
 }
 
