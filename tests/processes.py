@@ -135,6 +135,14 @@ class ServerProcess(PotluckProcess):
         token: str = wallet.sign_in(self.url, invite)["access_token"]
         return token
 
+    def node(self, name: str = "a node key", wallet: Wallet | None = None) -> "Api":
+        """With a node key that the wallet (the operator's, if none is named) has authorised."""
+        owner, key = wallet or self.wallet, Wallet(name)
+        token = self.token if wallet is None else self.sign_in(wallet)
+        authorised = owner.authorise(self.url, token, key)
+        assert "id" in authorised, authorised
+        return self.client(key.sign_in_as_node(self.url))
+
     @property
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1])

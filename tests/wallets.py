@@ -1,12 +1,15 @@
 """Wallets for tests: a key from a name, and what its owner does with it."""
 
 import hashlib
+import time
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import urllib3
 
-from potluck.wire import routes
+from potluck.wire import delegation, routes
+from potluck.wire.identity import Delegation
 from potluck.wire.sign_in import SignIn, write
 from potluck.wire.signature import address_of, sign, text_digest
 
@@ -48,6 +51,38 @@ class Wallet:
         assert "access_token" in tokens, tokens
         return tokens
 
+    def authorise(self, url: str, token: str, node_key: "Wallet") -> dict[str, Any]:
+        """Signs that this node key may work for the wallet, and says so to the server."""
+        challenge = _post(url + routes.CHALLENGE.path, {})
+        word = self.delegation(challenge, node_key)
+        return _post(url + routes.AUTHORISE_NODE_KEY.path, {"delegation": word}, token)
 
-def _post(url: str, value: Any) -> Any:
-    return urllib3.request("POST", url, json=value, retries=False, timeout=30).json()
+    def delegation(
+        self, challenge: dict[str, Any], node_key: "Wallet", **changes: Any
+    ) -> dict[str, Any]:
+        now = int(time.time())
+        said = {
+            "wallet": self.address,
+            "key": node_key.address,
+            "origin": challenge["origins"][0],
+            "scopes": ["node"],
+            "issued_at": now,
+            "expires_at": now + 3600,
+            "nonce": challenge["nonce"],
+            "signature": "0x",
+            **changes,
+        }
+        digest = delegation.digest(msgspec.convert(said, Delegation))
+        return {**said, "signature": sign(self.key, digest)}
+
+    def sign_in_as_node(self, url: str) -> str:
+        """The token of a node key, which this wallet is."""
+        challenge = _post(url + routes.CHALLENGE.path, {})
+        token: str = _post(url + routes.NODE_LOGIN.path, self.answer(challenge))["access_token"]
+        return token
+
+
+def _post(url: str, value: Any, token: str | None = None) -> Any:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = urllib3.request("POST", url, json=value, headers=headers, retries=False, timeout=30)
+    return answer.json()
