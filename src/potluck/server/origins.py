@@ -9,12 +9,19 @@ import psutil
 from potluck.server.http.exposure import is_loopback
 from potluck.server.settings import ServerSettings
 
+_USUAL_PORT = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]:
     """The public one first, then where it listens, as somebody on this machine would say it."""
-    named = [f"{scheme}://{host}:{port}" for host in hosts(settings.host)]
+    named = [
+        f"{scheme}://{host}{suffix}"
+        for host in hosts(settings.host)
+        # Browsers leave the usual port out.
+        for suffix in ("", f":{port}")
+        if suffix or _USUAL_PORT[scheme] == port
+    ]
     return tuple(dict.fromkeys([*([settings.public_url] if settings.public_url else []), *named]))
 
 
