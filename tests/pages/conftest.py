@@ -35,8 +35,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    times = {"POTLUCK_DEVICE_POLL_SECONDS": "0.05"}
-    with ServerProcess(tmp_path_factory.mktemp("server"), **times) as running:
+    directory = tmp_path_factory.mktemp("server")
+    with ServerProcess(directory, POTLUCK_DEVICE_POLL_SECONDS="0.05") as running:
         yield running
 
 

@@ -13,8 +13,6 @@ from msgspec import Struct
 from potluck.model.error import Unopenable
 from potluck.server import topics
 from potluck.server.parts import Parts
-from potluck.store.key_ring import GivenKeys, KeyRing
-from potluck.store.vault import Vault
 
 _PLACE = ("live", "device_ask")
 
@@ -32,7 +30,7 @@ class Pending(Struct, frozen=True):
 async def put(parts: Parts, asked: Pending, now: datetime) -> bool:
     """Whether it can be found again."""
     name = _name(parts, asked.user_code)
-    sealed = _vault(parts).seal(*_PLACE, name, msgspec.json.encode(asked))
+    sealed = parts.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
     await parts.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
     return await parts.live.get(name) is not None
 
@@ -43,7 +41,7 @@ async def find(parts: Parts, user_code: str, now: datetime) -> Pending | None:
     if sealed is None:
         return None
     try:
-        asked = msgspec.json.decode(_vault(parts).open(*_PLACE, name, sealed), type=Pending)
+        asked = msgspec.json.decode(parts.vault.open(*_PLACE, name, sealed), type=Pending)
     except Unopenable:
         return None
     return asked if now < asked.expires_at else None
@@ -51,11 +49,6 @@ async def find(parts: Parts, user_code: str, now: datetime) -> Pending | None:
 
 async def drop(parts: Parts, user_code: str) -> None:
     await parts.live.drop(_name(parts, user_code))
-
-
-def _vault(parts: Parts) -> Vault:
-    key = hmac.digest(parts.keys.device, b"seal", "sha256")
-    return Vault(GivenKeys("memory", KeyRing([key])))
 
 
 def _name(parts: Parts, user_code: str) -> str:
