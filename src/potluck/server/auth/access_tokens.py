@@ -5,12 +5,14 @@ revoked, account suspended) is read from the database at every call.
 """
 
 import hashlib
+import re
 import secrets
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated
 
 import jwt
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from potluck.model.account import Credential
 from potluck.model.ids import AccountId, is_id
@@ -22,7 +24,11 @@ _TYPE = "at+jwt"
 _CLAIMS = ["iss", "aud", "sub", "exp", "iat", "jti", "typ", "sid"]
 # Signed by this one fixed algorithm; nothing in a token's header chooses a key or a place for one.
 _HEADER = {"alg": _ALGORITHM, "typ": _TYPE}
-_KINDS = {"access": Credential.SESSION, "node": Credential.NODE}
+# What stands for the credential, and what its id begins with.
+_KINDS = {"access": (Credential.SESSION, "session"), "node": (Credential.NODE, "nodekey")}
+# One spelling for a token: padding and characters that a lenient reader skips would be more.
+_SPELLING = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}")
+_Seconds = Annotated[int, Meta(ge=0, le=2**40)]
 _LEEWAY = timedelta(seconds=5)
 
 
@@ -32,8 +38,21 @@ class Claims(Struct, frozen=True):
     credential_id: str
 
 
+class _Said(Struct, frozen=True, forbid_unknown_fields=True):
+    """Every claim, of exactly its type, and none besides."""
+
+    iss: str
+    aud: str
+    sub: str
+    sid: str
+    typ: str
+    iat: _Seconds
+    exp: _Seconds
+    jti: str
+
+
 def issue(key: bytes, claims: Claims, now: datetime, lifetime: timedelta) -> str:
-    kind = {credential: name for name, credential in _KINDS.items()}[claims.credential]
+    kind = {credential: name for name, (credential, _) in _KINDS.items()}[claims.credential]
     payload = {
         "iss": issuer(key),
         "aud": _AUDIENCE,
@@ -49,7 +68,7 @@ def issue(key: bytes, claims: Claims, now: datetime, lifetime: timedelta) -> str
 
 def read(key: bytes, token: str) -> Claims | None:
     """What a token of ours says; none for anything else, whatever is wrong with it."""
-    if len(token) > LONGEST_TOKEN:
+    if len(token) > LONGEST_TOKEN or not _SPELLING.fullmatch(token):
         return None
     try:
         if jwt.get_unverified_header(token) != _HEADER:
@@ -63,9 +82,9 @@ def read(key: bytes, token: str) -> Claims | None:
             leeway=_LEEWAY,
             options={"require": _CLAIMS, "strict_aud": True},
         )
+        return _claims(msgspec.convert(said, _Said))
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
-    return _claims(said)
 
 
 def issuer(key: bytes) -> str:
@@ -73,9 +92,8 @@ def issuer(key: bytes) -> str:
     return f"potluck-{hashlib.sha256(b'issuer' + key).hexdigest()[:16]}"
 
 
-def _claims(said: dict[str, Any]) -> Claims | None:
-    account_id, credential_id = said["sub"], said["sid"]
-    credential = _KINDS.get(said["typ"]) if isinstance(said["typ"], str) else None
-    if credential is None or not isinstance(credential_id, str) or not is_id(account_id, "account"):
+def _claims(said: _Said) -> Claims | None:
+    credential, word = _KINDS.get(said.typ, (None, ""))
+    if credential is None or not (is_id(said.sub, "account") and is_id(said.sid, word)):
         return None
-    return Claims(AccountId(account_id), credential, credential_id)
+    return Claims(AccountId(said.sub), credential, said.sid)
