@@ -6,12 +6,20 @@ The framework's own reading coerces "5" to 5 and answers 500 to invalid UTF-8 an
 from typing import Any
 
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
-from potluck.model.error import UnsupportedMediaType
+from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.wire import codec
 
 
 class StrictRequest(Request[Any, Any, Any]):
+    async def body(self) -> bytes:
+        """A client that hangs up before its body is whole made a mistake, and not we."""
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise InvalidInput("The connection ended before the body did.") from error
+
     async def json(self) -> Any:
         self._expect("application/json")
         return codec.decode_json(await self.body(), self._wanted())
