@@ -19,6 +19,7 @@ from potluck.server.parts import Parts
 from potluck.store import accounts, attempts, leader, ledger, picture, tasks
 from potluck.store.accounts import Balance
 from potluck.store.leader import Leadership
+from potluck.store.nodes import Owner
 from potluck.wire.consumer import TaskView
 from potluck.wire.provider import (
     AcquireLeases,
@@ -84,6 +85,7 @@ class Pool:
         self.parts = parts
         self.alice = alice
         self.bob = bob
+        self.bobs = Owner(bob)
         self.leads = leads
 
     @classmethod
@@ -107,7 +109,7 @@ class Pool:
 
     async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
         offer = RegisterNode(description(**changes), node_id)
-        return await lease.register(self.parts, self.bob, offer)
+        return await lease.register(self.parts, self.bobs, offer)
 
     async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
         return await submit.submit(self.parts, self.alice, request(**changes), key)
@@ -119,21 +121,21 @@ class Pool:
 
     async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
         asked = AcquireLeases(held, wait_seconds=0)
-        return (await lease.acquire(self.parts, self.bob, node_id, asked)).grants
+        return (await lease.acquire(self.parts, self.bobs, node_id, asked)).grants
 
     async def beat(self, node_id: NodeId, *held: Lease) -> list[str]:
         """What to stop."""
         beat = Heartbeat(held)
-        return list((await lease.heartbeat(self.parts, self.bob, node_id, beat)).stop)
+        return list((await lease.heartbeat(self.parts, self.bobs, node_id, beat)).stop)
 
     async def report(self, node_id: NodeId, *reports: Report) -> list[str]:
-        answers = await report.report(self.parts, self.bob, node_id, Reports(reports))
+        answers = await report.report(self.parts, self.bobs, node_id, Reports(reports))
         return [answer.code for answer in answers.answers]
 
     async def say(self, node_id: NodeId, held: Lease, offset: int, *texts: str) -> int:
         pieces = tuple(PackedLogPiece("stdout", text.encode()) for text in texts)
         chunk = LogChunk(held, offset, pieces)
-        return (await execute.append_log(self.parts, self.bob, node_id, chunk)).next_offset
+        return (await execute.append_log(self.parts, self.bobs, node_id, chunk)).next_offset
 
     async def task(self, task_id: TaskId) -> TaskView:
         async with self.parts.database.transaction() as connection:

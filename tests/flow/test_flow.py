@@ -189,7 +189,7 @@ async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
 
 async def test_leaving_gives_back_at_once(pool: Pool) -> None:
     node_id, grant = await pool.started()
-    await lease.leave(pool.parts, pool.bob, node_id)
+    await lease.leave(pool.parts, pool.bobs, node_id)
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
     assert not (await pool.plan()).assigned, "a node that left gets nothing"
     await pool.check()
@@ -389,7 +389,7 @@ async def test_a_new_term_forgives_the_gap(pool: Pool) -> None:
 async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool: Pool) -> None:
     node = await pool.offer()
     asked = AcquireLeases(wait_seconds=0.2)
-    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bob, node.node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node.node_id, asked))
     await asyncio.sleep(0)  # the node hangs up now; the server does not know
     heard = await _until_waiting(pool, node.node_id)
     await polling
@@ -529,7 +529,7 @@ async def test_owners_who_leave_do_not_poison_a_task(pool: Pool) -> None:
         await pool.plan()
         (grant,) = await pool.fetch(node.node_id)
         await pool.report(node.node_id, Started(lease_of(grant)))
-        await lease.leave(pool.parts, pool.bob, node.node_id)
+        await lease.leave(pool.parts, pool.bobs, node.node_id)
     assert (await pool.task(task.id)).state is TaskState.QUEUED
     await pool.check()
 
@@ -546,7 +546,7 @@ async def test_a_task_that_is_put_off_says_so(pool: Pool) -> None:
 
 async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     node = await pool.offer()
-    await lease.heartbeat(pool.parts, pool.bob, node.node_id, Heartbeat(load_percent=12.5))
+    await lease.heartbeat(pool.parts, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
     async with pool.parts.database.transaction() as connection:
         found = await nodes.list_all(connection, pool.alice)
     (seen,) = await lease.with_telemetry(pool.parts, found)

@@ -18,6 +18,14 @@ class DeviceKind(StrEnum):
     CPU = "cpu"  # the processor, offered so that everything can be tried anywhere
 
 
+class Standing(StrEnum):
+    """Whether a device is its node's to offer. Only a bound one gets work."""
+
+    BOUND = "bound"  # to the wallet that the node works for
+    CONTESTED = "contested"  # it is another wallet's, and both are asked to compute on it
+    FOREIGN = "foreign"  # it is another wallet's
+
+
 class DeviceDescription(Struct, frozen=True):
     """What a provider found out about one device."""
 

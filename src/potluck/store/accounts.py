@@ -11,6 +11,7 @@ from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.database import Connection
 from potluck.store.mint import new_account_id
 from potluck.store.named import load
+from potluck.store.nodes import Owner
 from potluck.wire.identity import AccountView
 
 _sql = load("accounts")
@@ -60,6 +61,13 @@ async def set_roles(
     return account(await connection.fetchrow(_sql.set_roles, account_id, sorted(roles)))
 
 
+async def add_role(connection: Connection, account_id: AccountId, role: Role) -> Account:
+    """One more, whatever else changes the others at this moment."""
+    changed = account(await connection.fetchrow(_sql.add_role, account_id, role))
+    assert changed is not None, "accounts are not deleted"
+    return changed
+
+
 async def suspend(connection: Connection, account_id: AccountId, reason: str) -> Account | None:
     return account(await connection.fetchrow(_sql.suspend, account_id, reason))
 
@@ -95,9 +103,9 @@ async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, Ta
     return [(row["account_id"], row["id"]) for row in rows]
 
 
-async def nodes_of_suspended(connection: Connection) -> list[tuple[AccountId, NodeId]]:
+async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId]]:
     rows = await connection.fetch(_sql.nodes_of_suspended)
-    return [(row["account_id"], row["id"]) for row in rows]
+    return [(Owner(row["account_id"], row["node_key_id"]), row["id"]) for row in rows]
 
 
 def account(row: Any) -> Account | None:

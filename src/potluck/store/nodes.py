@@ -19,35 +19,42 @@ from potluck.wire.provider import RegisterNode
 _sql = load("nodes")
 
 
+class Owner(Struct, frozen=True):
+    """Whom a node belongs to: an account, and the one node key of it that may speak for it."""
+
+    account_id: AccountId
+    node_key_id: str | None = None
+
+
 class SilentNode(Struct, frozen=True):
     id: NodeId
     account_id: AccountId
 
 
 async def register(
-    connection: Connection, account_id: AccountId, offer: RegisterNode
+    connection: Connection, owner: Owner, offer: RegisterNode
 ) -> tuple[NodeId, list[DeviceId]]:
     """The node as it describes itself now; the same node keeps its id and its devices' ids."""
-    node_id = await _update(connection, account_id, offer) or await _insert(
-        connection, account_id, offer
-    )
+    node_id = await _update(connection, owner, offer) or await _insert(connection, owner, offer)
     await connection.execute(_sql.forget_devices, node_id)
     devices = enumerate(offer.description.devices)
     return node_id, [await _offer(connection, node_id, place, device) for place, device in devices]
 
 
-async def _update(
-    connection: Connection, account_id: AccountId, offer: RegisterNode
-) -> NodeId | None:
+async def _update(connection: Connection, owner: Owner, offer: RegisterNode) -> NodeId | None:
     if offer.node_id is None:
         return None
-    found = await connection.fetchval(_sql.update, offer.node_id, account_id, *_columns(offer))
+    found = await connection.fetchval(
+        _sql.update, offer.node_id, owner.account_id, owner.node_key_id, *_columns(offer)
+    )
     return None if found is None else NodeId(found)
 
 
-async def _insert(connection: Connection, account_id: AccountId, offer: RegisterNode) -> NodeId:
+async def _insert(connection: Connection, owner: Owner, offer: RegisterNode) -> NodeId:
     node_id = new_node_id()
-    await connection.execute(_sql.insert, node_id, account_id, *_columns(offer))
+    await connection.execute(
+        _sql.insert, node_id, owner.account_id, owner.node_key_id, *_columns(offer)
+    )
     return node_id
 
 
@@ -81,16 +88,17 @@ async def _offer(
     return DeviceId(device_id)
 
 
-async def beat(connection: Connection, node_id: NodeId, account_id: AccountId) -> NodeState:
+async def beat(connection: Connection, node_id: NodeId, owner: Owner) -> NodeState:
     """Heard from it just now; answers what it was before."""
-    before = await connection.fetchval(_sql.beat, node_id, account_id)
+    before = await connection.fetchval(_sql.beat, node_id, owner.account_id, owner.node_key_id)
     if before is None:
         raise no_such_node(node_id)
     return NodeState(before)
 
 
-async def leave(connection: Connection, node_id: NodeId, account_id: AccountId) -> None:
-    if await connection.fetchval(_sql.leave, node_id, account_id) is None:
+async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> None:
+    left = await connection.fetchval(_sql.leave, node_id, owner.account_id, owner.node_key_id)
+    if left is None:
         raise no_such_node(node_id)
 
 

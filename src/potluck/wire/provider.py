@@ -4,22 +4,36 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import NodeDescription
 from potluck.model.task import EndReason, Limits, Requirements, TaskSpec
 from potluck.model.text import END, Count, LineText, SmallCount
 from potluck.model.usage import Usage
+from potluck.wire.challenge import DeviceChallenge
+from potluck.wire.device_statement import DeviceStatement
 
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
 
 class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """Sent at each start of a provider. `node_id` is the one it was given before, if any."""
+    """Sent at each start of a provider. `node_id` is the one it was given before, if any.
+
+    Each device comes with the node key's statement that it is here.
+    """
 
     description: NodeDescription
     node_id: NodeIdText | None = None
     own_tasks_only: bool = False
+    statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
+
+
+class UnboundDevice(Struct, frozen=True):
+    """A device that gets no work, as it is bound to another wallet."""
+
+    uuid: str
+    standing: Standing
 
 
 class NodeRegistered(Struct, frozen=True):
@@ -28,6 +42,7 @@ class NodeRegistered(Struct, frozen=True):
     lease_seconds: float
     heartbeat_seconds: float
     poll_seconds: float
+    unbound: list[UnboundDevice] = []
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +88,11 @@ class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HeartbeatAnswer(Struct, frozen=True):
+    """What to stop, which devices to show something for, and which get no work."""
+
     stop: list[AttemptId] = []
+    challenges: list[DeviceChallenge] = []
+    unbound: list[UnboundDevice] = []
 
 
 class Preparing(

@@ -21,6 +21,8 @@ from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
 from potluck.server.api.me import MeController
+from potluck.server.api.node_keys import NodeKeyController
+from potluck.server.api.node_login import NodeLoginController
 from potluck.server.api.nodes import NodeController
 from potluck.server.api.pages import PageController
 from potluck.server.api.tasks import TaskController
@@ -33,6 +35,8 @@ _CONTROLLERS = [
     DeviceController,
     PageController,
     MeController,
+    NodeKeyController,
+    NodeLoginController,
     TaskController,
     NodeController,
     AccountController,

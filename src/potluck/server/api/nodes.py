@@ -1,18 +1,22 @@
-"""Providers: register, lease, beat, report, send logs, leave."""
+"""Providers: register, lease, beat, report, send logs, show devices, leave."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from litestar import Controller, Request, get, post
 from litestar.enums import RequestEncodingType
 from litestar.params import Body
 
+from potluck.model.account import Credential
 from potluck.model.ids import NodeId, is_id
+from potluck.server.auth import device_statement
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import execute, lease, report
 from potluck.server.parts import Parts
 from potluck.store import nodes
-from potluck.store.nodes import no_such_node
+from potluck.store.nodes import Owner, no_such_node
 from potluck.wire import routes
+from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.consumer import NodeList
 from potluck.wire.provider import (
     AcquireLeases,
@@ -45,28 +49,30 @@ class NodeController(Controller):
         self, data: StrictRegisterNode, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeRegistered:
         """Offers a machine and its devices to the pool."""
-        return await lease.register(parts, request.user.id, data)
+        owner = owner_of(request.user)
+        await device_statement.check(parts, owner, data, datetime.now(UTC))
+        return await lease.register(parts, owner, data)
 
     @post(routes.ACQUIRE_LEASES.template, operation_id="acquire_leases", status_code=200)
     async def acquire(
         self, node_id: str, data: AcquireLeases, request: Request[Caller, Any, Any], parts: Parts
     ) -> LeasesGranted:
         """Waits for work. One answer carries all that the node was granted."""
-        return await lease.acquire(parts, request.user.id, node_id_of(node_id), data)
+        return await lease.acquire(parts, owner_of(request.user), node_id_of(node_id), data)
 
     @post(routes.HEARTBEAT.template, operation_id="heartbeat", status_code=200)
     async def heartbeat(
         self, node_id: str, data: Heartbeat, request: Request[Caller, Any, Any], parts: Parts
     ) -> HeartbeatAnswer:
         """Renews every lease of the node, and brings back what to stop."""
-        return await lease.heartbeat(parts, request.user.id, node_id_of(node_id), data)
+        return await lease.heartbeat(parts, owner_of(request.user), node_id_of(node_id), data)
 
     @post(routes.REPORT.template, operation_id="report", status_code=200)
     async def report(
         self, node_id: str, data: StrictReports, request: Request[Caller, Any, Any], parts: Parts
     ) -> ReportAnswers:
         """How attempts go and how they ended; an answer for each."""
-        return await report.report(parts, request.user.id, node_id_of(node_id), data)
+        return await report.report(parts, owner_of(request.user), node_id_of(node_id), data)
 
     @post(
         routes.APPEND_LOG.template,
@@ -78,12 +84,30 @@ class NodeController(Controller):
         self, node_id: str, data: PackedChunk, request: Request[Caller, Any, Any], parts: Parts
     ) -> LogAppended:
         """Log pieces of a live attempt, in MessagePack."""
-        return await execute.append_log(parts, request.user.id, node_id_of(node_id), data)
+        return await execute.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
+
+    @post(routes.ANSWER_CHALLENGES.template, operation_id="answer_challenges", status_code=200)
+    async def answer_challenges(
+        self,
+        node_id: str,
+        data: ChallengeAnswers,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+    ) -> ChallengesAnswered:
+        """Shows that the node can compute on devices that another wallet shows too."""
+        owner = owner_of(request.user)
+        return await lease.answer_challenges(parts, owner, node_id_of(node_id), data)
 
     @post(routes.LEAVE.template, operation_id="leave", status_code=204)
     async def leave(self, node_id: str, request: Request[Caller, Any, Any], parts: Parts) -> None:
-        """The node goes; what it held is given back at once."""
-        await lease.leave(parts, request.user.id, node_id_of(node_id))
+        """The node goes: its devices are free, and what it held is given back at once."""
+        await lease.leave(parts, owner_of(request.user), node_id_of(node_id))
+
+
+def owner_of(caller: Caller) -> Owner:
+    """A node key speaks for the node that it registered, and for no other of its wallet."""
+    assert caller.credential is Credential.NODE, "the policy lets in nobody else"
+    return Owner(caller.id, caller.credential_id)
 
 
 def node_id_of(text: str) -> NodeId:

@@ -40,7 +40,11 @@ def check(caller: Caller, scope: Scope) -> None:
         )
     role = ROLE_FOR.get(scope)
     if role is not None and role not in account.roles:
-        raise Forbidden(_ONLY[role], _ROLE_HINTS[role])
+        raise lacks_role(role)
+
+
+def lacks_role(role: Role) -> Forbidden:
+    return Forbidden(_ONLY[role], _ROLE_HINTS[role])
 
 
 def suspended(account: Account) -> AccountSuspended:

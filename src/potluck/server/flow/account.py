@@ -74,8 +74,8 @@ async def evict_once(parts: Parts) -> None:
             await cancel(parts, account_id, task_id)
         except Conflict:
             continue  # it ended by itself
-    for account_id, node_id in nodes:
-        await leave(parts, account_id, node_id)
+    for owner, node_id in nodes:
+        await leave(parts, owner, node_id)
 
 
 async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:

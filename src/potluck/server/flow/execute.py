@@ -15,6 +15,7 @@ from potluck.server import topics
 from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.parts import Parts
 from potluck.store import attempts
+from potluck.store.nodes import Owner
 from potluck.wire import codec
 from potluck.wire.consumer import LogPage, LogPiece
 from potluck.wire.provider import LogAppended, LogChunk, PackedLogPiece
@@ -24,12 +25,10 @@ _SLACK_BYTES = 65_536
 _PAGE_BYTES = 2**20
 
 
-async def append_log(
-    parts: Parts, account_id: AccountId, node_id: NodeId, chunk: LogChunk
-) -> LogAppended:
+async def append_log(parts: Parts, owner: Owner, node_id: NodeId, chunk: LogChunk) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
     check_token(parts, chunk.lease)
-    await hear(parts, account_id, node_id)
+    await hear(parts, owner, node_id)
     have = await _log_state(parts, node_id, attempt_id)
     if chunk.offset > have.pieces:
         raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")

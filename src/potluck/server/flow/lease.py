@@ -13,12 +13,15 @@ from potluck.model.node import NodeState
 from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token, lease_token
+from potluck.server.flow import binding
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, nodes
+from potluck.store import attempts, bindings, nodes
 from potluck.store.events import Event
+from potluck.store.nodes import Owner
 from potluck.wire import codec
+from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.consumer import NodeView
 from potluck.wire.provider import (
     AcquireLeases,
@@ -38,13 +41,18 @@ class Telemetry(Struct, frozen=True):
     memory_used_bytes: int
 
 
-async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> NodeRegistered:
+async def register(parts: Parts, owner: Owner, offer: RegisterNode) -> NodeRegistered:
     uuids = [device.uuid for device in offer.description.devices]
     if len(set(uuids)) < len(uuids):
         raise InvalidInput("Two of the devices have the same uuid.", "Offer each device once.")
     async with parts.database.transaction() as connection:
-        node_id, device_ids = await nodes.register(connection, account_id, offer)
-        await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
+        facts = await binding.claim(parts, connection, owner.account_id, uuids)
+        await bindings.lock_nodes(connection, uuids, offer.node_id)
+        node_id, device_ids = await nodes.register(connection, owner, offer)
+        await bindings.restand(connection, uuids)
+        concerns = await bindings.of_node(connection, node_id)
+        await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
+        await binding.record(parts, connection, facts)
     await hurry(parts)
     settings = parts.settings
     return NodeRegistered(
@@ -53,27 +61,29 @@ async def register(parts: Parts, account_id: AccountId, offer: RegisterNode) -> 
         settings.lease_seconds,
         settings.heartbeat_seconds,
         settings.poll_seconds,
+        binding.unbound(concerns),
     )
 
 
-async def hear(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
+async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     """Every call of a node is a sign of life; one that had been silent is back.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
     """
     async with parts.database.transaction() as connection:
-        before = await nodes.beat(connection, node_id, account_id)
+        before = await nodes.beat(connection, node_id, owner)
         if before is NodeState.SILENT:
-            await tell(connection, Event(account_id, EventKind.NODE_ONLINE, node_id=node_id))
+            await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
     if before is NodeState.SILENT:
         await hurry(parts)
 
 
 async def acquire(
-    parts: Parts, account_id: AccountId, node_id: NodeId, request: AcquireLeases
+    parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
     """Waits, without a database connection, until there is something to say."""
-    await hear(parts, account_id, node_id)
+    account_id = owner.account_id
+    await hear(parts, owner, node_id)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         answer = await _look(parts, account_id, node_id, request.held)
@@ -84,10 +94,10 @@ async def acquire(
 
 
 async def heartbeat(
-    parts: Parts, account_id: AccountId, node_id: NodeId, beat: Heartbeat
+    parts: Parts, owner: Owner, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
     settings = parts.settings
-    await hear(parts, account_id, node_id)
+    await hear(parts, owner, node_id)
     async with parts.database.transaction() as connection:
         await attempts.renew(
             connection,
@@ -96,11 +106,19 @@ async def heartbeat(
             settings.lease_seconds,
             settings.overrun_seconds,
         )
-        live = await attempts.live_of_node(connection, node_id, account_id)
+        live = await attempts.live_of_node(connection, node_id, owner.account_id)
+    told = await binding.tell(parts, owner.account_id, node_id)
     telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
     key = topics.telemetry(node_id)
     await parts.live.put(key, codec.encode_json(telemetry), settings.silent_after_seconds)
-    return HeartbeatAnswer(_gone(beat.held, live))
+    return HeartbeatAnswer(_gone(beat.held, live), told.challenges, told.unbound)
+
+
+async def answer_challenges(
+    parts: Parts, owner: Owner, node_id: NodeId, given: ChallengeAnswers
+) -> ChallengesAnswered:
+    await hear(parts, owner, node_id)
+    return await binding.answer(parts, owner.account_id, given.answers)
 
 
 async def with_telemetry(parts: Parts, found: list[NodeView]) -> list[NodeView]:
@@ -120,11 +138,13 @@ def _with_telemetry(node: NodeView, said: bytes | None) -> NodeView:
     )
 
 
-async def leave(parts: Parts, account_id: AccountId, node_id: NodeId) -> None:
-    """The node goes; what it still held is given back to the queue at once."""
+async def leave(parts: Parts, owner: Owner, node_id: NodeId) -> None:
+    """The node goes: its devices are free, and what it still held goes back to the queue."""
     async with parts.database.transaction() as connection:
-        await nodes.leave(connection, node_id, account_id)
-        held = await attempts.live_of_node(connection, node_id, account_id)
+        facts = await binding.free(connection, owner.account_id, node_id)
+        await nodes.leave(connection, node_id, owner)
+        held = await attempts.live_of_node(connection, node_id, owner.account_id)
+        await binding.record(parts, connection, facts)
     for attempt_id in sorted(held):
         async with parts.database.transaction() as connection:
             attempt = await attempts.lock_for_end(connection, attempt_id)

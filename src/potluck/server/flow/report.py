@@ -9,7 +9,7 @@ import hashlib
 from potluck.decide.lifecycle import REPORTABLE, is_consistent
 from potluck.model.error import Conflict, InvalidInput
 from potluck.model.event import EventKind
-from potluck.model.ids import AccountId, NodeId
+from potluck.model.ids import NodeId
 from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
@@ -17,6 +17,7 @@ from potluck.server.parts import Parts
 from potluck.store import attempts, tasks
 from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.store.nodes import Owner
 from potluck.wire import codec
 from potluck.wire.provider import (
     Finished,
@@ -29,10 +30,8 @@ from potluck.wire.provider import (
 )
 
 
-async def report(
-    parts: Parts, account_id: AccountId, node_id: NodeId, reports: Reports
-) -> ReportAnswers:
-    await hear(parts, account_id, node_id)
+async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
+    await hear(parts, owner, node_id)
     answers = [await _answer(parts, node_id, each) for each in reports.reports]
     await hurry(parts)
     return ReportAnswers(answers)

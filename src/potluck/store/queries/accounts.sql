@@ -29,6 +29,9 @@ SELECT id FROM accounts WHERE 'admin' = ANY (roles) ORDER BY id FOR UPDATE
 -- name: set_roles
 UPDATE accounts SET roles = $2 WHERE id = $1 RETURNING *
 
+-- name: add_role
+UPDATE accounts SET roles = array_append(array_remove(roles, $2), $2) WHERE id = $1 RETURNING *
+
 -- name: suspend
 UPDATE accounts SET suspended_at = coalesce(suspended_at, now()), suspended_for = $2
 WHERE id = $1 RETURNING *
@@ -51,7 +54,7 @@ WHERE suspended_at IS NOT NULL AND finished_at IS NULL
 ORDER BY tasks.id LIMIT 1000
 
 -- name: nodes_of_suspended
-SELECT nodes.account_id, nodes.id
+SELECT nodes.account_id, nodes.node_key_id, nodes.id
 FROM accounts JOIN nodes ON nodes.account_id = accounts.id
-WHERE suspended_at IS NOT NULL AND state <> 'gone'
+WHERE suspended_at IS NOT NULL AND state <> 'left'
 ORDER BY nodes.id LIMIT 1000

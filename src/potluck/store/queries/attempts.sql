@@ -1,5 +1,5 @@
 -- Rows are locked in one order everywhere, so that nobody waits in a circle:
--- leader, task, attempt, node, device, balance; several of one kind in the order of their ids.
+-- leader, task, attempt, binding, node, device, balance, audit; several of one kind in the order of their ids.
 
 -- name: assign
 -- The guarded assign, in one statement: either all of it still holds, or nothing changes.
@@ -26,7 +26,8 @@ WITH term AS (
     -- The price must be the one that was planned with.
     SELECT devices.id, wanted.milli, devices.price_micro_per_hour
     FROM devices JOIN unnest($6::text[], $7::integer[]) AS wanted (id, milli) USING (id)
-    WHERE devices.node_id = $5 AND is_present AND free_milli >= wanted.milli
+    WHERE devices.node_id = $5 AND is_present AND standing = 'bound'
+        AND free_milli >= wanted.milli
         AND EXISTS (SELECT FROM node)
     ORDER BY devices.id
     FOR UPDATE OF devices

@@ -1,13 +1,17 @@
 -- name: insert
-INSERT INTO nodes
-    (id, account_id, name, state, own_tasks_only, description, cores, memory_bytes, disk_bytes)
-VALUES ($1, $2, $3, 'online', $4, $5, $6, $7, $8)
+INSERT INTO nodes (id, account_id, node_key_id, name, state, own_tasks_only, description, cores,
+    memory_bytes, disk_bytes)
+VALUES ($1, $2, $3, $4, 'online', $5, $6, $7, $8, $9)
 
 -- name: update
+-- A key that was revoked and authorised again is the same key under another id.
 UPDATE nodes SET
-    name = $3, state = 'online', own_tasks_only = $4, description = $5,
-    cores = $6, memory_bytes = $7, disk_bytes = $8, heartbeat_at = now()
-WHERE id = $1 AND account_id = $2
+    node_key_id = $3, name = $4, state = 'online', own_tasks_only = $5, description = $6,
+    cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now()
+WHERE id = $1 AND account_id = $2 AND (
+    node_key_id IS NOT DISTINCT FROM $3
+    OR (SELECT address FROM node_keys WHERE id = node_key_id)
+        = (SELECT address FROM node_keys WHERE id = $3))
 RETURNING id
 
 -- name: forget_devices
@@ -26,14 +30,18 @@ RETURNING id
 -- name: beat
 -- Tells whether it had been silent, so that its return can be told.
 WITH before AS (
-    SELECT id, state FROM nodes WHERE id = $1 AND account_id = $2 AND state <> 'left' FOR UPDATE
+    SELECT id, state FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    FOR UPDATE
 )
 UPDATE nodes SET state = 'online', heartbeat_at = now()
 FROM before WHERE nodes.id = before.id
 RETURNING before.state AS state_before
 
 -- name: leave
-UPDATE nodes SET state = 'left' WHERE id = $1 AND account_id = $2 RETURNING id
+UPDATE nodes SET state = 'left'
+WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3
+RETURNING id
 
 -- name: fall_silent
 WITH quiet AS (

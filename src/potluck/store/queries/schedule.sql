@@ -27,7 +27,7 @@ FROM nodes WHERE state = 'online' ORDER BY id
 -- name: devices
 SELECT devices.id, node_id, kind, model, devices.memory_bytes, price_micro_per_hour, free_milli
 FROM devices JOIN nodes ON nodes.id = node_id
-WHERE is_present AND nodes.state = 'online'
+WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
 ORDER BY node_id, position
 
 -- name: balances
@@ -39,4 +39,4 @@ SELECT min(price_micro_per_hour
     * CASE WHEN kind = 'cpu' THEN greatest(1, 1000 * $1::bigint / nodes.cores) ELSE 1000 END)
     / 1000 * $2::bigint
 FROM devices JOIN nodes ON nodes.id = node_id
-WHERE is_present AND nodes.state = 'online'
+WHERE is_present AND standing = 'bound' AND nodes.state = 'online'

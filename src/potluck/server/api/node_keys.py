@@ -1,0 +1,57 @@
+"""Node keys of one's own account: authorised by the wallet, listed, revoked."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from litestar import Controller, Request, delete, get, post
+
+from potluck.model.audit import AuditKind
+from potluck.model.error import NotFound
+from potluck.server.auth import delegation
+from potluck.server.auth.caller import Caller
+from potluck.server.parts import Parts
+from potluck.store import audit, node_keys
+from potluck.wire import routes
+from potluck.wire.identity import NewNodeKey, NodeKeyList, NodeKeyView
+
+
+class NodeKeyController(Controller):
+    tags = ("account",)
+
+    @get(routes.LIST_NODE_KEYS.template, operation_id="list_node_keys")
+    async def list_node_keys(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeKeyList:
+        """The node keys in force: on which machines, for which nodes, until when."""
+        async with parts.database.transaction() as connection:
+            return NodeKeyList(await node_keys.of_account(connection, request.user.id))
+
+    @post(routes.AUTHORISE_NODE_KEY.template, operation_id="authorise_node_key")
+    async def authorise_node_key(
+        self, data: NewNodeKey, request: Request[Caller, Any, Any], parts: Parts
+    ) -> NodeKeyView:
+        """Takes the wallet's word (EIP-712) that a key may work for it. Once more renews it."""
+        now, account = datetime.now(UTC), request.user.account
+        word = await delegation.verify(parts, data.delegation, account.address, now)
+        async with parts.database.transaction() as connection:
+            return await delegation.authorise(connection, parts, account, word, data.machine, now)
+
+    @delete(routes.REVOKE_NODE_KEY.template, operation_id="revoke_node_key")
+    async def revoke_node_key(
+        self, node_key_id: str, request: Request[Caller, Any, Any], parts: Parts
+    ) -> None:
+        """The key is worth nothing from the next call on."""
+        caller = request.user
+        async with parts.database.transaction() as connection:
+            key = await node_keys.revoke(connection, node_key_id[:64], caller.id)
+            if key is None:
+                raise NotFound(
+                    f"You have no node key {node_key_id[:64]!r}.",
+                    "`potluck provider keys` lists them.",
+                )
+            await audit.append(
+                connection,
+                parts.keys.audit,
+                AuditKind.NODE_KEY_REVOKED,
+                caller.id,
+                node_key_id,
+                {"key": key},
+            )

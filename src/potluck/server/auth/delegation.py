@@ -1,0 +1,95 @@
+"""Whether a wallet's word for a node key holds, and what becomes of it.
+
+The word names this server, is minutes old, ends within the limit, and its nonce is good once; so
+one that was overheard, or given elsewhere, authorises nothing.
+"""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from potluck.model.account import Role
+from potluck.model.audit import AuditKind
+from potluck.model.error import InvalidInput, NotSignedIn
+from potluck.server.auth import sign_in
+from potluck.server.auth.caller import lacks_role
+from potluck.server.parts import Parts
+from potluck.store import audit, node_keys
+from potluck.store.accounts import Account
+from potluck.store.database import Connection
+from potluck.wire.address import checksummed
+from potluck.wire.delegation import SCOPES, digest
+from potluck.wire.identity import Delegation, NodeKeyView
+
+
+async def verify(parts: Parts, word: Delegation, wallet: str, now: datetime) -> Delegation:
+    """The word in its one spelling, once all of it holds. The nonce is not used up yet."""
+    spelled = _spelled(word)
+    for is_so, complaint in (
+        (spelled.wallet == wallet, "It is another wallet's word, not yours."),
+        (spelled.origin in parts.origins, "It is for another server."),
+        (spelled.scopes == SCOPES, "A node key has the scope `node`, and no other."),
+        (spelled.key != spelled.wallet, "A wallet is not its own node key."),
+        (_is_new(parts, spelled, now), "It was not signed just now, or this clock is wrong."),
+        (_ends_in_time(parts, spelled, now), "It ends too late, or has ended."),
+    ):
+        if not is_so:
+            raise _refused(complaint)
+    if not await _is_signed(parts, spelled):
+        raise _refused("The signature is not the wallet's.")
+    return spelled
+
+
+async def authorise(
+    connection: Connection,
+    parts: Parts,
+    account: Account,
+    word: Delegation,
+    machine: str,
+    now: datetime,
+) -> NodeKeyView:
+    """Takes a verified word, once; from now on the key works for the account."""
+    if Role.PROVIDER not in account.roles:
+        raise lacks_role(Role.PROVIDER)
+    try:
+        await sign_in.use_nonce(connection, parts, word.nonce, now)
+    except NotSignedIn as error:
+        raise _refused("Its nonce is used, too old, or not of this server.") from error
+    added = await node_keys.add(connection, account.id, word, machine)
+    told = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
+    await audit.append(
+        connection, parts.keys.audit, AuditKind.NODE_KEY_AUTHORISED, account.id, added.id, told
+    )
+    return added
+
+
+def _spelled(word: Delegation) -> Delegation:
+    return replace(word, wallet=checksummed(word.wallet), key=checksummed(word.key))
+
+
+def _is_new(parts: Parts, word: Delegation, now: datetime) -> bool:
+    return abs(now.timestamp() - word.issued_at) <= parts.settings.nonce_seconds
+
+
+def _ends_in_time(parts: Parts, word: Delegation, now: datetime) -> bool:
+    longest = parts.settings.node_key_seconds
+    return now.timestamp() < word.expires_at <= word.issued_at + longest
+
+
+async def _is_signed(parts: Parts, word: Delegation) -> bool:
+    """By the wallet's key; or by a contract, on any of the chains that this server asks."""
+    signed = digest(word)
+    for chain_id in parts.settings.chain_ids:
+        try:
+            await sign_in.verify_signature(parts, word.wallet, signed, word.signature, chain_id)
+        except NotSignedIn:
+            continue
+        return True
+    return False
+
+
+def _refused(complaint: str) -> InvalidInput:
+    return InvalidInput(
+        f"The delegation does not hold. {complaint}",
+        "Ask for a new challenge, and let the wallet sign again.",
+    )

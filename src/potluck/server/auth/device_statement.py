@@ -1,0 +1,35 @@
+"""Whether a node key has said of each device that it registers that it is here."""
+
+from datetime import datetime
+
+from potluck.model.error import InvalidInput
+from potluck.server.parts import Parts
+from potluck.store import node_keys
+from potluck.store.nodes import Owner
+from potluck.wire.device_statement import DeviceStatement, statement_digest
+from potluck.wire.provider import RegisterNode
+from potluck.wire.signature import recover
+
+
+async def check(parts: Parts, owner: Owner, offer: RegisterNode, now: datetime) -> None:
+    """Raises InvalidInput where a statement is missing, or does not hold here and now."""
+    assert owner.node_key_id is not None, "only a node key registers a node"
+    async with parts.database.transaction() as connection:
+        key = await node_keys.address(connection, owner.node_key_id)
+    stated = {one.uuid for one in offer.statements if _holds(parts, one, key, now)}
+    for device in offer.description.devices:
+        if device.uuid not in stated:
+            raise InvalidInput(
+                f"The node key does not say, here and now, that it has the device {device.uuid}.",
+                "Set this machine's clock, and name the server as its origin says.",
+            )
+
+
+def _holds(parts: Parts, statement: DeviceStatement, key: str, now: datetime) -> bool:
+    if statement.origin not in parts.origins:
+        return False
+    if abs(now.timestamp() - statement.stated_at) > parts.settings.nonce_seconds:
+        return False
+    digest = statement_digest(statement.uuid, key, statement.origin, statement.stated_at)
+    signed = statement.signature.removeprefix("0x")
+    return len(signed) % 2 == 0 and recover(digest, bytes.fromhex(signed)) == key
