@@ -10,6 +10,7 @@ import urllib3
 
 from potluck.wire import delegation, routes
 from potluck.wire.identity import Delegation
+from potluck.wire.own_origin import NODE_STATEMENT
 from potluck.wire.sign_in import SignIn, write
 from potluck.wire.signature import address_of, sign, text_digest
 
@@ -78,7 +79,8 @@ class Wallet:
     def sign_in_as_node(self, url: str) -> str:
         """The token of a node key, which this wallet is."""
         challenge = _post(url + routes.CHALLENGE.path, {})
-        token: str = _post(url + routes.NODE_LOGIN.path, self.answer(challenge))["access_token"]
+        said = self.answer(challenge, statement=NODE_STATEMENT)
+        token: str = _post(url + routes.NODE_LOGIN.path, said)["access_token"]
         return token
 
 
