@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from potluck.consumer import Patience, Potluck, Profile
+from potluck.consumer import Patience, Potluck
 from potluck.consumer.retry_after import retry_after_seconds
 from potluck.model import error
+from potluck.model.account import Scope
 from potluck.model.back_off import BackOff
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
-from potluck.wire.consumer import AccountAdded, FollowedLog, FollowedState, Health, TaskPage
+from potluck.wire.consumer import FollowedLog, FollowedState, Health, TaskPage
 from tests.consumer.fake_server import (
     FakeServer,
     Scene,
@@ -43,7 +44,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def potluck(server: FakeServer) -> Iterator[Potluck]:
-    with Potluck(Profile(server.url, "secret"), HASTE) as client:
+    with Potluck(server.url, "secret", HASTE) as client:
         yield client
 
 
@@ -73,9 +74,9 @@ def test_two_submits_have_two_keys(server: FakeServer, potluck: Potluck) -> None
 
 
 def test_a_call_that_makes_something_is_not_repeated(server: FakeServer, potluck: Potluck) -> None:
-    server.plays("/v1/accounts", hang_up(), says(AccountAdded("account_1", "ann", "t"), 201))  # type: ignore[arg-type]
+    server.plays("/v1/me/keys", hang_up(), Scene(500))
     with pytest.raises(error.ServerUnreachable):
-        potluck.add_account("ann")
+        potluck.account.make_key("ci", [Scope.TASKS_READ], 3600)
     assert len(server.requests) == 1
 
 
@@ -157,7 +158,7 @@ def test_garbage_is_an_error_of_ours(
 def test_nothing_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    client = Potluck(Profile(f"http://127.0.0.1:{port}", "secret"), HASTE)
+    client = Potluck(f"http://127.0.0.1:{port}", "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="is the server running") as raised:
         client.me()
     assert "potluck up" in raised.value.hint
@@ -166,7 +167,7 @@ def test_nothing_answers() -> None:
 def test_a_silent_server_is_not_waited_for_for_ever() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        client = Potluck(Profile(url, "secret"), Patience(read_seconds=0.05, tries=1))
+        client = Potluck(url, "secret", Patience(read_seconds=0.05, tries=1))
         with pytest.raises(error.ServerUnreachable, match="too long"):
             client.me()
 

@@ -1,13 +1,26 @@
 """The client's profile: private, whole, and never a token for the wrong server."""
 
+import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from potluck.consumer.profile import Profile, load_profile, profile_path, save_profile
+from potluck.consumer import Potluck
+from potluck.consumer.profile import (
+    Profile,
+    Session,
+    chosen_url,
+    profile_path,
+    save_profile,
+    saved_for,
+    saved_profile,
+)
 from potluck.model.error import BadSettings, NotSignedIn
 
-HERE = Profile("http://127.0.0.1:8470", "tok-en_1")
+URL = "http://127.0.0.1:8470"
+SESSION = Session("0xAb", "access-1", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "refresh-1")
+HERE = Profile(URL, SESSION)
 
 
 @pytest.fixture(autouse=True)
@@ -18,50 +31,61 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config"
 
 
-def test_what_was_saved_is_loaded(config: Path) -> None:
-    save_profile(HERE)
-    assert load_profile() == HERE
-    assert profile_path().stat().st_mode & 0o777 == 0o600
+@pytest.mark.parametrize(
+    "profile",
+    [HERE, Profile(URL), Profile(URL, SESSION, "/etc/ca.pem", 'C:\\keys\\"mine".json')],
+    ids=["signed in", "signed out", "with files"],
+)
+def test_what_was_saved_is_loaded(config: Path, profile: Profile) -> None:
+    save_profile(profile)
+    assert saved_profile() == profile
+    assert stat.S_IMODE(profile_path().stat().st_mode) == 0o600
     assert [file.name for file in config.iterdir()] == ["profile.toml"]
-
-
-def test_quotes_and_backslashes_survive() -> None:
-    odd = Profile("http://127.0.0.1:1", 'a"b\\c')
-    save_profile(odd)
-    assert load_profile() == odd
 
 
 def test_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
     save_profile(HERE)
+    assert chosen_url() == URL
     monkeypatch.setenv("POTLUCK_URL", "https://potluck.example/")
-    monkeypatch.setenv("POTLUCK_TOKEN", "other")
-    assert load_profile() == Profile("https://potluck.example", "other")
+    assert chosen_url() == "https://potluck.example"
+    assert chosen_url("http://127.0.0.1:1/") == "http://127.0.0.1:1"
 
 
-def test_the_token_of_one_server_is_not_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_of_one_server_is_not_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     save_profile(HERE)
-    with pytest.raises(NotSignedIn):
-        load_profile("http://127.0.0.1:9999")
+    assert saved_for(URL) == HERE
+    with pytest.raises(NotSignedIn, match="not signed in to http://127"):
+        Potluck("http://127.0.0.1:9999")
     monkeypatch.setenv("POTLUCK_URL", "http://127.0.0.1:9999")
     with pytest.raises(NotSignedIn):
-        load_profile()
-    assert load_profile("http://127.0.0.1:8470/") == HERE
+        Potluck()
+    Potluck(URL + "/").close()
 
 
 def test_without_a_profile_the_next_step_is_named() -> None:
     with pytest.raises(BadSettings) as raised:
-        load_profile()
-    assert "potluck up" in raised.value.hint
+        Potluck()
+    assert "potluck up" in raised.value.hint and "potluck login" in raised.value.hint
 
 
 @pytest.mark.parametrize(
-    "content", [b"url = ", b"\xff", b"\x00"], ids=["half", "not UTF-8", "binary"]
+    "content",
+    [b"url = ", b"\xff", b"\x00", b'url = "http://x"\nrefresh_token = "r"\n'],
+    ids=["half", "not UTF-8", "binary", "a part of a session"],
 )
 def test_a_damaged_profile_is_named(config: Path, content: bytes) -> None:
     config.mkdir()
     (config / "profile.toml").write_bytes(content)
-    with pytest.raises(BadSettings, match="damaged"):
-        load_profile()
+    with pytest.raises(BadSettings, match="damaged") as raised:
+        Potluck()
+    assert "potluck login" in raised.value.hint
+
+
+def test_a_profile_from_before_wallets_is_signed_out(config: Path) -> None:
+    config.mkdir()
+    (config / "profile.toml").write_text(f'url = "{URL}"\ntoken = "potluck_old"\n')
+    with pytest.raises(NotSignedIn, match="not signed in"):
+        Potluck()
 
 
 @pytest.mark.parametrize(
@@ -78,10 +102,10 @@ def test_a_damaged_profile_is_named(config: Path, content: bytes) -> None:
 )
 def test_an_impossible_address_is_refused(url: str) -> None:
     with pytest.raises(BadSettings, match="is not the address of a server"):
-        load_profile(url)
+        Potluck(url)
 
 
 def test_a_token_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POTLUCK_TOKEN", "a\r\nb")
     with pytest.raises(BadSettings, match="token"):
-        load_profile("http://127.0.0.1:1")
+        Potluck("http://127.0.0.1:1")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from eth_account import Account
@@ -65,8 +66,8 @@ def test_a_made_keystore_takes_less_than_a_second_and_other_tools_open_it() -> N
 
 
 @pytest.mark.parametrize("kdf", ["scrypt", "pbkdf2"])
-def test_other_tools_keystores_are_read(tmp_path: Path, kdf: str) -> None:
-    content = Account.encrypt(KEY, "theirs", kdf, 2**10)
+def test_other_tools_keystores_are_read(tmp_path: Path, kdf: Literal["scrypt", "pbkdf2"]) -> None:
+    content = Account.encrypt(bytes.fromhex(KEY), "theirs", kdf, 2**10)
     path = key_file(tmp_path, json.dumps(content), 0o644)
     assert wallet.load(path, answering("theirs")).address == ADDRESS
     assert keystore.named_address(path) == ADDRESS

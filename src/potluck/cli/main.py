@@ -6,23 +6,31 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.admin import grant
+from potluck.cli.admin.accounts import accounts, grant, resume, set_roles, suspend
+from potluck.cli.admin.audit import audit
+from potluck.cli.admin.invites import invite, invites
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.failure import misused, tell
+from potluck.cli.keys import add_key, list_keys, revoke_key
+from potluck.cli.login import login
+from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
 from potluck.cli.ps import ps
 from potluck.cli.result import result
+from potluck.cli.roles import roles
 from potluck.cli.run import run
 from potluck.cli.screen import open_streams
 from potluck.cli.server import server
+from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
 
 _TASKS = "Tasks"
+_ACCOUNT = "My account"
 _POOL = "The pool"
 
 app = typer.Typer(
@@ -54,11 +62,27 @@ app.command(
 )(run)
 for task_command in (ps, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
-for pool_command in (up, server, provide, nodes, whoami, version):
+for account_command in (login, logout, whoami, roles):
+    app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
+for pool_command in (up, server, provide, nodes, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
-admin = typer.Typer(help="What only the operator may do.")
-admin.command("grant", cls=Command)(grant)
+keys = typer.Typer(help="API keys, for CI and scripts.")
+keys.command("list", cls=Command)(list_keys)
+keys.command("add", cls=Command)(add_key)
+keys.command("revoke", cls=Command)(revoke_key)
+app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
+
+sessions = typer.Typer(help="Where my wallet is signed in.")
+sessions.command("list", cls=Command)(list_sessions)
+sessions.command("end", cls=Command)(end_session)
+app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
+
+admin = typer.Typer(help="What only admins may do.")
+admin.command("accounts", cls=Command)(accounts)
+admin.command("roles", cls=Command)(set_roles)
+for admin_command in (suspend, resume, grant, invite, invites, audit):
+    admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 
 

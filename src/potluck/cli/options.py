@@ -1,5 +1,6 @@
 """Options that many commands share, worded once."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,22 @@ JsonOption = Annotated[
 DataDirOption = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
 ]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="Your wallet: a keystore, or a private key that only you can read.",
+    ),
+]
+CaFingerprintOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-fingerprint",
+        metavar="sha256:HEX",
+        help="Of the server's own certificate authority, as it printed it.",
+    ),
+]
 TaskArgument = Annotated[
     str,
     typer.Argument(
@@ -41,6 +58,6 @@ NewestTaskArgument = Annotated[
 
 def connect(server: str | None) -> "Potluck":
     """The client for the named server, or for the one in the profile."""
-    from potluck.consumer import Potluck, load_profile
+    from potluck.consumer import Potluck
 
-    return Potluck(load_profile(server))
+    return Potluck(server)

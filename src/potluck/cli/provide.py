@@ -78,7 +78,7 @@ def provide(
     """Bring this machine's devices to the pool, until Ctrl-C."""
     import logging
 
-    from potluck.consumer import load_profile
+    from potluck.consumer.profile import chosen_url
     from potluck.local.log import configure_logs
     from potluck.provider.daemon import run_provider
     from potluck.provider.settings import read_settings
@@ -96,8 +96,7 @@ def provide(
         "environments_bytes": environments and parse_bytes(environments, "--environments"),
         "unsafe_no_sandbox": unsafe_no_sandbox or None,
     }
-    profile = load_profile(url)
-    settings = read_settings(profile.url, profile.token, options, os.environ)
+    settings = read_settings(chosen_url(url), os.environ["POTLUCK_TOKEN"], options, os.environ)
     # Warnings about this machine; what happens to tasks is told by the announcements.
     configure_logs(logging.WARNING)
     run_provider(settings, _announcer(Screen(json)))

@@ -77,6 +77,11 @@ def show_seconds(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
+def show_ahead(then: datetime, now: datetime) -> str:
+    """How far off it is; what is past is over."""
+    return show_age(now, then) if then > now else "over"
+
+
 def show_age(then: datetime, now: datetime) -> str:
     """Only the largest unit."""
     seconds = max(now - then, timedelta()).total_seconds()

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from potluck import __version__
 from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.screen import Screen, Tone
 from potluck.wire.routes import DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from potluck.cli.start.operator import Operator
 
 HOST = "127.0.0.1"
 
@@ -50,11 +53,25 @@ def up(
     with claimed(data_dir) as directory:
         check_port(HOST, port)
         _greet(screen, directory, is_open and not no_provider)
+        operator = _operator(screen)
         own = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
         variables = {name: value for name, value in own.items() if value is not None}
         serve = ("--host", HOST, "--port", str(port))
-        plan = Plan(directory, serve, variables, None if no_provider else offer)
+        plan = Plan(directory, operator, serve, variables, None if no_provider else offer)
         Platform(plan, screen).run()
+
+
+def _operator(screen: Screen) -> "Operator":
+    """The wallet that this platform is run by; whoever got one made is told."""
+    from potluck.cli.start.operator import find_operator
+    from potluck.consumer.wallet import keystore_path
+
+    operator, is_new = find_operator()
+    if is_new and not screen.json:
+        screen.err.line(f"Made the wallet {operator.address}, in {keystore_path()}.")
+        screen.err.line("It runs this pool: keep a copy of that directory.", Tone.FAINT)
+        screen.err.line()
+    return operator
 
 
 def _given(options: dict[str, str | None]) -> tuple[str, ...]:

@@ -1,20 +1,48 @@
-"""`potluck whoami`: the account behind my token."""
+"""`potluck whoami`: the account that my commands speak for."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
-from potluck.cli.units import show_credits
+from potluck.cli.units import show_credits, show_seconds
+from potluck.model.account import Credential
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+    from potluck.wire.identity import Me
 
 
 def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
-    """Show my account, its credits and the server."""
+    """Show my wallet, its roles and credits, the server, and how I am signed in."""
     screen = Screen(json)
     with connect(server) as potluck:
         me, url = potluck.me(), potluck.url
+        ends_at = _session_end(potluck, me)
     if json:
-        screen.emit(me)
+        screen.emit({**asdict(me), "url": url, "session_expires_at": ends_at})
         return
-    screen.out.line(screen.out.paint(me.address, Tone.STRONG))
-    screen.out.line(", ".join(me.roles) or "no role yet")
+    roles = ", ".join(me.roles) or "no role"
+    screen.out.line(f"{screen.out.paint(me.address, Tone.STRONG)} ({roles})")
     held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
     screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
-    screen.out.line(f"at {url}", Tone.FAINT)
+    screen.out.line(f"{me.id} at {url}", Tone.FAINT)
+    screen.out.line(_signed_in(me, ends_at), Tone.FAINT)
+
+
+def _session_end(potluck: "Potluck", me: "Me") -> datetime | None:
+    if me.signed_in_by is not Credential.SESSION:
+        return None
+    current = [each.expires_at for each in potluck.account.sessions() if each.is_current]
+    return current[0] if current else None
+
+
+def _signed_in(me: "Me", ends_at: datetime | None) -> str:
+    if me.signed_in_by is Credential.KEY:
+        return f"signed in by an API key for {', '.join(me.scopes)}"
+    if ends_at is None:
+        return f"signed in by a {me.signed_in_by}"
+    left = show_seconds((ends_at - datetime.now(UTC)).total_seconds())
+    return f"signed in by a session that ends when it is not used for {left}"

@@ -6,6 +6,5 @@ These names are the public interface; a test pins them.
 from potluck.consumer.client import Potluck
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
-from potluck.consumer.profile import Profile, load_profile, save_profile
 
-__all__ = ["Follow", "Patience", "Potluck", "Profile", "load_profile", "save_profile"]
+__all__ = ["Follow", "Patience", "Potluck"]

@@ -16,9 +16,12 @@ from uuid import uuid4
 from potluck.consumer.account import OwnAccount
 from potluck.consumer.admin import Admin
 from potluck.consumer.ask import ask, path_of
-from potluck.consumer.connect import connect
+from potluck.consumer.connect import as_saved, connect
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
+from potluck.consumer.profile import Profile
+from potluck.consumer.sign_in import challenge
+from potluck.consumer.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
@@ -31,22 +34,32 @@ from potluck.wire.consumer import (
     TaskPage,
     TaskView,
 )
-from potluck.wire.identity import Me
+from potluck.wire.identity import Challenge, Me
 
 
 class Potluck:
     """One account at one server.
 
-    Without a URL, the one in POTLUCK_URL or in the profile. Without a token (an API key), the one in
-    POTLUCK_TOKEN or the session of the profile.
+    The URL may be left to POTLUCK_URL or the profile, the token (an API key) to POTLUCK_TOKEN; with
+    neither, it speaks as the session of the profile.
     """
 
     def __init__(
         self, url: str | None = None, token: str | None = None, patience: Patience | None = None
     ):
-        self._transport = connect(url, token, patience or Patience())
-        self.account = OwnAccount(self._transport)
-        self.admin = Admin(self._transport)
+        self._speak(connect(url, token, patience or Patience()))
+
+    @classmethod
+    def as_saved(cls, saved: Profile) -> Self:
+        """As the session of this profile, whatever POTLUCK_TOKEN says."""
+        client = cls.__new__(cls)
+        client._speak(as_saved(saved))
+        return client
+
+    def _speak(self, transport: Transport) -> None:
+        self._transport = transport
+        self.account = OwnAccount(transport)
+        self.admin = Admin(transport)
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +123,10 @@ class Potluck:
     def me(self) -> Me:
         """The account behind the credential, and what that covers."""
         return ask(self._transport, routes.ME, Me)
+
+    def challenge(self) -> Challenge:
+        """A nonce for what a wallet signs next."""
+        return challenge(self._transport)
 
     def health(self) -> Health:
         """Whether the server is there at all, and which version it is."""

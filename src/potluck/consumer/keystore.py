@@ -19,7 +19,7 @@ _KEY_BYTES = 32
 
 def locked(key: bytes, password: str) -> bytes:
     """The content of a keystore for this key."""
-    from eth_keyfile import create_keyfile_json  # slow to import, and seldom needed
+    from eth_keyfile.keyfile import create_keyfile_json  # slow to import, and seldom needed
 
     made = create_keyfile_json(key, password.encode(), _VERSION, "scrypt", _SCRYPT_N)
     return msgspec.json.encode(made)
@@ -27,8 +27,8 @@ def locked(key: bytes, password: str) -> bytes:
 
 def unlocked(path: Path, password: str) -> bytes:
     """The key in a keystore. Raises NotSignedIn for the wrong password."""
-    from eth_keyfile import decode_keyfile_json
     from eth_keyfile.exceptions import EthKeyfileValueError
+    from eth_keyfile.keyfile import decode_keyfile_json
 
     found = _read(path)
     if found.get("version") != _VERSION:

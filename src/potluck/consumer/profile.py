@@ -1,57 +1,97 @@
-"""Which server the client speaks to, and as whom.
+"""Which server the client speaks to, and how it signed in there.
 
-`profile.toml` holds an address and a token; POTLUCK_URL and POTLUCK_TOKEN win over it. The token
-of one server is never sent to another: a profile's token is used only for the profile's address.
-The file is readable by its owner alone and replaced in one step, so nobody sees half of it.
+`profile.toml` is for one server: its address, the tokens of the session there, the authority that
+its certificate is checked against. What was got for one server is never sent to another. The file
+is readable by its owner alone and replaced in one step, so nobody sees half of it; whoever changes
+it holds `profile.lock`, reads first, and writes then.
 """
 
 import os
 import tomllib
-from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
-from platformdirs import user_config_path
 
+from potluck.local.directory import config_directory
 from potluck.local.durable import write_whole
-from potluck.model.error import BadSettings, NotSignedIn
+from potluck.local.turn import turn
+from potluck.model.error import BadSettings
+
+
+class Session(Struct, frozen=True):
+    """What signing in gave. The refresh token is good for one use."""
+
+    address: str
+    access_token: str
+    access_expires_at: datetime
+    refresh_token: str
 
 
 class Profile(Struct, frozen=True):
-    """An address without a trailing slash, and the bearer token for it."""
+    """An address without a trailing slash, and what is known for it."""
 
     url: str
-    token: str
+    session: Session | None = None  # none: signed out
+    ca_file: str | None = None  # the server's own authority, if it has one
+    key_file: str | None = None  # the wallet's, if it is not the one in the configuration directory
 
 
 def profile_path() -> Path:
-    directory = os.environ.get("POTLUCK_CONFIG_DIR")
-    return (Path(directory) if directory else user_config_path("potluck")) / "profile.toml"
+    return config_directory() / "profile.toml"
 
 
-def load_profile(url: str | None = None) -> Profile:
-    """The profile for this address; without one, for the address that is configured."""
-    saved = _read(profile_path())
-    chosen = url or os.environ.get("POTLUCK_URL") or saved.get("url")
-    if not chosen:
+def changing_profile() -> AbstractContextManager[None]:
+    """Held while the profile is read, changed and written: tokens in it are good for one use."""
+    return turn(config_directory() / "profile.lock")
+
+
+def chosen_url(url: str | None = None) -> str:
+    """The address that was named, else the one in POTLUCK_URL, else the profile's."""
+    saved = None if url else os.environ.get("POTLUCK_URL") or saved_url()
+    if not (url or saved):
         raise BadSettings(
             "No server is known yet.",
-            "Start one here with `potluck up`, or name one with POTLUCK_URL and POTLUCK_TOKEN.",
+            "Start one here with `potluck up`, or sign in to one with `potluck login URL`.",
         )
-    address = checked_url(chosen)
-    return Profile(address, _token_for(address, saved))
+    return checked_url(url or saved or "")
 
 
 def saved_url() -> str | None:
     """The address in the profile as it is now."""
-    return _read(profile_path()).get("url")
+    saved = saved_profile()
+    return None if saved is None else saved.url
+
+
+def saved_for(url: str) -> Profile | None:
+    """The profile, if it is for this server."""
+    saved = saved_profile()
+    return saved if saved is not None and saved.url == url else None
+
+
+def saved_profile() -> Profile | None:
+    """As it is on the disk now."""
+    path = profile_path()
+    found = _read(path)
+    if "url" not in found:
+        return None
+    try:
+        profile = msgspec.convert(_nested(found), Profile)
+    except msgspec.ValidationError as error:
+        raise _damaged(path, error) from error
+    return msgspec.structs.replace(profile, url=checked_url(profile.url))
 
 
 def save_profile(profile: Profile) -> Path:
     """Writes the profile for the next commands and says where."""
     path = profile_path()
-    text = f"url = {_quoted(profile.url)}\ntoken = {_quoted(profile.token)}\n"
+    values = {**msgspec.to_builtins(profile), **msgspec.to_builtins(profile.session or {})}
+    known = {name: value for name, value in values.items() if isinstance(value, str)}
+    text = "".join(f"{name} = {_quoted(value)}\n" for name, value in known.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, text.encode())
@@ -61,6 +101,14 @@ def save_profile(profile: Profile) -> Path:
             "Make its directory writable, or name another with POTLUCK_CONFIG_DIR.",
         ) from error
     return path
+
+
+def forget_session(url: str) -> None:
+    """The address and what it is trusted by stay; the tokens go."""
+    with changing_profile():
+        saved = saved_for(url)
+        if saved is not None:
+            save_profile(msgspec.structs.replace(saved, session=None))
 
 
 def checked_url(text: str) -> str:
@@ -85,19 +133,9 @@ def _is_address(text: str) -> bool:
     return bool(named) and not (parts.username or parts.query or parts.fragment)
 
 
-def _token_for(url: str, saved: Mapping[str, str]) -> str:
-    token = os.environ.get("POTLUCK_TOKEN")
-    if not token and saved.get("url", "").rstrip("/") == url:
-        token = saved.get("token")
-    if not token:
-        raise NotSignedIn(
-            f"There is no token for {url}.", "Set POTLUCK_TOKEN to the one you were given for it."
-        )
-    if not (token.isascii() and token.isprintable()):
-        raise BadSettings(
-            "The token has characters that no token has.", "Copy it again, without line breaks."
-        )
-    return token
+def _nested(found: dict[str, str]) -> dict[str, Any]:
+    """The flat file as the values are; without a refresh token there is no session in it."""
+    return {**found, "session": found if "refresh_token" in found else None}
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -111,14 +149,18 @@ def _read(path: Path) -> dict[str, str]:
             "Check who owns it, or name another directory with POTLUCK_CONFIG_DIR.",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSettings(
-            f"The profile {path} is damaged: {error}.", "Remove it; `potluck up` writes it anew."
-        ) from error
+        raise _damaged(path, error) from error
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
+def _damaged(path: Path, why: Exception) -> BadSettings:
+    return BadSettings(
+        f"The profile {path} is damaged: {why}.", "Remove it, and sign in: potluck login URL"
+    )
+
+
 def _quoted(text: str) -> str:
-    """A TOML basic string; addresses and tokens have no control characters."""
+    """A TOML basic string; addresses, tokens and paths have no control characters."""
     assert text.isprintable()
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

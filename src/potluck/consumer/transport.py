@@ -7,6 +7,7 @@ A connection that was refused has carried nothing, so any call may try that agai
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
 import urllib3
 from urllib3.exceptions import (
@@ -19,31 +20,42 @@ from urllib3.exceptions import (
 from urllib3.response import BaseHTTPResponse
 
 from potluck import __version__
+from potluck.consumer.bearer import Bearer
 from potluck.consumer.patience import Patience
-from potluck.consumer.profile import Profile
 from potluck.consumer.retry_after import retry_after_seconds
-from potluck.model.error import PotluckError, ServerUnreachable
+from potluck.local.trust import context
+from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
 from potluck.wire.answer import failure
 
 
 class Transport:
-    """Sends requests to the server of a profile."""
+    """Sends requests to one server; without a bearer, as nobody."""
 
-    def __init__(self, profile: Profile, patience: Patience):
-        self.url = profile.url
+    def __init__(
+        self,
+        url: str,
+        patience: Patience,
+        ca_file: Path | None = None,
+        bearer: Bearer | None = None,
+    ):
+        self.url = url
         self.patience = patience
+        self.ca_file = ca_file
+        self._bearer = bearer
         self._pool = urllib3.PoolManager(
             headers={
-                "Authorization": f"Bearer {profile.token}",
                 "User-Agent": f"potluck/{__version__}",
                 "Accept": "application/json",
             },
             maxsize=8,
             retries=False,
+            ssl_context=context(ca_file) if url.startswith("https:") else None,
         )
 
     def close(self) -> None:
         self._pool.clear()
+        if self._bearer is not None:
+            self._bearer.close()
 
     def call(
         self,
@@ -102,17 +114,32 @@ class Transport:
         read_seconds: float,
         preload: bool = True,
     ) -> BaseHTTPResponse:
+        """Refused for its token, it is sent once more with a newer one: nothing was done yet."""
         typed = {"Content-Type": "application/json"} if body is not None else {}
-        return self._pool.request(
-            method,
-            self.url + path,
-            body=body,
-            headers={**self._pool.headers, **typed, **headers},
-            timeout=urllib3.Timeout(connect=self.patience.connect_seconds, read=read_seconds),
-            # A redirect would carry the token to an address that nobody chose.
-            redirect=False,
-            preload_content=preload,
-        )
+        timeout = urllib3.Timeout(connect=self.patience.connect_seconds, read=read_seconds)
+
+        def send(token: str | None) -> BaseHTTPResponse:
+            named = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return self._pool.request(
+                method,
+                self.url + path,
+                body=body,
+                headers={**self._pool.headers, **named, **typed, **headers},
+                timeout=timeout,
+                # A redirect would carry the token to an address that nobody chose.
+                redirect=False,
+                preload_content=preload,
+            )
+
+        if self._bearer is None:
+            return send(None)
+        token = self._bearer.token()
+        response = send(token)
+        newer = self._bearer.renewed(token) if response.status == NotSignedIn.status else None
+        if newer is None:
+            return response
+        response.close()
+        return send(newer)
 
 
 def asked_seconds(error: Exception) -> float | None:
@@ -126,7 +153,8 @@ def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
     if isinstance(error, SSLError):
         return ServerUnreachable(
             f"The certificate of {url} is not trusted: {error}.",
-            "Check the address, or add the authority that signed it to this system.",
+            "Check the address. A pool with an authority of its own is joined with"
+            " `potluck login URL --ca-fingerprint`, as its server printed it.",
         )
     if isinstance(error, ReadTimeoutError):
         return ServerUnreachable(

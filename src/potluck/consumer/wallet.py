@@ -62,6 +62,19 @@ def is_known(key_file: Path | None = None) -> bool:
     return bool(key_file or os.environ.get(KEY_VARIABLE)) or keystore_path().exists()
 
 
+def known_address() -> str | None:
+    """Of the wallet that is configured, without its password; some keystores do not say."""
+    if os.environ.get(KEY_VARIABLE):
+        return load().address
+    return keystore.named_address(keystore_path())
+
+
+def opens_unattended() -> bool:
+    """Whether the wallet that is configured takes no person to open."""
+    said = os.environ.get(KEY_VARIABLE) or os.environ.get(PASSWORD_VARIABLE)
+    return bool(said) or password_path().exists()
+
+
 def load(key_file: Path | None = None, ask: Ask | None = None) -> Wallet:
     """The wallet that is configured. Without `ask`, only what needs no person is tried."""
     if key_file is not None:

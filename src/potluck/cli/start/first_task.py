@@ -8,7 +8,8 @@ from msgspec import Struct
 from potluck.cli.start.part import Checked, Inbox, Moved
 from potluck.cli.story import duration_seconds, stage, why
 from potluck.cli.units import show_seconds
-from potluck.consumer import Potluck, Profile
+from potluck.consumer import Potluck
+from potluck.consumer.profile import Profile
 from potluck.model.error import PotluckError
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
 from potluck.wire.consumer import FollowedLog, FollowedState, TaskView
@@ -49,7 +50,7 @@ def begin_first_task(profile: Profile, inbox: Inbox) -> None:
 
 def _check(profile: Profile, inbox: Inbox) -> None:
     try:
-        with Potluck(profile) as potluck:
+        with Potluck.as_saved(profile) as potluck:
             inbox.put(Checked(_run(potluck, inbox)))
     except PotluckError as error:
         inbox.put(Checked(error))

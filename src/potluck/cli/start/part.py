@@ -19,10 +19,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from potluck.consumer.wallet import SECRET_VARIABLES
 from potluck.local.child import ends_with_us
 from potluck.model.error import PotluckError, StartFailed
 from potluck.wire.problem import Problem, to_error
 
+_SECRETS = {*SECRET_VARIABLES, "POTLUCK_TOKEN", "POTLUCK_INVITE"}
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 _LAST_WORDS_SECONDS = 1.0
@@ -84,7 +86,7 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **variables, "PYTHONUNBUFFERED": "1"},
+                env={**_without_secrets(), **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
                 preexec_fn=ends_with_us(signal.SIGTERM),
             )
@@ -147,6 +149,11 @@ class Part:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         self._inbox.put(Said(self.name, values))
+
+
+def _without_secrets() -> dict[str, str]:
+    """Our own variables, but for what only `up` itself may know: no part holds the wallet."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRETS}
 
 
 def ended_how(status: int) -> str:

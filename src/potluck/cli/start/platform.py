@@ -13,6 +13,7 @@ from msgspec import Struct
 from potluck.cli.screen import Screen
 from potluck.cli.start.checklist import Checklist, Step
 from potluck.cli.start.first_task import FirstTask, begin_first_task
+from potluck.cli.start.operator import Operator, authorise_here, sign_in_here
 from potluck.cli.start.part import (
     Checked,
     Ended,
@@ -25,8 +26,7 @@ from potluck.cli.start.part import (
     ended_how,
 )
 from potluck.cli.start.welcome import show_welcome, tell_of_profile, warn_of_variables
-from potluck.consumer import Profile, save_profile
-from potluck.consumer.profile import saved_url
+from potluck.consumer.profile import Profile, profile_path, saved_url
 from potluck.model.error import PotluckError, SandboxUnavailable, StartFailed
 
 SERVER, PROVIDER = "server", "provider"
@@ -36,6 +36,7 @@ class Plan(Struct, frozen=True):
     """What to start, and how long to wait for it."""
 
     directory: Path
+    operator: Operator
     server_options: tuple[str, ...]
     server_variables: dict[str, str]  # what may carry a password: it is not for command lines
     provider_options: tuple[str, ...] | None  # none: no provider here
@@ -83,16 +84,15 @@ class Platform:
 
     def _start(self) -> None:
         ready = self._start_server()
-        profile = Profile(ready["url"], Path(ready["token_file"]).read_text().strip())
-        self._profile = profile
         before = saved_url()
-        path = save_profile(profile)
+        profile = self._profile = sign_in_here(self._plan.operator, ready["url"])
         offer = self._plan.provider_options
         has_provider = offer is not None and self._start_provider(profile, offer)
         if has_provider:
             self._run_first_task(profile)
         if self._screen.json:
-            self._screen.emit({**ready, "event": "ready", "profile": str(path)})
+            who = {"address": self._plan.operator.address, "profile": str(profile_path())}
+            self._screen.emit({**ready, "event": "ready", **who})
         else:
             show_welcome(self._screen.err, profile.url, has_provider)
             tell_of_profile(self._screen.err, before, profile.url)
@@ -109,6 +109,7 @@ class Platform:
     def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> bool:
         """Whether this machine now takes work."""
         with self._checklist.step("provider", "looking for devices and a sandbox") as step:
+            authorise_here(self._plan.operator, profile, self._plan.directory / PROVIDER)
             self._launch_provider(profile, offer)
             try:
                 registered = self._await(PROVIDER, "registered")
@@ -121,12 +122,12 @@ class Platform:
         return True
 
     def _launch_server(self, options: tuple[str, ...]) -> None:
-        options = (*self._at(SERVER), *options)
+        options = (*self._at(SERVER), "--operator", self._plan.operator.address, *options)
         self._server.start("server", options, self._plan.server_variables)
 
     def _launch_provider(self, profile: Profile, offer: tuple[str, ...]) -> None:
         options = (profile.url, *self._at(PROVIDER), *offer)
-        self._provider.start("provide", options, {"POTLUCK_TOKEN": profile.token})
+        self._provider.start("provide", options, {})
 
     def _run_first_task(self, profile: Profile) -> None:
         with self._checklist.step("first task", "running a first small task") as step:

@@ -22,11 +22,10 @@ def show_welcome(pane: Pane, url: str, has_provider: bool) -> None:
     _advice(pane, join, f"{potluck} provide {url}{' --data-dir DIR' if has_provider else ''}")
     _advice(
         pane,
-        "Join from another machine: an account from here, a tunnel from there:",
-        f"{potluck} admin add-account NAME",
+        "Join from another machine, through a tunnel:",
         f"ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE",
-        f"POTLUCK_TOKEN=… potluck provide http://127.0.0.1:{port}",
-        note="the token is what add-account shows; this server listens on loopback only",
+        f"potluck login http://127.0.0.1:{port}",
+        note="this server listens on loopback only; `potluck server` has --tls for more",
     )
     pane.line("Ctrl-C stops everything.", Tone.FAINT)
 

@@ -1,0 +1,1 @@
+"""`potluck admin`: what only admins of the pool may do."""

@@ -1,0 +1,64 @@
+"""`potluck admin audit`: the record of who did what, and whether it is whole."""
+
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.model.error import Conflict
+from potluck.wire.identity import AuditEntry, AuditVerdict
+
+
+def audit(
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Follow the chain of hashes instead, from its start.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries.")] = 50,
+    before: Annotated[
+        int | None, typer.Option(min=1, metavar="NUMBER", help="Entries before this one.")
+    ] = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show who did what, the newest first, or check that nothing was changed."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        if verify:
+            _tell_verdict(screen, potluck.admin.verify_audit())
+            return
+        page = potluck.admin.audit(before, limit)
+    if json:
+        screen.emit(page)
+        return
+    columns = [
+        *(Column("NUMBER", is_number=True), Column("AT"), Column("WHAT"), Column("WHO")),
+        *(Column("WHOM", shrinks=True), Column("DETAIL", shrinks=True)),
+    ]
+    show_table(screen.out, columns, [_row(entry) for entry in page.entries])
+    if page.next_number is not None:
+        screen.err.line(f"There is more: --before {page.next_number}", Tone.FAINT)
+
+
+def _tell_verdict(screen: Screen, verdict: AuditVerdict) -> None:
+    if screen.json:
+        screen.emit(verdict)
+    elif verdict.holds:
+        screen.out.line(f"The record holds: {verdict.entries} entries, head {verdict.head}.")
+        screen.err.line(
+            "Keep the head elsewhere: only it shows whether the end was cut off.", Tone.FAINT
+        )
+    if not verdict.holds:
+        raise Conflict(
+            f"The record is broken at entry {verdict.broken_at}.",
+            "Somebody has changed the database by hand. Compare it with a backup.",
+        )
+
+
+def _row(entry: AuditEntry) -> list[Cell]:
+    detail = ", ".join(f"{name} {value}" for name, value in sorted(entry.detail.items()))
+    at = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return [
+        Cell(text) for text in (str(entry.number), at, entry.kind, entry.actor, entry.subject)
+    ] + [Cell(detail)]

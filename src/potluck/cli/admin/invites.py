@@ -1,0 +1,79 @@
+"""`potluck admin invite` and `invites`: how strangers get in where registration is not open."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import parse_credits, parse_seconds, show_ahead, show_credits
+from potluck.model.account import Role
+from potluck.wire.identity import InviteView, NewInvite
+
+
+def invite(
+    role: Annotated[
+        list[Role] | None,
+        typer.Option(metavar="ROLE", help="What they become; repeat it.", show_default="consumer"),
+    ] = None,
+    credit: Annotated[
+        str, typer.Option("--credits", metavar="CREDITS", help="For each account that it lets in.")
+    ] = "0",
+    uses: Annotated[int, typer.Option(min=1, help="How many accounts it lets in.")] = 1,
+    expires: Annotated[
+        str, typer.Option(metavar="TIME", help="How long it is good, such as 12h or 7d.")
+    ] = "7d",
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make an invite and show its code, this once."""
+    screen = Screen(json)
+    wanted = NewInvite(
+        tuple(role or [Role.CONSUMER]),
+        parse_credits(credit, "--credits"),
+        uses,
+        int(parse_seconds(expires, "--expires")),
+    )
+    with connect(server) as potluck:
+        made, url = potluck.admin.invite(wanted), potluck.url
+    if json:
+        screen.emit(made)
+        return
+    screen.err.line(f"Made {made.invite.id}. Its code:")
+    screen.out.line(made.code)
+    screen.err.line("It is shown this once; hand it over on a safe way. To come in with it:")
+    screen.err.line(f"  potluck login {url} --invite CODE", Tone.STRONG)
+
+
+def invites(
+    revoke: Annotated[
+        str | None, typer.Option(metavar="INVITE_ID", help="Make this one worth nothing.")
+    ] = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the invites that can still be used, or revoke one."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        if revoke is not None:
+            potluck.admin.revoke_invite(revoke)
+        found = potluck.admin.invites()
+    if json:
+        screen.emit({"invites": found})
+        return
+    if revoke is not None:
+        screen.err.line(f"Revoked {revoke}. Who came in with it stays.")
+    columns = [
+        *(Column("ID"), Column("ROLES"), Column("CREDITS", is_number=True)),
+        *(Column("USES LEFT", is_number=True), Column("ENDS IN", is_number=True)),
+    ]
+    show_table(screen.out, columns, [_row(each) for each in found])
+
+
+def _row(each: InviteView) -> list[Cell]:
+    return [
+        *(Cell(each.id), Cell(", ".join(each.roles)), Cell(show_credits(each.credit_micro))),
+        *(Cell(str(each.uses_left)), Cell(show_ahead(each.expires_at, datetime.now(UTC)))),
+    ]

@@ -1,0 +1,86 @@
+"""`potluck keys`: API keys, for CI and scripts."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import parse_seconds, show_age, show_ahead
+from potluck.model.account import SCOPES, Credential, Scope
+from potluck.wire.identity import KeyView
+
+_USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
+
+
+def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
+    """Show my keys; what they are was shown when they were made."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        found = potluck.account.keys()
+    if json:
+        screen.emit({"keys": found})
+    elif found:
+        columns = [
+            *(Column("ID"), Column("NAME", shrinks=True), Column("SCOPES", shrinks=True)),
+            *(Column("USED", is_number=True), Column("ENDS IN", is_number=True)),
+        ]
+        show_table(screen.out, columns, [_row(key) for key in found])
+    else:
+        screen.err.line("You have no keys. Make one with `potluck keys add NAME`.")
+
+
+def add_key(
+    name: Annotated[str, typer.Argument(help="What it is for.", show_default=False)],
+    scope: Annotated[
+        list[Scope] | None,
+        typer.Option(
+            help=f"What it may do, of: {', '.join(sorted(SCOPES[Credential.KEY]))}. Repeat it.",
+            show_default="tasks and pool:read",
+            metavar="SCOPE",
+        ),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option(metavar="TIME", help="How long it is good, such as 12h or 30d.")
+    ] = "90d",
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a key and show it, this once."""
+    screen = Screen(json)
+    lasting = int(parse_seconds(expires, "--expires"))
+    with connect(server) as potluck:
+        made, url = potluck.account.make_key(name, scope or _USUAL, lasting), potluck.url
+    if json:
+        screen.emit(made)
+        return
+    screen.err.line(f"Made {made.key.id} for {', '.join(made.key.scopes)}:")
+    screen.out.line(made.secret)
+    screen.err.line("It is shown this once. Where it is used:")
+    screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
+
+
+def revoke_key(
+    key: Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a key worth nothing, at once."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        potluck.account.revoke_key(key)
+    if json:
+        screen.emit({"revoked": key})
+    else:
+        screen.out.line(f"Revoked {key}.")
+
+
+def _row(key: KeyView) -> list[Cell]:
+    now = datetime.now(UTC)
+    used = f"{show_age(key.used_at, now)} ago" if key.used_at else "never"
+    return [
+        *(Cell(key.id), Cell(key.name), Cell(", ".join(key.scopes))),
+        *(Cell(used), Cell(show_ahead(key.expires_at, now))),
+    ]

@@ -1,0 +1,102 @@
+"""`potluck login`: come in with a wallet, of this machine or of a browser."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.options import CaFingerprintOption, JsonOption, KeyFileOption
+from potluck.cli.screen import Screen, Tone
+
+if TYPE_CHECKING:
+    from potluck.consumer.transport import Transport
+    from potluck.consumer.wallet import Wallet
+    from potluck.wire.identity import Tokens
+
+
+def login(
+    url: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
+            show_default=False,
+        ),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
+    ] = False,
+    invite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="For a pool that takes invited accounts.", envvar="POTLUCK_INVITE"
+        ),
+    ] = None,
+    key_file: KeyFileOption = None,
+    ca_fingerprint: CaFingerprintOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Sign in with your wallet; the first time, make one. The next commands speak as you."""
+    from potluck.consumer.connect import door
+    from potluck.consumer.pin import pin_ca
+    from potluck.consumer.profile import Profile, changing_profile, chosen_url, save_profile
+    from potluck.consumer.sign_in import session_of
+    from potluck.local.directory import config_directory
+
+    screen = Screen(json)
+    address = chosen_url(url)
+    ca_file = (
+        None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())
+    )
+    with closing(door(address, ca_file)) as line:
+        if browser:
+            tokens = _through_a_browser(screen, line, invite)
+        else:
+            tokens = _with_a_wallet(screen, line, key_file, invite)
+        trusted = line.ca_file
+    kept_key = key_file.absolute() if key_file is not None and not browser else None
+    profile = Profile(address, session_of(tokens), _text(trusted), _text(kept_key))
+    with changing_profile():
+        path = save_profile(profile)
+    if json:
+        who = {"account_id": tokens.account_id, "address": tokens.address}
+        screen.emit({"event": "signed_in", "url": address, **who, "profile": str(path)})
+    else:
+        screen.out.line(f"Signed in to {address} as {tokens.address}.", Tone.GOOD)
+
+
+def open_wallet(screen: Screen, key_file: Path | None) -> "Wallet":
+    """The wallet that is here, or a new one; whoever makes one is told where it is."""
+    from potluck.cli.prompt import hidden, new_password
+    from potluck.consumer import wallet
+
+    if wallet.is_known(key_file):
+        return wallet.load(key_file, hidden)
+    made = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or new_password())
+    if not screen.json:
+        screen.err.line(f"Made the wallet {made.address}, in {wallet.keystore_path()}.")
+        screen.err.line("Keep a copy of it, and its password: nobody can replace them.", Tone.FAINT)
+    return made
+
+
+def _with_a_wallet(
+    screen: Screen, line: "Transport", key_file: Path | None, invite: str | None
+) -> "Tokens":
+    from potluck.consumer.sign_in import sign_in
+
+    return sign_in(line, open_wallet(screen, key_file), invite)
+
+
+def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":
+    from potluck.cli.browser import show_page
+    from potluck.consumer.device import ask_for_device, await_approval
+
+    asked = ask_for_device(line, invite)
+    show_page(screen, asked)
+    return await_approval(line, asked)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,31 @@
+"""Questions that only a person can answer, typed unseen."""
+
+import getpass
+import sys
+
+from potluck.model.error import BadSettings, InvalidInput
+
+_SHORTEST = 8
+
+
+def hidden(question: str) -> str:
+    """What the person typed. Where there is nobody to ask, says what to do instead."""
+    if not sys.stdin.isatty():
+        raise BadSettings(
+            f"There is no terminal to ask for this: {question.rstrip(': ')}.",
+            "Set POTLUCK_WALLET_PASSWORD, or do it in a terminal.",
+        )
+    return getpass.getpass(question)
+
+
+def new_password() -> str:
+    """Typed twice, and not too short: it is all that protects the file."""
+    first = hidden("Password for your new wallet: ")
+    if len(first) < _SHORTEST:
+        raise InvalidInput(
+            f"A password of less than {_SHORTEST} characters is guessed in no time.",
+            "A few random words are easy to keep and hard to guess.",
+        )
+    if hidden("The same again: ") != first:
+        raise InvalidInput("The two passwords differ.", "Try again.")
+    return first

@@ -1,0 +1,90 @@
+"""Who `up` acts as: a wallet that it finds, or makes when there is none.
+
+The server is told the wallet's address, the provider gets a node key that the wallet authorises.
+The wallet's own key stays in this process, and is opened only when something has to be signed.
+"""
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from potluck.cli.prompt import hidden
+from potluck.consumer import Potluck, wallet
+from potluck.consumer.connect import door
+from potluck.consumer.delegate import authorise
+from potluck.consumer.profile import Profile, changing_profile, save_profile, saved_for
+from potluck.consumer.sign_in import machine, session_of, sign_in
+from potluck.consumer.wallet import Wallet
+from potluck.model.account import Role
+from potluck.model.error import NotSignedIn, StartFailed
+from potluck.provider.identity import ensure_key, save_delegation
+
+# A node key with less left than this is authorised again.
+_RENEW = timedelta(days=7)
+
+
+class Operator:
+    """An address, and the wallet behind it once it is needed."""
+
+    def __init__(self, address: str, opened: Wallet | None = None):
+        self.address = address
+        self._opened = opened
+
+    def wallet(self) -> Wallet:
+        if self._opened is None:
+            self._opened = wallet.load()
+            if self._opened.address != self.address:
+                raise StartFailed(
+                    f"The wallet {wallet.keystore_path()} says it is {self.address}, and is not.",
+                    "Put the right file in its place.",
+                )
+        return self._opened
+
+
+def find_operator() -> tuple[Operator, bool]:
+    """Whose platform this is, and whether the wallet was made just now."""
+    if not wallet.is_known():
+        made = wallet.make_unattended()
+        return Operator(made.address, made), True
+    if wallet.opens_unattended() and (named := wallet.known_address()):
+        return Operator(named), False
+    opened = wallet.load(ask=hidden)
+    return Operator(opened.address, opened), False
+
+
+def sign_in_here(operator: Operator, url: str) -> Profile:
+    """The profile for this server, signed in as the operator, kept for the next commands."""
+    saved = saved_for(url)
+    if saved is not None and _still_holds(saved, operator.address):
+        return saved
+    with closing(door(url)) as line:
+        tokens = sign_in(line, operator.wallet())
+    profile = Profile(url, session_of(tokens))
+    with changing_profile():
+        save_profile(profile)
+    return profile
+
+
+def authorise_here(operator: Operator, profile: Profile, directory: Path) -> None:
+    """Lets the provider in this directory work for the operator, for weeks from now."""
+    key = ensure_key(directory)
+    later = datetime.now(UTC) + _RENEW
+    with Potluck.as_saved(profile) as potluck:
+        roles = potluck.me().roles
+        if Role.PROVIDER not in roles:
+            potluck.account.choose_roles([*roles, Role.PROVIDER])
+        # Asked, not remembered: the server may have another database than the last time.
+        if not any(
+            each.key == key and each.expires_at > later for each in potluck.account.node_keys()
+        ):
+            save_delegation(directory, authorise(potluck, operator.wallet(), key, machine()))
+
+
+def _still_holds(saved: Profile, address: str) -> bool:
+    if saved.session is None or saved.session.address != address:
+        return False
+    try:
+        with Potluck.as_saved(saved) as potluck:
+            return potluck.me().address == address
+    except NotSignedIn:
+        return False

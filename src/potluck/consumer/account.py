@@ -1,0 +1,66 @@
+"""One's own account: roles, sessions, API keys, node keys."""
+
+from collections.abc import Sequence
+
+from potluck.consumer.ask import ask, tell
+from potluck.consumer.transport import Transport
+from potluck.model.account import Role, Scope
+from potluck.wire import routes
+from potluck.wire.identity import (
+    ChooseRoles,
+    Delegation,
+    KeyList,
+    KeyMade,
+    KeyView,
+    Me,
+    NewKey,
+    NewNodeKey,
+    NodeKeyList,
+    NodeKeyView,
+    SessionList,
+    SessionView,
+)
+
+
+class OwnAccount:
+    """What an account decides about itself. What makes something is not repeated."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def choose_roles(self, roles: Sequence[Role]) -> Me:
+        body = ChooseRoles(tuple(roles))
+        return ask(self._transport, routes.CHOOSE_ROLES, Me, body=body)
+
+    def sessions(self) -> list[SessionView]:
+        """Where this wallet is signed in."""
+        return ask(self._transport, routes.LIST_SESSIONS, SessionList).sessions
+
+    def end_session(self, session_id: str) -> None:
+        tell(self._transport, routes.END_SESSION, {"session_id": session_id})
+
+    def log_out(self) -> None:
+        """Ends the session that we speak with."""
+        tell(self._transport, routes.LOGOUT)
+
+    def keys(self) -> list[KeyView]:
+        return ask(self._transport, routes.LIST_KEYS, KeyList).keys
+
+    def make_key(self, name: str, scopes: Sequence[Scope], expires_in: int) -> KeyMade:
+        """The secret is in the answer and nowhere else."""
+        body = NewKey(name, tuple(scopes), expires_in)
+        return ask(self._transport, routes.MAKE_KEY, KeyMade, body=body)
+
+    def revoke_key(self, key_id: str) -> None:
+        tell(self._transport, routes.REVOKE_KEY, {"key_id": key_id})
+
+    def node_keys(self) -> list[NodeKeyView]:
+        """The keys that this wallet has let work for it."""
+        return ask(self._transport, routes.LIST_NODE_KEYS, NodeKeyList).node_keys
+
+    def authorise_node_key(self, delegation: Delegation, machine: str) -> NodeKeyView:
+        body = NewNodeKey(delegation, machine)
+        return ask(self._transport, routes.AUTHORISE_NODE_KEY, NodeKeyView, body=body)
+
+    def revoke_node_key(self, node_key_id: str) -> None:
+        tell(self._transport, routes.REVOKE_NODE_KEY, {"node_key_id": node_key_id})

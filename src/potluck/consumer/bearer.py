@@ -1,0 +1,38 @@
+"""What goes into the Authorization header, and where a better one comes from."""
+
+from typing import Protocol
+
+from potluck.model.error import BadSettings
+
+
+class Bearer(Protocol):
+    """Asked before every call."""
+
+    def token(self) -> str:
+        """The one to use now."""
+
+    def renewed(self, refused: str) -> str | None:
+        """Another one, after the server refused this; none if there is no way to get one."""
+
+    def close(self) -> None:
+        """Ends what it holds open."""
+
+
+class FixedToken:
+    """An API key: what somebody was given, used as it is."""
+
+    def __init__(self, token: str):
+        if not (token.isascii() and token.isprintable()):
+            raise BadSettings(
+                "The token has characters that no token has.", "Copy it again, without line breaks."
+            )
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+    def renewed(self, refused: str) -> str | None:  # noqa: ARG002 - there is only this one
+        return None
+
+    def close(self) -> None:
+        pass

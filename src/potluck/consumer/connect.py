@@ -1,0 +1,41 @@
+"""The line to a server, as the one who is signed in there.
+
+A token that was given wins over POTLUCK_TOKEN, and that over the session in the profile. The
+authority of the profile is believed for the profile's server alone; POTLUCK_CA_FILE names another.
+"""
+
+import os
+from pathlib import Path
+
+from potluck.consumer.bearer import FixedToken
+from potluck.consumer.patience import Patience
+from potluck.consumer.profile import Profile, chosen_url, saved_for
+from potluck.consumer.session import SavedSession, signed_out
+from potluck.consumer.transport import Transport
+
+
+def connect(url: str | None, token: str | None, patience: Patience) -> Transport:
+    address = chosen_url(url)
+    given = token or os.environ.get("POTLUCK_TOKEN")
+    saved = saved_for(address)
+    if given:
+        return Transport(address, patience, _ca_file(saved), FixedToken(given))
+    if saved is None or saved.session is None:
+        raise signed_out(address)
+    return as_saved(saved, patience)
+
+
+def as_saved(saved: Profile, patience: Patience | None = None) -> Transport:
+    """As the session of the profile, whatever POTLUCK_TOKEN says."""
+    line = door(saved.url, patience=patience)
+    return Transport(line.url, line.patience, line.ca_file, SavedSession(line))
+
+
+def door(url: str, ca_file: Path | None = None, patience: Patience | None = None) -> Transport:
+    """For those who are not in yet."""
+    return Transport(url, patience or Patience(), ca_file or _ca_file(saved_for(url)))
+
+
+def _ca_file(saved: Profile | None) -> Path | None:
+    named = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
+    return Path(named) if named else None

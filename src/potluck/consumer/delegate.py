@@ -1,0 +1,38 @@
+"""A wallet's word that a node key may work for it, at the server that we speak to."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from potluck.consumer.client import Potluck
+from potluck.consumer.wallet import Wallet
+from potluck.wire.delegation import SCOPES, digest
+from potluck.wire.identity import Delegation
+from potluck.wire.own_origin import own_origin
+
+LASTING = timedelta(days=30)
+
+
+def authorise(
+    client: Potluck,
+    wallet: Wallet,
+    key_address: str,
+    machine: str,
+    lasting: timedelta = LASTING,
+) -> Delegation:
+    """Signs it and hands it to the server; the answer is what the provider keeps."""
+    asked = client.challenge()
+    now = datetime.now(UTC)
+    word = Delegation(
+        wallet=wallet.address,
+        key=key_address,
+        origin=own_origin(client.url, asked),
+        scopes=SCOPES,
+        issued_at=int(now.timestamp()),
+        expires_at=int((now + lasting).timestamp()),
+        nonce=asked.nonce,
+        signature="0x",
+    )
+    signed = msgspec.structs.replace(word, signature=wallet.sign(digest(word)))
+    client.account.authorise_node_key(signed, machine)
+    return signed
