@@ -12,6 +12,8 @@ from potluck.decide.lifecycle import (
     REPORTABLE,
     TASK_TRANSITIONS,
 )
+from potluck.model.account import Credential, Registration, Role, Scope
+from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import DeviceKind
 from potluck.model.event import EventKind
@@ -23,7 +25,7 @@ from tests.architecture.places import DOCS, SOURCE
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
-    Refusal,
+    *(Refusal, Role, Registration, Credential, Scope, AuditKind),
 ]
 
 
@@ -76,7 +78,18 @@ def test_no_enum_of_the_model_is_forgotten() -> None:
     [
         *("account", "node", "device", "task", "attempt", "lease", "term", "blob", "event"),
         *("hold", "charge", "reward", "refund", "grant", "credit", "sandbox", "environment"),
-        *("operator", "consumer", "provider", "profile", "token", "journal", "outbox", "log piece"),
+        *(
+            "operator",
+            "consumer",
+            "provider",
+            "profile",
+            "token",
+            "wallet",
+            "session",
+            "journal",
+            "outbox",
+            "log piece",
+        ),
     ],
 )
 def test_the_words_of_the_trade_are_in_the_glossary(word: str) -> None:
