@@ -7,6 +7,7 @@ import pytest
 
 from tests.processes import ProviderProcess, ServerProcess
 from tests.sandbox.conftest import PYTHON_IS_MOUNTED
+from tests.wallets import Wallet
 
 MIB = 2**20
 SECRET = "the-providers-own-secret"
@@ -97,7 +98,7 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
     planted = tmp_path / "planted-file"
     planted.write_text("planted-content")
     operator = pool.client()
-    bob = pool.client(operator.post("/v1/accounts", {"name": "bob"})["token"])
+    bob = pool.client(pool.sign_in(Wallet("bob")))
     leave = (
         "for path in ('/work/left-behind', '/tmp/x'):\n    open(path, 'w').write('alices-data')\n"
     )
@@ -105,7 +106,15 @@ def test_two_accounts_see_nothing_of_each_other_or_of_the_host(
     looking = bob.submit(LOOK)
     assert bob.finished(looking)["state"] == "succeeded"
     seen = bob.log(looking)
-    for foreign in ("alices-data", "left-behind", SECRET, pool.token, "planted-", "shadow"):
+    for foreign in (
+        "alices-data",
+        "left-behind",
+        SECRET,
+        pool.token,
+        pool.wallet.key.hex(),
+        "planted-",
+        "shadow",
+    ):
         assert foreign not in seen, f"the task saw {foreign!r}"
     for hidden in ("/home", "/root", "/var", "/run", "/srv", "/mnt"):
         assert f"present{hidden}" not in seen
