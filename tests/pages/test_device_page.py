@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 from potluck.wire import routes
 from tests.pages.browser_wallet import BrowserWallet
 from tests.processes import Api, ServerProcess, await_true
+from tests.wallets import Wallet
 
 SIGN = "Sign with Test Wallet"
 
@@ -53,6 +54,37 @@ def test_a_wallet_approves_and_the_terminal_is_let_in(
     (session,) = me.get(routes.LIST_SESSIONS.path)["sessions"]
     assert session["machine"] == "attic"
     me.close()
+
+
+def test_a_machine_is_brought_in_with_a_second_signature(
+    page: Page, server: ServerProcess, anybody: Api
+) -> None:
+    alice, node_key = BrowserWallet("alice with a machine"), Wallet("a machine's key").address
+    alice.announce(page)
+    asked = ask(anybody, node_key=node_key)
+    page.goto(asked["verification_uri_complete"])
+    expect(page.get_by_text(node_key)).to_be_visible()
+    expect(page.get_by_text("joins the pool as a provider of yours")).to_be_visible()
+    page.get_by_role("button", name=SIGN).click()
+    expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
+
+    methods = [method for method, _ in alice.asked]
+    assert methods.count("eth_signTypedData_v4") == 1
+    me = server.client(poll(anybody, asked)["access_token"])
+    (authorised,) = me.get(routes.LIST_NODE_KEYS.path)["node_keys"]
+    assert authorised["key"] == node_key
+    me.close()
+
+
+def test_who_declines_the_second_signature_has_approved_nothing(page: Page, anybody: Api) -> None:
+    alice = BrowserWallet("alice without a machine")
+    alice.announce(page)
+    alice.declines.add("eth_signTypedData_v4")
+    asked = ask(anybody, node_key=Wallet("another machine's key").address)
+    page.goto(asked["verification_uri_complete"])
+    page.get_by_role("button", name=SIGN).click()
+    expect(page.get_by_role("alert")).to_contain_text("You declined in the wallet.")
+    assert poll(anybody, asked)["code"] == "authorization_pending"
 
 
 def test_the_keyboard_is_enough(page: Page, anybody: Api) -> None:

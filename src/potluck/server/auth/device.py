@@ -9,17 +9,20 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from potluck.model.account import Role
+from potluck.model.audit import AuditKind
 from potluck.model.error import (
     AccessDenied,
     AuthorizationPending,
     CodeExpired,
     Conflict,
+    InvalidInput,
     NotFound,
     SlowDown,
     Unavailable,
 )
 from potluck.server import topics
-from potluck.server.auth import device_ask, sessions, sign_in
+from potluck.server.auth import delegation, device_ask, sessions, sign_in
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.device_ask import Pending
 from potluck.server.auth.device_code import (
@@ -32,10 +35,12 @@ from potluck.server.auth.device_draft import statement
 from potluck.server.auth.enter import enter
 from potluck.server.auth.tokens import secret_hash
 from potluck.server.parts import Parts
-from potluck.store import accounts, device_approvals
+from potluck.store import accounts, audit, device_approvals
+from potluck.store.accounts import Account
+from potluck.store.database import Connection
 from potluck.store.device_approvals import Approval
 from potluck.wire.address import checksummed
-from potluck.wire.identity import DeviceApproval, DeviceAsk, DeviceAsked, Tokens
+from potluck.wire.identity import Delegation, DeviceApproval, DeviceAsk, DeviceAsked, Tokens
 
 # A terminal that keeps to its interval is never told to slow down, however the network wavers.
 _LEEWAY = 0.8
@@ -83,6 +88,7 @@ async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: da
     """A wallet says yes, and signs that it means this code."""
     wanted = statement(pending)
     said = await sign_in.verify(parts, given.message, given.signature, now, wanted)
+    word = await _verified(parts, pending, given.delegation, said.address, now)
     approval = Approval(said.address, pending.machine)
     async with parts.database.transaction() as connection:
         await sign_in.use_nonce(connection, parts, said.nonce, now)
@@ -91,7 +97,10 @@ async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: da
             connection, pending.code_hash, approval, pending.expires_at
         ):
             raise Conflict("This code has been answered already.", "Ask again in the terminal.")
-        await enter(connection, parts, said.address, pending.invite)
+        account = await enter(connection, parts, said.address, pending.invite)
+        if word is not None:
+            account = await _as_provider(connection, parts, account)
+            await delegation.authorise(connection, parts, account, word, pending.machine, now)
     await device_ask.drop(parts, pending.user_code)
 
 
@@ -119,6 +128,30 @@ async def poll(parts: Parts, device_code: str, now: datetime) -> Tokens:
     raise AuthorizationPending(
         "Nobody has approved it yet.", f"Open {parts.origins[0]}/device and enter the code."
     )
+
+
+async def _verified(
+    parts: Parts, pending: Pending, word: Delegation | None, wallet: str, now: datetime
+) -> Delegation | None:
+    """The wallet's word for the node key, where one is asked for, and only there."""
+    if (word and checksummed(word.key)) != pending.node_key:
+        raise InvalidInput(
+            "The delegation is not for the node key that the terminal asks for.",
+            "Load the page again and sign what it shows.",
+        )
+    return None if word is None else await delegation.verify(parts, word, wallet, now)
+
+
+async def _as_provider(connection: Connection, parts: Parts, account: Account) -> Account:
+    """Who lets a node key work for them has chosen to be a provider: the message says so."""
+    if Role.PROVIDER in account.roles:
+        return account
+    changed = await accounts.add_role(connection, account.id, Role.PROVIDER)
+    told = {"roles": " ".join(sorted(changed.roles))}
+    await audit.append(
+        connection, parts.keys.audit, AuditKind.ROLES_CHANGED, account.id, account.id, told
+    )
+    return changed
 
 
 async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:

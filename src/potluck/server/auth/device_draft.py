@@ -8,7 +8,8 @@ from potluck.server.auth.nonce import new_nonce
 from potluck.server.parts import Parts
 from potluck.wire import sign_in
 from potluck.wire.address import checksummed
-from potluck.wire.identity import DeviceDraft, DeviceWallet
+from potluck.wire.delegation import SCOPES, typed_data
+from potluck.wire.identity import Delegation, DeviceDraft, DeviceWallet
 from potluck.wire.sign_in import SignIn
 
 
@@ -26,10 +27,10 @@ def draft(parts: Parts, pending: Pending, wallet: DeviceWallet, now: datetime) -
             f"The page was opened at {wallet.origin}, which is not a name of this server.",
             f"Open {parts.origins[0]}/device instead.",
         )
-    chain_id = _chain(parts, wallet.chain_id)
+    chain_id, address = _chain(parts, wallet.chain_id), checksummed(wallet.address)
     message = SignIn(
         domain=wallet.origin.partition("://")[2],
-        address=checksummed(wallet.address),
+        address=address,
         uri=f"{wallet.origin}/device",
         version="1",
         chain_id=chain_id,
@@ -38,7 +39,20 @@ def draft(parts: Parts, pending: Pending, wallet: DeviceWallet, now: datetime) -
         expiration_time=_written(now + timedelta(seconds=parts.settings.nonce_seconds)),
         statement=statement(pending),
     )
-    return DeviceDraft(sign_in.write(message), chain_id)
+    text = sign_in.write(message)
+    if pending.node_key is None:
+        return DeviceDraft(text, chain_id)
+    word = Delegation(
+        wallet=address,
+        key=pending.node_key,
+        origin=wallet.origin,
+        scopes=SCOPES,
+        issued_at=int(now.timestamp()),
+        expires_at=int(now.timestamp() + parts.settings.node_key_seconds),
+        nonce=new_nonce(parts.keys.nonce, now),
+        signature="0x",
+    )
+    return DeviceDraft(text, chain_id, word, typed_data(word))
 
 
 def _chain(parts: Parts, of_wallet: int) -> int:

@@ -105,7 +105,8 @@ async function approve(wallet) {
 
 async function delegate(wallet, address, draft) {
   if (draft.delegation === null) return null;
-  step("Now the second signature: it lets the node key work for you.");
+  const until = new Date(draft.delegation.expires_at * 1000).toLocaleDateString();
+  step(`Now the second signature: it lets the node key work for you until ${until}.`);
   const signature = await signTypedData(wallet, address, draft.typed_data);
   return { ...draft.delegation, signature };
 }
