@@ -1,10 +1,12 @@
 """The commands that ask and show, against a server that answers as told."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from potluck.model.account import Credential, Role, Scope
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
@@ -13,17 +15,16 @@ from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import EndReason, TaskState, WaitingReason
 from potluck.model.usage import Usage
 from potluck.wire.consumer import (
-    AccountAdded,
     AttemptView,
     DeviceView,
     LogPage,
     LogPiece,
-    Me,
     NodeList,
     NodeView,
     TaskPage,
     TaskView,
 )
+from potluck.wire.identity import Me, SessionList, SessionView
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
 
@@ -177,19 +178,36 @@ def test_an_empty_pool_says_how_to_join(user: CommandLine, server: FakeServer) -
     assert f"potluck provide {server.url}" in user.run("nodes").stderr
 
 
+ME = Me(
+    id=AccountId("account_1"),
+    address="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+    roles=[Role.ADMIN, Role.CONSUMER],
+    signed_in_by=Credential.SESSION,
+    scopes=[Scope.TASKS_READ],
+    available_micro=1_500_000,
+    held_micro=250_000,
+)
+
+
 def test_whoami(user: CommandLine, server: FakeServer) -> None:
-    server.plays("/v1/me", says(Me(AccountId("account_1"), "ann", True, 1_500_000, 250_000)))
+    server.plays("/v1/me", says(ME))
+    session = SessionView("session_1", "attic", NOW, NOW, NOW + timedelta(days=2.1), True)
+    other = SessionView("session_2", "cellar", NOW, NOW, NOW + timedelta(days=9), False)
+    server.plays("/v1/me/sessions", says(SessionList([other, session])))
     shown = user.run("whoami").stdout.decode()
-    assert "ann (account_1, operator)" in shown
+    assert f"{ME.address} (admin, consumer)" in shown
     assert "1.5 credits available, 0.25 more held for tasks" in shown
+    assert f"account_1 at {server.url}" in shown
+    assert "a session that ends when it is not used for 2 d 2 h" in shown
+    (answer,) = user.run("whoami", "--json").lines()
+    assert (answer["address"], answer["url"]) == (ME.address, server.url)
+    assert answer["session_expires_at"].startswith(f"{session.expires_at:%Y-%m-%d}")
 
 
-def test_add_account_shows_the_token_once_and_alone(user: CommandLine, server: FakeServer) -> None:
-    server.plays("/v1/accounts", says(AccountAdded(AccountId("account_2"), "bob", "tok"), 201))
-    shown = user.run("admin", "add-account", "bob")
-    assert shown.stdout == b"tok\n"
-    assert "tok\n" not in shown.stderr
-    assert f"POTLUCK_URL={server.url}" in shown.stderr
+def test_whoami_with_an_api_key_says_what_it_covers(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/me", says(structs.replace(ME, signed_in_by=Credential.KEY)))
+    assert b"signed in by an API key for tasks:read" in user.run("whoami").stdout
+    assert [request.path for request in server.requests] == ["/v1/me"]
 
 
 def test_grant(user: CommandLine, server: FakeServer) -> None:
@@ -205,7 +223,7 @@ def test_the_named_server_is_asked_and_gets_no_foreign_token(
     (tmp_path / "profile.toml").write_text('url = "http://127.0.0.1:1"\ntoken = "theirs"\n')
     told = CommandLine(tmp_path).run("whoami", "--server", server.url)
     assert told.status == 77
-    assert f"There is no token for {server.url}" in told.stderr
+    assert f"You are not signed in to {server.url}" in told.stderr
     assert server.requests == []
 
 

@@ -1,13 +1,15 @@
 """The commands against the real platform, as `potluck up` leaves it."""
 
 import signal
+import stat
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from potluck.consumer import Potluck, Profile
+from potluck.consumer import Potluck, keystore
 from potluck.model.task import Requirements, ScriptSpec, TaskRequest, TaskState
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
@@ -36,10 +38,12 @@ def person(up: Upped, home: Path) -> CommandLine:
 
 
 @pytest.fixture
-def client(up: Upped) -> Iterator[Potluck]:
-    ready = up.events[-1]
-    token = Path(ready["token_file"]).read_text().strip()
-    with Potluck(Profile(ready["url"], token)) as client:
+def client(up: Upped, person: CommandLine) -> Iterator[Potluck]:
+    """With an API key, as a program would have one."""
+    scopes = ("tasks:read", "tasks:write", "pool:read")
+    options = [option for scope in scopes for option in ("--scope", scope)]
+    (made,) = person.run("keys", "add", "test", *options, "--json").lines()
+    with Potluck(up.events[-1]["url"], made["secret"]) as client:
         yield client
 
 
@@ -57,12 +61,25 @@ def test_up_ran_a_first_task(up: Upped) -> None:
     assert "333,332,833,333,500,000" in first["stdout"]
 
 
-def test_the_token_is_named_but_never_shown(up: Upped, home: Path) -> None:
-    token = Path(up.events[-1]["token_file"]).read_text().strip()
-    assert token not in str(up.events)
+def test_no_secret_is_shown_logged_or_in_a_command_line(up: Upped, home: Path) -> None:
+    config = home / "config"
+    profile = tomllib.loads((config / "profile.toml").read_text())
+    key = keystore.unlocked(config / "wallet.json", (config / "wallet-password").read_text())
+    node_key = (home / "data" / "provider" / "node-key").read_text()
+    secrets = [
+        *(profile["access_token"], profile["refresh_token"], key.hex(), node_key),
+        (config / "wallet-password").read_text(),
+    ]
     logs = list((home / "data" / "logs").iterdir())
     assert len(logs) == 2
-    assert all(token not in log.read_text() for log in logs)
+    told = [str(up.events), *(log.read_text() for log in logs)]
+    for child in up.children():
+        told += [" ".join(child.cmdline()), str(child.environ())]
+    assert all(len(secret) >= 32 for secret in secrets)
+    for secret in secrets:
+        assert not [place for place in told if secret in place]
+    for path in (config, *config.iterdir(), home / "data" / "provider" / "node-key"):
+        assert stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700), path
 
 
 def test_run_the_example(person: CommandLine) -> None:
@@ -136,14 +153,15 @@ def test_follow_from_python(client: Potluck) -> None:
 
 
 def test_accounts_are_apart(person: CommandLine, up: Upped, tmp_path: Path) -> None:
-    (added,) = person.run("admin", "add-account", "ann", "--json").lines()
-    assert person.run("admin", "grant", added["id"], "2.5").status == 0
-    ann = InProcess(tmp_path, up.events[-1]["url"], added["token"])
+    ann = InProcess(tmp_path)
+    ann.variables["POTLUCK_WALLET_PASSWORD"] = "of ann's own"
+    (signed_in,) = ann.run("login", up.events[-1]["url"], "--json").lines()
+    assert person.run("admin", "grant", signed_in["address"], "2.5").status == 0
     assert b"2.5 credits available" in ann.run("whoami").stdout
     assert ann.run("ps", "--json").lines() == [{"tasks": []}]
     theirs = person.run("ps", "--limit", "1", "--json").lines()[0]["tasks"][0]["id"]
     assert ann.run("logs", theirs).status == 66
-    assert ann.run("admin", "add-account", "eve").status == 77
+    assert ann.run("admin", "accounts").status == 77
 
 
 def test_the_pool_shows_this_machine(person: CommandLine) -> None:

@@ -24,8 +24,7 @@ def test_the_welcome_says_what_to_type_next(
         "run examples/hello.py",
         f"provide {URL} --data-dir DIR",
         "ssh -N -L 8470:127.0.0.1:8470 YOU@THIS-MACHINE",
-        "admin add-account NAME",
-        f"POTLUCK_TOKEN=… potluck provide {URL}",
+        f"potluck login {URL}",
     ):
         assert words in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
