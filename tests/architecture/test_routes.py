@@ -16,6 +16,8 @@ from tests.architecture.places import DOCS, SOURCE
 ROUTES = {name: value for name, value in vars(routes).items() if isinstance(value, Route)}
 # For load balancers and people; no client of ours asks.
 FOR_OTHERS = {"READYZ"}
+# For browsers: `NAME: ["METHOD", "path"]` in the scripts of the pages.
+IN_A_SCRIPT = re.compile(r"^ *([A-Z_]+): \[\"([A-Z]+)\", \"([^\"]+)\"\]", re.MULTILINE)
 
 
 DOCUMENT = """
@@ -56,7 +58,15 @@ def test_the_clients_use_every_route() -> None:
         path.read_text() for part in ("consumer", "provider") for path in _python(SOURCE / part)
     )
     used = set(re.findall(r"\broutes\.([A-Z_]+)\b", text))
-    assert used == set(ROUTES) - FOR_OTHERS
+    assert used | set(_of_pages()) == set(ROUTES) - FOR_OTHERS
+
+
+def test_the_pages_know_the_routes_as_they_are() -> None:
+    for name, route in _of_pages().items():
+        assert ROUTES.get(name) == route, f"the pages have another {name}"
+    scripts = [path.read_text() for path in (SOURCE / "server" / "pages").glob("*.js")]
+    paths = [path for script in scripts for path in re.findall(r"/v1/[^\"'`]*", script)]
+    assert sorted(paths) == sorted(route.path for route in _of_pages().values())
 
 
 def test_no_path_is_written_twice() -> None:
@@ -71,6 +81,12 @@ def test_the_protocol_page_names_every_route_of_a_provider() -> None:
     for route in ROUTES.values():
         if "/v1/nodes" in route.path:
             assert f"{route.method} {route.path}" in page, "docs/protocol.md lacks it"
+
+
+def _of_pages() -> dict[str, Route]:
+    scripts = [path.read_text() for path in (SOURCE / "server" / "pages").glob("*.js")]
+    found = IN_A_SCRIPT.findall("".join(scripts))
+    return {name: Route(method, path) for name, method, path in found}
 
 
 def _python(directory: Path) -> list[Path]:

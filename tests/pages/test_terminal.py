@@ -1,0 +1,54 @@
+"""`potluck login --browser`, whole: a real terminal, a real server, a real browser."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.pages.browser_wallet import BrowserWallet
+from tests.processes import PotluckProcess, ServerProcess, potluck
+
+
+def say(config: Path, *arguments: str) -> Any:
+    environment = {"POTLUCK_CONFIG_DIR": str(config), "PATH": "/usr/bin:/bin"}
+    command = potluck(*arguments, "--json")
+    shown = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    return json.loads(shown.stdout)
+
+
+def logging_in(server: ServerProcess, place: Path) -> PotluckProcess:
+    """It has said where to go, and waits."""
+    environment = {"POTLUCK_CONFIG_DIR": str(place / "config")}
+    return PotluckProcess(["login", server.url, "--browser"], environment, place / "login.log")
+
+
+def test_a_terminal_is_signed_in_by_the_wallet_of_a_browser(
+    page: Page, server: ServerProcess, tmp_path: Path
+) -> None:
+    alice = BrowserWallet("alice, who has a terminal")
+    alice.announce(page)
+    with logging_in(server, tmp_path) as login:
+        page.goto(login.first["verification_uri_complete"])
+        expect(page.locator("#ask-code")).to_have_text(login.first["user_code"])
+        page.get_by_role("button", name="Sign with Test Wallet").click()
+        expect(page.get_by_role("heading")).to_have_text("Signed. Go back to your terminal.")
+        assert login.process.wait(30) == 0, (tmp_path / "login.log").read_text()
+    assert say(tmp_path / "config", "whoami")["address"] == alice.wallet.address
+    secret = alice.wallet.key.hex()
+    for kept in (tmp_path / "config").iterdir():
+        assert secret not in kept.read_text(), "the key stays in the browser"
+
+
+def test_a_terminal_that_is_refused_says_so(
+    page: Page, server: ServerProcess, tmp_path: Path
+) -> None:
+    with logging_in(server, tmp_path) as login:
+        page.goto(login.first["verification_uri_complete"])
+        page.get_by_role("button", name="refuse").click()
+        expect(page.get_by_role("heading")).to_have_text("Refused")
+        assert login.process.wait(30) == 77
+        assert login.process.stdout is not None
+        assert json.loads(login.process.stdout.readline())["error"]["code"] == "access_denied"
+    assert not (tmp_path / "config" / "profile.toml").exists()
