@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.options import CaFingerprintOption, JsonOption, KeyFileOption
+from potluck.cli.options import CaFingerprintOption, InviteOption, JsonOption, KeyFileOption
 from potluck.cli.screen import Screen, Tone
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ def login(
     browser: Annotated[
         bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
     ] = False,
-    invite: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE", help="For a pool that takes invited accounts.", envvar="POTLUCK_INVITE"
-        ),
-    ] = None,
+    invite: InviteOption = None,
     key_file: KeyFileOption = None,
     ca_fingerprint: CaFingerprintOption = None,
     json: JsonOption = False,

@@ -40,6 +40,12 @@ CaFingerprintOption = Annotated[
         help="Of the server's own certificate authority, as it printed it.",
     ),
 ]
+InviteOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE", help="For a pool that takes invited accounts.", envvar="POTLUCK_INVITE"
+    ),
+]
 TaskArgument = Annotated[
     str,
     typer.Argument(

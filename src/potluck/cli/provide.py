@@ -2,11 +2,19 @@
 
 import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from potluck.cli.options import DataDirOption, JsonOption
+from potluck.cli.authorise import AGAIN, Wish, authorise_first
+from potluck.cli.options import (
+    CaFingerprintOption,
+    DataDirOption,
+    InviteOption,
+    JsonOption,
+    KeyFileOption,
+)
 from potluck.cli.screen import Screen, leave_the_pipe
 from potluck.cli.units import parse_bytes, parse_credits
 
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
     from potluck.provider.announcement import Announce, Announcement
 
 _OFFER = "What it offers"
+_WALLET = "Your wallet, asked once"
 
 
 def provide(
@@ -73,12 +82,30 @@ def provide(
             "--unsafe-no-sandbox", help="Run without walls; then only your own tasks are taken."
         ),
     ] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--browser", help="Sign with the wallet in your browser.", rich_help_panel=_WALLET
+        ),
+    ] = False,
+    invite: InviteOption = None,
+    key_file: KeyFileOption = None,
+    ca_fingerprint: CaFingerprintOption = None,
+    authorise: Annotated[
+        bool,
+        typer.Option(
+            AGAIN, help="Let the wallet sign again, as after a revocation.", rich_help_panel=_WALLET
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Bring this machine's devices to the pool, until Ctrl-C."""
     import logging
 
+    from potluck.consumer.connect import door
+    from potluck.consumer.pin import pin_ca
     from potluck.consumer.profile import chosen_url
+    from potluck.local.directory import config_directory
     from potluck.local.log import configure_logs
     from potluck.provider.daemon import run_provider
     from potluck.provider.settings import read_settings
@@ -96,10 +123,15 @@ def provide(
         "environments_bytes": environments and parse_bytes(environments, "--environments"),
         "unsafe_no_sandbox": unsafe_no_sandbox or None,
     }
-    settings = read_settings(chosen_url(url), os.environ["POTLUCK_TOKEN"], options, os.environ)
+    screen, address = Screen(json), chosen_url(url)
+    pinned = ca_fingerprint and pin_ca(address, ca_fingerprint, config_directory())
+    with closing(door(address, pinned or None)) as line:
+        settings = read_settings(address, line.ca_file, options, os.environ)
+        wish = Wish(authorise, browser, invite, key_file, settings.name[:100])
+        authorise_first(screen, line, settings.data_directory, wish)
     # Warnings about this machine; what happens to tasks is told by the announcements.
     configure_logs(logging.WARNING)
-    run_provider(settings, _announcer(Screen(json)))
+    run_provider(settings, _announcer(screen))
 
 
 def _announcer(screen: Screen) -> "Announce":

@@ -6,7 +6,7 @@ from typing import assert_never
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_bytes, show_credits, show_seconds
-from potluck.model.device import DeviceDescription
+from potluck.model.device import DeviceDescription, Standing
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.announcement import (
@@ -15,6 +15,8 @@ from potluck.provider.announcement import (
     AttemptPreparing,
     AttemptStarted,
     AttemptStopped,
+    DeviceBound,
+    DeviceUnbound,
     Registered,
     ServerAnswers,
     ServerSilent,
@@ -35,6 +37,8 @@ def tell(screen: Screen, announcement: Announcement) -> None:
             _finished(pane, announcement)
         case AttemptStopped(_, task_id):
             _line(pane, f"stopped   {task_id}", Tone.FAINT)
+        case DeviceUnbound() | DeviceBound():
+            _device(screen, announcement)
         case ServerSilent(_, detail, hint):
             _line(screen.err, f"{detail} Trying on; running tasks go on. {hint}", Tone.WAITING)
         case ServerAnswers(silent_seconds):
@@ -87,6 +91,20 @@ def _finished(pane: Pane, finished: AttemptFinished) -> None:
     reason = "" if is_good else f": {finished.detail or finished.reason.replace('_', ' ')}"
     text = f"finished  {finished.task_id} after {show_seconds(finished.run_seconds)}{reason}"
     _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
+
+
+def _device(screen: Screen, told: DeviceUnbound | DeviceBound) -> None:
+    """Whether a device gets work, why not, and what comes next."""
+    named = f"{told.model} ({told.uuid}) is bound to"
+    if isinstance(told, DeviceBound):
+        _line(screen.out, f"{named} your wallet now, and gets work.", Tone.GOOD)
+        return
+    following = (
+        "Both machines are asked to compute on it; this one answers by itself."
+        if told.standing is Standing.CONTESTED
+        else "The other wallet frees it by leaving the pool with it."
+    )
+    _line(screen.err, f"{named} another wallet, and gets no work. {following}", Tone.WAITING)
 
 
 def _line(pane: Pane, text: str, tone: Tone) -> None:

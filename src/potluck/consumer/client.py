@@ -16,6 +16,7 @@ from uuid import uuid4
 from potluck.consumer.account import OwnAccount
 from potluck.consumer.admin import Admin
 from potluck.consumer.ask import ask, path_of
+from potluck.consumer.bearer import FixedToken
 from potluck.consumer.connect import as_saved, connect
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
@@ -54,6 +55,13 @@ class Potluck:
         """As the session of this profile, whatever POTLUCK_TOKEN says."""
         client = cls.__new__(cls)
         client._speak(as_saved(saved))
+        return client
+
+    @classmethod
+    def through(cls, door: Transport, token: str) -> Self:
+        """As the one whom this token names, at the server behind the door."""
+        client = cls.__new__(cls)
+        client._speak(Transport(door.url, door.patience, door.ca_file, FixedToken(token)))
         return client
 
     def _speak(self, transport: Transport) -> None:

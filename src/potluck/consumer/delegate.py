@@ -6,11 +6,19 @@ import msgspec
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.wallet import Wallet
+from potluck.model.account import Role
 from potluck.wire.delegation import SCOPES, digest
 from potluck.wire.identity import Delegation
 from potluck.wire.own_origin import own_origin
 
 LASTING = timedelta(days=30)
+
+
+def become_provider(client: Potluck) -> None:
+    """Whoever lets a node key work for them is a provider."""
+    roles = client.me().roles
+    if Role.PROVIDER not in roles:
+        client.account.choose_roles([*roles, Role.PROVIDER])
 
 
 def authorise(

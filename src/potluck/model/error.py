@@ -28,6 +28,7 @@
         ├── PortTaken             port_taken           another program listens there
         ├── DataDirectoryInUse    data_directory_in_use
         ├── StartFailed           start_failed         a part did not become healthy
+        ├── NodeKeyRefused        node_key_refused     no wallet stands behind this machine any more
         ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
         └── OutputLost            output_lost          a command can not write what it has to say
 
@@ -224,6 +225,12 @@ class SandboxUnavailable(LocalError):
     code = "sandbox_unavailable"
     title = "No sandbox works here"
     exit_status = 69
+
+
+class NodeKeyRefused(LocalError):
+    code = "node_key_refused"
+    title = "The node key is not accepted"
+    exit_status = 77
 
 
 class OutputLost(LocalError):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceDescription
+from potluck.model.device import DeviceDescription, Standing
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
@@ -53,6 +53,21 @@ class AttemptStopped(Struct, frozen=True, tag_field="event", tag="attempt_stoppe
     task_id: TaskId
 
 
+class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"):
+    """A device of this machine gets no work, as it is bound to another wallet."""
+
+    uuid: str
+    model: str
+    standing: Standing
+
+
+class DeviceBound(Struct, frozen=True, tag_field="event", tag="device_bound"):
+    """A device that was another wallet's is ours now, and gets work."""
+
+    uuid: str
+    model: str
+
+
 class ServerSilent(Struct, frozen=True, tag_field="event", tag="server_silent"):
     """The server does not answer, or refuses us; work goes on and we keep trying."""
 
@@ -77,6 +92,8 @@ Announcement = (
     | AttemptStarted
     | AttemptFinished
     | AttemptStopped
+    | DeviceUnbound
+    | DeviceBound
     | ServerSilent
     | ServerAnswers
     | Stopped

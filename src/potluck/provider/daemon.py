@@ -29,8 +29,10 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.detect.devices import detect_devices
+from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.event import ShutdownAsked
 from potluck.provider.heartbeat import beat_forever
+from potluck.provider.identity import load_key
 from potluck.provider.link import Link, open_link
 from potluck.provider.offer import describe_node
 from potluck.provider.prepare.index import PackageIndex, hosts_of
@@ -115,10 +117,11 @@ async def _serve(
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
-    async with open_link(settings, registration, announce, keep) as link:
+    key = load_key(settings.data_directory)
+    async with open_link(settings, key, registration, announce, keep) as link:
         answer = await link.register()
         # The server is told, and should know; but without walls we look for ourselves.
-        owner = await link.account_id() if registration.own_tasks_only else None
+        owner = link.account_id if registration.own_tasks_only else None
         bench = Workbench(
             attempts_directory(settings.data_directory, settings.url),
             link,
@@ -127,7 +130,9 @@ async def _serve(
             settings.log_flush_seconds,
         )
         announce(_registered(settings, registration, answer.node_id))
-        await _work(settings, link, bench, answer, stop)
+        watch = DeviceWatch(link, registration.description.devices, announce)
+        watch.note(answer.unbound)
+        await _work(settings, link, bench, watch, answer, stop)
         # The duties have ended: one that still called could bring the node back to life.
         await _leave(link, bench)
 
@@ -150,6 +155,7 @@ async def _work(
     settings: ProviderSettings,
     link: Link,
     bench: Workbench,
+    watch: DeviceWatch,
     answer: NodeRegistered,
     stop: asyncio.Event,
 ) -> None:
@@ -159,7 +165,8 @@ async def _work(
     try:
         async with asyncio.TaskGroup() as duties:
             bench.begin(duties)
-            duties.create_task(beat_forever(link, bench.held, bench.tell, beat_seconds))
+            duties.create_task(beat_forever(link, bench.held, bench.tell, watch.hear, beat_seconds))
+            duties.create_task(watch.run())
             polling = duties.create_task(
                 acquire_forever(link, bench.held, bench.tell, wait_seconds)
             )

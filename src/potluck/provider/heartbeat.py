@@ -7,13 +7,17 @@ from collections.abc import Callable
 from potluck.provider.event import Event, LeaseLost
 from potluck.provider.link import Link, ListHeld
 from potluck.provider.meter import measure_node
-from potluck.wire.provider import Heartbeat
+from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 
 _JITTER = 0.2
 
 
 async def beat_forever(
-    link: Link, held: ListHeld, tell: Callable[[list[Event]], bool], interval_seconds: float
+    link: Link,
+    held: ListHeld,
+    tell: Callable[[list[Event]], bool],
+    hear: Callable[[HeartbeatAnswer], None],
+    interval_seconds: float,
 ) -> None:
     """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
 
@@ -25,3 +29,4 @@ async def beat_forever(
         await asyncio.sleep(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
         answer = await link.heartbeat(beat)
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
+        hear(answer)

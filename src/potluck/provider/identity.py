@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 from coincurve import PrivateKey
+from msgspec import Struct
 
 from potluck.local.durable import sync, write_new, write_whole
 from potluck.model.device import DeviceDescription
@@ -25,6 +26,14 @@ from potluck.wire.identity import Delegation
 from potluck.wire.signature import address_of, sign, text_digest
 
 _KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class Authorised(Struct, frozen=True):
+    """That a wallet's word holds until then; the word itself, where it was signed here."""
+
+    origin: str
+    key: str
+    expires_at: int  # seconds since 1970
 
 
 class NodeKey:
@@ -77,18 +86,18 @@ def load_key(data_directory: Path) -> NodeKey:
         ) from error
 
 
-def load_delegation(data_directory: Path, origin: str) -> Delegation | None:
-    """The wallet's word for this key and server, if one is kept here."""
+def load_authorised(data_directory: Path, origin: str) -> Authorised | None:
+    """What is known here of the wallet's word for this key and server."""
     path = _delegation_path(data_directory, origin)
     try:
-        word = msgspec.json.decode(path.read_bytes(), type=Delegation)
+        known = msgspec.json.decode(path.read_bytes(), type=Authorised)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    is_ours = (word.origin, word.key) == (origin, ensure_key(data_directory))
-    return word if is_ours else None
+    is_ours = (known.origin, known.key) == (origin, ensure_key(data_directory))
+    return known if is_ours else None
 
 
-def save_delegation(data_directory: Path, word: Delegation) -> None:
+def save_delegation(data_directory: Path, word: Delegation | Authorised) -> None:
     path = _delegation_path(data_directory, word.origin)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_whole(path, msgspec.json.encode(word))

@@ -3,7 +3,8 @@
 Every call here may be repeated without harm, so each is repeated until the server answers: silence
 is not death, and running tasks are not touched by it. Between tries it waits with full jitter. A
 server that no longer knows this node (it lost its memory, not we ours) gets a new registration.
-Only the first contact (`register`, `account_id`) and the last (`leave`) are tried once.
+Only the first contact (`register`) and the last (`leave`) are tried once. A node key that is not
+taken any more ends the conversation.
 """
 
 import asyncio
@@ -12,21 +13,33 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import aiohttp
 from msgspec.structs import replace
 
+from potluck.local.trust import context
 from potluck.model.back_off import BackOff
-from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError, ServerUnreachable
+from potluck.model.error import (
+    Conflict,
+    InvalidInput,
+    LocalError,
+    NotFound,
+    NotSignedIn,
+    PotluckError,
+)
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
+from potluck.provider.exchange import Call, Exchange
+from potluck.provider.identity import NodeKey
+from potluck.provider.node_session import NodeSession
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
-from potluck.wire.answer import decoded, failure
+from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.codec import encode_json, encode_packed
-from potluck.wire.identity import Me
+from potluck.wire.own_origin import origin_of
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,
@@ -57,12 +70,15 @@ class Link:
         self,
         session: aiohttp.ClientSession,
         settings: ProviderSettings,
+        key: NodeKey,
         registration: RegisterNode,
         announce: Announce,
         keep_node_id: Callable[[NodeId], None],
     ) -> None:
-        self._session = session
         self._settings = settings
+        self._key = key
+        self._exchange = Exchange(session, settings.url)
+        self._node_session = NodeSession(self._exchange, key, self._patience())
         self._registration = registration
         self._silence = Silence(announce)
         self._keep_node_id = keep_node_id
@@ -76,16 +92,20 @@ class Link:
 
     async def register(self) -> NodeRegistered:
         """Tries once; from then on the server is expected to know this node."""
-        answer = await self._once(
-            routes.REGISTER_NODE, encode_json(self._registration), NodeRegistered, self._patience()
+        offer = self._registration
+        stated = self._key.state_devices(
+            offer.description.devices, origin_of(self._settings.url), datetime.now(UTC)
         )
+        body = encode_json(replace(offer, statements=stated))
+        answer = await self._once(routes.REGISTER_NODE, body, NodeRegistered, self._patience())
         self._registration = replace(self._registration, node_id=answer.node_id)
         self._keep_node_id(answer.node_id)
         return answer
 
-    async def account_id(self) -> AccountId:
-        """Whose token this is; tried once."""
-        return (await self._once(routes.ME, b"", Me, self._patience())).id
+    @property
+    def account_id(self) -> AccountId:
+        """Whom this node works for."""
+        return self._node_session.account_id
 
     async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
@@ -101,6 +121,11 @@ class Link:
             lambda: encode_json(beat()),
             HeartbeatAnswer,
             patience=aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds),
+        )
+
+    async def answer_challenges(self, answers: ChallengeAnswers) -> ChallengesAnswered:
+        return await self._persist(
+            routes.ANSWER_CHALLENGES, lambda: encode_json(answers), ChallengesAnswered
         )
 
     async def report(self, reports: Callable[[], Reports]) -> ReportAnswers:
@@ -152,6 +177,8 @@ class Link:
                 if isinstance(error, answers):
                     self._silence.broken()
                     raise
+                if isinstance(error, LocalError) and not error.retryable:
+                    raise
                 tries += 1
                 await self._mend(error, node_id)
                 await self.pause(tries, error.retry_after_seconds or 0.0)
@@ -172,27 +199,15 @@ class Link:
     async def _once(
         self, route: Route, body: bytes, kind: type[T], patience: aiohttp.ClientTimeout
     ) -> T:
-        packed = route is routes.APPEND_LOG
-        headers = {"Content-Type": "application/msgpack" if packed else "application/json"}
+        """A token may have ended a moment early; then the call is made again with the next one."""
         path = route.url(node_id=self._registration.node_id or "")
+        call = Call(route, path, body, patience)
+        token = await self._node_session.token()
         try:
-            async with self._session.request(
-                route.method,
-                self._settings.url + path,
-                data=body,
-                headers=headers,
-                timeout=patience,
-                # A redirect would carry the token to a place that nobody named.
-                allow_redirects=False,
-            ) as response:
-                return self._answer(response.status, await response.read(), kind)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unreachable(self._settings.url, error) from error
-
-    def _answer(self, status: int, body: bytes, kind: type[T]) -> T:
-        if status >= 300:
-            raise failure(status, body, self._settings.url)
-        return decoded(body or b"null", kind, self._settings.url)
+            return await self._exchange.send(call, kind, token)
+        except NotSignedIn:
+            newer = await self._node_session.token(refused=token)
+        return await self._exchange.send(call, kind, newer)
 
     def _patience(self, wait_seconds: float = 0.0) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(
@@ -226,21 +241,15 @@ class Silence:
 @asynccontextmanager
 async def open_link(
     settings: ProviderSettings,
+    key: NodeKey,
     registration: RegisterNode,
     announce: Announce,
     keep_node_id: Callable[[NodeId], None],
 ) -> AsyncIterator[Link]:
     # No limit on connections: a heartbeat must never wait for logs or for the long poll.
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        headers={"Authorization": f"Bearer {settings.token}"},
-    ) as session:
-        yield Link(session, settings, registration, announce, keep_node_id)
-
-
-def _unreachable(url: str, error: Exception) -> ServerUnreachable:
-    reason = str(error) or type(error).__name__
-    return ServerUnreachable(
-        f"Nothing answers at {url} ({reason}).",
-        "Is the server running? `potluck up` starts one on this machine.",
+    is_encrypted = settings.url.startswith("https:")
+    connector = aiohttp.TCPConnector(
+        limit=0, ssl=context(settings.ca_file) if is_encrypted else True
     )
+    async with aiohttp.ClientSession(connector=connector) as session:
+        yield Link(session, settings, key, registration, announce, keep_node_id)

@@ -1,7 +1,7 @@
 """Everything a provider can be told, as one frozen value, read once.
 
 Options win over variables, variables over defaults. The variable of a field is its name after
-POTLUCK_PROVIDER_, so POTLUCK_PROVIDER_CORES for `cores`. The server's address and the token are
+POTLUCK_PROVIDER_, so POTLUCK_PROVIDER_CORES for `cores`. The server's address and authority are
 given by the caller, and POTLUCK_DATA_DIR names the directory that all commands share.
 """
 
@@ -24,9 +24,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     """What the owner of this machine decided."""
 
     url: str
-    token: str
     data_directory: Path
     name: ShortText
+    ca_file: Path | None = None  # the server's own authority, where it has one
     unsafe_no_sandbox: bool = False
     index_url: str = "https://pypi.org/simple"
     index_hosts: str = ""  # further ones that serve its files: `name` or `name:port`, with commas
@@ -53,12 +53,12 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(
-    url: str, token: str, options: Mapping[str, Any], variables: Mapping[str, str]
+    url: str, ca_file: Path | None, options: Mapping[str, Any], variables: Mapping[str, str]
 ) -> ProviderSettings:
     """The settings, or BadSettings naming the option or variable that is wrong."""
     given = {
         "url": url,
-        "token": token,
+        "ca_file": ca_file,
         "name": platform.node() or "provider",
         "data_directory": data_directory(variables) / "provider",
     }

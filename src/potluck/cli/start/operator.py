@@ -11,11 +11,10 @@ from pathlib import Path
 from potluck.cli.prompt import hidden
 from potluck.consumer import Potluck, wallet
 from potluck.consumer.connect import door
-from potluck.consumer.delegate import authorise
+from potluck.consumer.delegate import authorise, become_provider
 from potluck.consumer.profile import Profile, changing_profile, save_profile, saved_for
 from potluck.consumer.sign_in import machine, session_of, sign_in
 from potluck.consumer.wallet import Wallet
-from potluck.model.account import Role
 from potluck.model.error import NotSignedIn, StartFailed
 from potluck.provider.identity import ensure_key, save_delegation
 
@@ -70,9 +69,7 @@ def authorise_here(operator: Operator, profile: Profile, directory: Path) -> Non
     key = ensure_key(directory)
     later = datetime.now(UTC) + _RENEW
     with Potluck.as_saved(profile) as potluck:
-        roles = potluck.me().roles
-        if Role.PROVIDER not in roles:
-            potluck.account.choose_roles([*roles, Role.PROVIDER])
+        become_provider(potluck)
         # Asked, not remembered: the server may have another database than the last time.
         if not any(
             each.key == key and each.expires_at > later for each in potluck.account.node_keys()

@@ -40,15 +40,20 @@ def _list_devices() -> list[FoundDevice]:
     """In the child: asks the drivers themselves."""
     import pyopencl
 
+    return [describe(pyopencl, device) for device in driven(pyopencl)]
+
+
+def driven(pyopencl: Any) -> list[Any]:
+    """In the child: every device that has a driver."""
     try:
         platforms = pyopencl.get_platforms()
     except pyopencl.LogicError:
         # The loader's way of saying that no driver is installed.
         return []
-    return [_describe(pyopencl, device) for one in platforms for device in one.get_devices()]
+    return [device for one in platforms for device in one.get_devices()]
 
 
-def _describe(pyopencl: Any, device: Any) -> FoundDevice:
+def describe(pyopencl: Any, device: Any) -> FoundDevice:
     is_cpu = bool(device.type & pyopencl.device_type.CPU)
     return FoundDevice(
         kind=DeviceKind.CPU if is_cpu else DeviceKind.GPU,

@@ -1,0 +1,62 @@
+"""One call to the server and its answer, or the error that it met. Nothing is repeated here."""
+
+from typing import TypeVar
+
+import aiohttp
+from msgspec import Struct
+
+from potluck.model.error import ServerUnreachable
+from potluck.wire import routes
+from potluck.wire.answer import decoded, failure
+from potluck.wire.routes import Route
+
+T = TypeVar("T")
+
+
+class Call(Struct, frozen=True):
+    """What is asked of the server, and how long to wait for its answer."""
+
+    route: Route
+    path: str
+    body: bytes
+    patience: aiohttp.ClientTimeout
+
+
+class Exchange:
+    """HTTP to one server, over one session."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self.url = url
+
+    async def send(self, call: Call, kind: type[T], token: str | None = None) -> T:
+        packed = call.route is routes.APPEND_LOG
+        headers = {"Content-Type": "application/msgpack" if packed else "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            async with self._session.request(
+                call.route.method,
+                self.url + call.path,
+                data=call.body,
+                headers=headers,
+                timeout=call.patience,
+                # A redirect would carry the token to a place that nobody named.
+                allow_redirects=False,
+            ) as response:
+                return self._answer(response.status, await response.read(), kind)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(self.url, error) from error
+
+    def _answer(self, status: int, body: bytes, kind: type[T]) -> T:
+        if status >= 300:
+            raise failure(status, body, self.url)
+        return decoded(body or b"null", kind, self.url)
+
+
+def _unreachable(url: str, error: Exception) -> ServerUnreachable:
+    reason = str(error) or type(error).__name__
+    return ServerUnreachable(
+        f"Nothing answers at {url} ({reason}).",
+        "Is the server running? `potluck up` starts one on this machine.",
+    )
