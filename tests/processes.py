@@ -120,7 +120,10 @@ class ServerProcess(PotluckProcess):
         self.directory = directory
         arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
         given = {"POTLUCK_OPERATOR": self.wallet.address}
-        if "POTLUCK_DATABASE_URL" in environment:
+        if (
+            "POTLUCK_DATABASE_URL" in environment
+            and "POTLUCK_ENCRYPTION_KEY_FILE" not in environment
+        ):
             # Instances that share a database share its key, and a data directory need not.
             given["POTLUCK_ENCRYPTION_KEY"] = "5e" * 32
         super().__init__(arguments, {**given, **environment}, directory / "server.log")

@@ -9,6 +9,7 @@ import typer
 from potluck.cli.admin.accounts import accounts, grant, resume, set_roles, suspend
 from potluck.cli.admin.audit import audit
 from potluck.cli.admin.invites import invite, invites
+from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.failure import misused, tell
@@ -81,7 +82,7 @@ app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
 admin = typer.Typer(help="What only admins may do.")
 admin.command("accounts", cls=Command)(accounts)
 admin.command("roles", cls=Command)(set_roles)
-for admin_command in (suspend, resume, grant, invite, invites, audit):
+for admin_command in (suspend, resume, grant, invite, invites, audit, rotate_key):
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 

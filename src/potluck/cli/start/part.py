@@ -86,7 +86,7 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**_without_secrets(), **variables, "PYTHONUNBUFFERED": "1"},
+                env={**_without_secrets(command), **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
                 preexec_fn=ends_with_us(signal.SIGTERM),
             )
@@ -151,9 +151,10 @@ class Part:
         self._inbox.put(Said(self.name, values))
 
 
-def _without_secrets() -> dict[str, str]:
-    """Our own variables, but for what only `up` itself may know: no part holds the wallet."""
-    return {name: value for name, value in os.environ.items() if name not in _SECRETS}
+def _without_secrets(command: str) -> dict[str, str]:
+    """Our own variables, but for what a part need not know: none of them holds the wallet."""
+    hidden = _SECRETS if command == "server" else _SECRETS | {"POTLUCK_ENCRYPTION_KEY"}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def ended_how(status: int) -> str:

@@ -5,6 +5,7 @@ given a new key by the server itself; for the other two, whoever keeps the keys 
 """
 
 import os
+import secrets
 import shlex
 import stat
 import subprocess
@@ -73,7 +74,7 @@ class KeyFile:
 
     def make(self) -> None:
         """The first key, unless another instance was quicker."""
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         try:
             write_new(draft, _written([new_key()]))
             try:
@@ -126,7 +127,7 @@ class KeyCommand:
     def _ask(self) -> str:
         try:
             answer = subprocess.run(
-                shlex.split(self._command),
+                shlex.split(self._command) or ["(nothing)"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 timeout=_COMMAND_SECONDS,
