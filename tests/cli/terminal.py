@@ -42,11 +42,16 @@ class Terminal:
 
     def answer(self, question: str, text: str) -> None:
         """Types the text once the question is there."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while question not in self._shown:
-            assert self._read(deadline), f"no {question!r} in {self._shown!r}"
-        self._shown = ""
+        self.until(question)
         os.write(self._ours, f"{text}\n".encode())
+
+    def until(self, words: str) -> str:
+        """What it has shown once these words are there."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while words not in self._shown:
+            assert self._read(deadline), f"no {words!r} in {self._shown!r}"
+        shown, self._shown = self._shown, ""
+        return shown
 
     def rest(self) -> str:
         """What it shows from here on, to its end."""
