@@ -56,7 +56,10 @@ class Wallet:
         """Signs that this node key may work for the wallet, and says so to the server."""
         challenge = _post(url + routes.CHALLENGE.path, {})
         word = self.delegation(challenge, node_key)
-        return _post(url + routes.AUTHORISE_NODE_KEY.path, {"delegation": word}, token)
+        answer: dict[str, Any] = _post(
+            url + routes.AUTHORISE_NODE_KEY.path, {"delegation": word}, token
+        )
+        return answer
 
     def delegation(
         self, challenge: dict[str, Any], node_key: "Wallet", **changes: Any

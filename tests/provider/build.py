@@ -5,11 +5,12 @@ from pathlib import Path
 from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, Limits, Requirements, ScriptSpec
+from potluck.provider.identity import NodeKey
 from potluck.provider.settings import ProviderSettings
 from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
-TOKEN = "a-token-of-an-account"
+KEY = NodeKey(b"a node key for the tests, really")
 ACCOUNT = AccountId("account_01j00000000000000000000000")
 
 
@@ -54,7 +55,6 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
     """All times in tenths of seconds."""
     return ProviderSettings(
         url=url,
-        token=TOKEN,
         data_directory=data_directory,
         name="test-node",
         index_url=f"{url}/simple",  # where no package is to be found

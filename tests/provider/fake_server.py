@@ -4,15 +4,18 @@ It can be told to fall silent, to forget its nodes, to cancel, and to swallow it
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from aiohttp import web
+from msgspec.structs import replace
 
-from potluck.model.account import Credential, Role, Scope
 from potluck.model.error import (
     Conflict,
+    InvalidInput,
     NotFound,
     NotSignedIn,
     PotluckError,
@@ -24,8 +27,16 @@ from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
 from potluck.store.mint import new_device_id, new_node_id
 from potluck.wire import routes
+from potluck.wire.challenge import (
+    ChallengeAnswer,
+    ChallengeAnswers,
+    ChallengesAnswered,
+    DeviceChallenge,
+)
 from potluck.wire.codec import decode_json, decode_packed, encode_json
-from potluck.wire.identity import Me
+from potluck.wire.device_statement import DeviceStatement, statement_digest
+from potluck.wire.identity import Challenge, NodeLogin, NodeToken
+from potluck.wire.own_origin import NODE_STATEMENT
 from potluck.wire.problem import CONTENT_TYPE, to_problem
 from potluck.wire.provider import (
     AcquireLeases,
@@ -43,8 +54,11 @@ from potluck.wire.provider import (
     ReportAnswer,
     ReportAnswers,
     Reports,
+    UnboundDevice,
 )
-from tests.provider.build import ACCOUNT, TOKEN
+from potluck.wire.sign_in import read
+from potluck.wire.signature import recover, text_digest
+from tests.provider.build import ACCOUNT
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -55,7 +69,12 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.url = ""
-        self.token = TOKEN
+        self.takes_keys = True
+        self.tokens: dict[str, str] = {}  # and the node key of each
+        self.token_seconds = 900.0
+        self.challenges: list[DeviceChallenge] = []
+        self.unbound: list[UnboundDevice] = []
+        self.answers: list[ChallengeAnswer] = []
         self.nodes: set[NodeId] = set()
         self.registrations: list[RegisterNode] = []
         self.beats: list[Heartbeat] = []
@@ -116,15 +135,43 @@ class FakeServer:
 
     async def register(self, body: bytes, _: NodeId) -> tuple[int, NodeRegistered]:
         asked = decode_json(body, RegisterNode)
-        self.registrations.append(asked)
+        for device, said in zip(asked.description.devices, asked.statements, strict=True):
+            self._check(device.uuid, said)
+        self.registrations.append(replace(asked, statements=()))
         node_id = asked.node_id if asked.node_id in self.nodes else new_node_id()
         assert node_id is not None
         self.nodes.add(node_id)
         devices = [new_device_id() for _ in asked.description.devices]
         return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
 
-    async def me(self, _: bytes, __: NodeId) -> tuple[int, Me]:
-        return 200, Me(ACCOUNT, "0x" + "00" * 20, [Role.PROVIDER], Credential.NODE, [Scope.NODE], 0, 0)
+    def _check(self, uuid: str, said: DeviceStatement) -> None:
+        """That one of the keys that signed in says so."""
+        signed = bytes.fromhex(said.signature.removeprefix("0x"))
+        for key in self.tokens.values():
+            digest = statement_digest(uuid, key, self.url, said.stated_at)
+            if (said.uuid, said.origin, recover(digest, signed)) == (uuid, self.url, key):
+                return
+        raise InvalidInput(f"Nobody says that {uuid} is there.")
+
+    async def challenge(self, _: bytes, __: NodeId) -> tuple[int, Challenge]:
+        ends = datetime.now(UTC) + timedelta(minutes=5)
+        return 200, Challenge(secrets.token_hex(16), ends, [self.url], [1])
+
+    async def node_login(self, body: bytes, _: NodeId) -> tuple[int, NodeToken]:
+        login = decode_json(body, NodeLogin)
+        said = read(login.message)
+        signer = recover(text_digest(login.message), bytes.fromhex(login.signature[2:]))
+        is_right = (said.uri, said.statement, said.address) == (self.url, NODE_STATEMENT, signer)
+        if not (self.takes_keys and is_right):
+            raise NotSignedIn("The signature does not let you in.")
+        token = secrets.token_hex(16)
+        self.tokens[token] = said.address
+        return 200, NodeToken(token, self.token_seconds, ACCOUNT)
+
+    async def answer_challenges(self, body: bytes, _: NodeId) -> tuple[int, ChallengesAnswered]:
+        given = decode_json(body, ChallengeAnswers).answers
+        self.answers += given
+        return 200, ChallengesAnswered([each.uuid for each in given])
 
     async def acquire(self, body: bytes, _: NodeId) -> tuple[int, LeasesGranted]:
         asked = decode_json(body, AcquireLeases)
@@ -147,7 +194,7 @@ class FakeServer:
         beat = decode_json(body, Heartbeat)
         self.beats.append(beat)
         held = {lease.attempt_id for lease in beat.held}
-        return 200, HeartbeatAnswer(sorted(held & self._stale))
+        return 200, HeartbeatAnswer(sorted(held & self._stale), self.challenges, self.unbound)
 
     async def report(self, body: bytes, _: NodeId) -> tuple[int, ReportAnswers]:
         return 200, ReportAnswers(
@@ -198,12 +245,14 @@ async def fake_server() -> AsyncIterator[FakeServer]:
     fake = FakeServer()
     app = web.Application(client_max_size=2**24)
     handlers: list[tuple[routes.Route, Handler]] = [
-        (routes.ME, fake.me),
+        (routes.CHALLENGE, fake.challenge),
+        (routes.NODE_LOGIN, fake.node_login),
         (routes.REGISTER_NODE, fake.register),
         (routes.ACQUIRE_LEASES, fake.acquire),
         (routes.HEARTBEAT, fake.heartbeat),
         (routes.REPORT, fake.report),
         (routes.APPEND_LOG, fake.append_log),
+        (routes.ANSWER_CHALLENGES, fake.answer_challenges),
         (routes.LEAVE, fake.leave),
     ]
     for route, handler in handlers:
@@ -244,10 +293,11 @@ def _endpoint(
 
 
 async def _answered(fake: FakeServer, handler: Handler, request: web.Request) -> web.Response:
-    if request.headers.get("Authorization") != f"Bearer {fake.token}":
-        raise NotSignedIn("The token is not known.")
-    if fake.fails_with is not None:
-        raise fake.fails_with
+    if request.path not in (routes.CHALLENGE.path, routes.NODE_LOGIN.path):
+        if request.headers.get("Authorization", "").removeprefix("Bearer ") not in fake.tokens:
+            raise NotSignedIn("The token is not known.")
+        if fake.fails_with is not None:
+            raise fake.fails_with
     node_id = NodeId(request.match_info.get("node_id", ""))
     if node_id and node_id not in fake.nodes:
         raise NotFound("There is no such node.")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from potluck.provider.identity import Authorised, ensure_key, save_delegation
+from potluck.wire.own_origin import origin_of
 from tests.processes import FAST_PROVIDER, potluck
-from tests.provider.build import TOKEN
 
 PATIENCE_SECONDS = 30.0
 
@@ -65,14 +67,15 @@ class HeardProvider:
 
 @asynccontextmanager
 async def provider_process(
-    url: str, directory: Path, *options: str, token: str = TOKEN
+    url: str, directory: Path, *options: str
 ) -> AsyncIterator[HeardProvider]:
+    """A wallet has let its key work for it; that wallet is nowhere near."""
+    key, ends = ensure_key(directory), int(time.time()) + 30 * 86_400
+    save_delegation(directory, Authorised(origin_of(url), key, ends))
     arguments = ("provide", url, "--data-dir", str(directory), "--json", *options)
     process = await asyncio.create_subprocess_exec(
         *potluck(*arguments),
-        env=os.environ
-        | FAST_PROVIDER
-        | {"POTLUCK_TOKEN": token, "POTLUCK_CONFIG_DIR": "/nonexistent"},
+        env=os.environ | FAST_PROVIDER | {"POTLUCK_CONFIG_DIR": "/nonexistent"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

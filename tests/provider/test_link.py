@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind
-from potluck.model.error import Forbidden, NotSignedIn, ServerUnreachable
+from potluck.model.error import (
+    BadSettings,
+    Forbidden,
+    NodeKeyRefused,
+    NotSignedIn,
+    ServerUnreachable,
+)
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.acquire import acquire_forever
@@ -29,8 +35,14 @@ from potluck.provider.report import ReportSender
 from potluck.provider.ship import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
 from potluck.store.mint import new_node_id
-from potluck.wire.provider import PackedLogPiece, RegisterNode, Reports, Started
-from tests.provider.build import a_grant, a_lease, completed, lease_of, settings_for
+from potluck.wire.provider import (
+    HeartbeatAnswer,
+    PackedLogPiece,
+    RegisterNode,
+    Reports,
+    Started,
+)
+from tests.provider.build import KEY, a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
 
 REGISTRATION = RegisterNode(
@@ -56,10 +68,14 @@ class Provider:
         self.announced = announced
         self.ids = ids
         self.events: list[Event] = []
+        self.answers: list[HeartbeatAnswer] = []
 
     def tell(self, events: list[Event]) -> bool:
         self.events += events
         return bool(events)
+
+    def hear(self, answer: HeartbeatAnswer) -> None:
+        self.answers.append(answer)
 
     def heard(self, *events: Event) -> Callable[[], bool]:
         return lambda: all(event in self.events for event in events)
@@ -72,7 +88,7 @@ async def linked(
     announced: list[Announcement] = []
     ids: list[NodeId] = []
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(settings, registration, announced.append, ids.append) as link:
+    async with open_link(settings, KEY, registration, announced.append, ids.append) as link:
         await link.register()
         yield Provider(link, announced, ids)
 
@@ -148,7 +164,7 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
 async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:
-        beating = beat_forever(provider.link, lambda: (lease,), provider.tell, 0.02)
+        beating = beat_forever(provider.link, lambda: (lease,), provider.tell, provider.hear, 0.02)
         async with during(beating):
             await server.until(lambda: len(server.beats) >= 3, "three beats")
             await server.call_off(lease.attempt_id)
@@ -160,7 +176,7 @@ async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) 
 async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeServer) -> None:
     async with linked(server) as provider:
         server.is_silent = True
-        async with during(beat_forever(provider.link, tuple, provider.tell, 0.01)):
+        async with during(beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01)):
             calls = server.calls
             await until(lambda: server.calls >= calls + 3)
             server.is_silent = False
@@ -178,11 +194,50 @@ async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: No
         server.fails_with = error
         call = asyncio.create_task(provider.link.report(lambda: Reports((Started(lease),))))
         calls = server.calls
-        await server.until(lambda: server.calls >= calls + 3, "three tries")
+        await server.until(lambda: server.calls >= calls + 9, "several tries")
         server.fails_with = None
         await call
     assert server.reports == [Started(lease)]
     assert [one.code for one in provider.announced if isinstance(one, ServerSilent)] == [error.code]
+
+
+async def test_a_token_that_ended_early_is_replaced(server: FakeServer) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        server.tokens.clear()
+        said = Reports((Started(lease),))
+        await asyncio.gather(*(provider.link.report(lambda: said) for _ in range(5)))
+    assert len(server.tokens) == 1, "one signs in for all"
+    assert provider.announced == [], "nobody need hear of it"
+
+
+async def test_the_next_token_is_fetched_before_the_last_one_ends(server: FakeServer) -> None:
+    server.token_seconds = 0.2
+    async with linked(server) as provider:
+        first = set(server.tokens)
+        async with during(beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01)):
+            await server.until(lambda: len(server.tokens) >= 3, "two more tokens")
+    assert first < set(server.tokens)
+
+
+async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
+    async with linked(server) as provider:
+        server.takes_keys = False
+        server.tokens.clear()
+        with pytest.raises(NodeKeyRefused) as caught:
+            await asyncio.wait_for(
+                beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01), 5
+            )
+    assert KEY.address in caught.value.detail
+    assert "revoked" in caught.value.detail
+
+
+async def test_a_server_that_goes_by_another_name_gets_no_signature(server: FakeServer) -> None:
+    settings = settings_for(server.url.replace("127.0.0.1", "localhost"), Path("/nonexistent"))
+    async with open_link(settings, KEY, REGISTRATION, lambda _: None, lambda _: None) as link:
+        with pytest.raises(BadSettings, match="calls itself"):
+            await link.register()
+    assert server.tokens == {}
 
 
 async def test_a_server_that_forgot_the_node_gets_a_new_registration(server: FakeServer) -> None:
@@ -298,7 +353,9 @@ async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer
     held = [old]
     async with linked(server) as provider:
         server.is_silent = True
-        async with during(beat_forever(provider.link, lambda: tuple(held), provider.tell, 0.01)):
+        async with during(
+            beat_forever(provider.link, lambda: tuple(held), provider.tell, provider.hear, 0.01)
+        ):
             await tries(server)
             held[:] = [new]
             await tries(server)  # the call that was on its way then is over

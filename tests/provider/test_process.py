@@ -107,9 +107,28 @@ async def test_no_server_and_no_right_are_clear_sentences(
             assert await provider.exit_status() == 69
     assert provider.said[-1]["error"]["code"] == "server_unreachable"
     assert "potluck up" in provider.said[-1]["error"]["hint"]
-    async with provider_process(server.url, tmp_path / "two", token="wrong") as provider:
+    server.takes_keys = False
+    async with provider_process(server.url, tmp_path / "two") as provider:
         assert await provider.exit_status() == 77
-    assert provider.said[-1]["error"]["code"] == "not_signed_in"
+    assert provider.said[-1]["error"]["code"] == "node_key_refused"
+    assert "--authorise" in provider.said[-1]["error"]["hint"]
+
+
+async def test_a_key_that_is_revoked_ends_the_provider_with_a_sentence(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant(ENDLESS)
+    async with provider_process(server.url, tmp_path) as provider:
+        await provider.event("registered")
+        await server.offer(grant)
+        await provider.event("attempt_started")
+        sandboxed = psutil.Process(provider.pid).children(recursive=True)
+        server.takes_keys = False
+        server.tokens.clear()
+        assert await provider.exit_status() == 77
+        await until_gone(sandboxed)
+    assert provider.said[-1]["error"]["code"] == "node_key_refused"
+    assert "revoked" in provider.said[-1]["error"]["detail"]
 
 
 async def test_a_second_ctrl_c_ends_at_once(server: FakeServer, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:8470"
 
 
 def read(options: dict[str, Any] | None = None, **variables: str) -> ProviderSettings:
-    return read_settings(URL, "token", options or {}, variables)
+    return read_settings(URL, None, options or {}, variables)
 
 
 def test_options_win_over_variables_and_variables_over_defaults() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from potluck.cli.provide_story import tell
 from potluck.cli.screen import Screen
-from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.device import DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import NodeId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
@@ -14,6 +14,8 @@ from potluck.provider.announcement import (
     AttemptPreparing,
     AttemptStarted,
     AttemptStopped,
+    DeviceBound,
+    DeviceUnbound,
     Registered,
     ServerAnswers,
     ServerSilent,
@@ -46,6 +48,9 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
         ("killed �[2J by 9",),  # nothing that a terminal would obey
     ),
     (AttemptStopped(ATTEMPT, TASK), ("stopped", TASK)),
+    (DeviceUnbound("GPU-1", "RTX", Standing.CONTESTED), ("RTX", "another wallet", "compute on it")),
+    (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
+    (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
     (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
     (ServerAnswers(65.0), ("answers after 1 min 5 s",)),
     (Stopped(), ("Stopped",)),
