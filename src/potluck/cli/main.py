@@ -19,6 +19,7 @@ from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
+from potluck.cli.provider_keys import list_node_keys, revoke_node_key
 from potluck.cli.ps import ps
 from potluck.cli.result import result
 from potluck.cli.roles import roles
@@ -73,6 +74,11 @@ keys.command("list", cls=Command)(list_keys)
 keys.command("add", cls=Command)(add_key)
 keys.command("revoke", cls=Command)(revoke_key)
 app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
+
+provider = typer.Typer(help="The machines that work for my wallet.")
+provider.command("keys", cls=Command)(list_node_keys)
+provider.command("revoke", cls=Command)(revoke_node_key)
+app.add_typer(provider, name="provider", rich_help_panel=_POOL)
 
 sessions = typer.Typer(help="Where my wallet is signed in.")
 sessions.command("list", cls=Command)(list_sessions)
