@@ -12,6 +12,7 @@ from potluck.consumer import Potluck, wallet
 from potluck.consumer.connect import door
 from potluck.consumer.profile import Profile, Session, save_profile, saved_profile
 from potluck.consumer.sign_in import sign_in
+from potluck.local.child import SECRET_VARIABLES
 from potluck.model.account import Credential, Role
 from potluck.model.error import BadSettings, NotSignedIn, ServerUnreachable
 from potluck.model.ids import AccountId
@@ -34,7 +35,7 @@ def server() -> Iterator[FakeServer]:
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("POTLUCK_CONFIG_DIR", str(tmp_path / "config"))
-    for name in ("POTLUCK_URL", "POTLUCK_TOKEN", *wallet.SECRET_VARIABLES):
+    for name in ("POTLUCK_URL", *SECRET_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "config"
 

@@ -14,6 +14,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from potluck.consumer import keystore, wallet
+from potluck.local.child import SECRET_VARIABLES
 from potluck.model.error import BadSettings, NotSignedIn
 from potluck.wire.signature import text_digest
 
@@ -25,7 +26,7 @@ ADDRESS = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "config"
     monkeypatch.setenv("POTLUCK_CONFIG_DIR", str(directory))
-    for name in wallet.SECRET_VARIABLES:
+    for name in SECRET_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return directory
 

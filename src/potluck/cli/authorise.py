@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec import Struct
 
 from potluck.cli.screen import Screen, Tone
+from potluck.local.child import SECRET_VARIABLES, without_secrets
 
 if TYPE_CHECKING:
     from potluck.consumer.transport import Transport
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 AGAIN = "--authorise"
 # A word that ends sooner than this is renewed while somebody is there to sign.
 _SOON_SECONDS = 3 * 86_400
-_SECRETS = (
-    "POTLUCK_WALLET_KEY",
-    "POTLUCK_WALLET_PASSWORD",
-    "POTLUCK_TOKEN",
-    "POTLUCK_INVITE",
-)
 
 
 class Wish(Struct, frozen=True):
@@ -100,16 +95,15 @@ def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "A
 
 
 def holds_secrets(variables: Mapping[str, str] = os.environ) -> bool:
-    return any(name in variables for name in _SECRETS)
+    return any(name in variables for name in SECRET_VARIABLES)
 
 
 def start_afresh() -> NoReturn:
     """The same command in a new program: what this one knew is gone with its memory."""
-    variables = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     arguments = [word for word in sys.orig_argv[1:] if word != AGAIN]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, [sys.executable, *arguments], variables)  # noqa: S606 - ourselves
+    os.execve(sys.executable, [sys.executable, *arguments], without_secrets())  # noqa: S606
 
 
 def authorise_first(screen: Screen, door: "Transport", directory: Path, wish: Wish) -> None:

@@ -24,8 +24,6 @@ from potluck.wire.signature import address_of, sign
 
 KEY_VARIABLE = "POTLUCK_WALLET_KEY"
 PASSWORD_VARIABLE = "POTLUCK_WALLET_PASSWORD"  # noqa: S105 - its name
-# What keeps a person's secrets; no child process of ours needs them.
-SECRET_VARIABLES = (KEY_VARIABLE, PASSWORD_VARIABLE)
 
 Ask = Callable[[str], str]  # a question for the person, answered unseen
 

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive us."""
+"""Child processes that do not outlive us, and do not inherit what is not for them."""
 
 import ctypes
 import os
@@ -6,7 +6,17 @@ import signal
 import sys
 from collections.abc import Callable
 
+# What a person tells one command; no process that it starts, or becomes, needs to know.
+SECRET_VARIABLES = frozenset(
+    {"POTLUCK_WALLET_KEY", "POTLUCK_WALLET_PASSWORD", "POTLUCK_TOKEN", "POTLUCK_INVITE"}
+)
 _PR_SET_PDEATHSIG = 1
+
+
+def without_secrets(*others: str) -> dict[str, str]:
+    """Our own variables but for those, and for these others."""
+    hidden = SECRET_VARIABLES | set(others)
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def ends_with_us(number: signal.Signals) -> Callable[[], None] | None:

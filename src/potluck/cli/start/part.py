@@ -19,12 +19,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from potluck.consumer.wallet import SECRET_VARIABLES
-from potluck.local.child import ends_with_us
+from potluck.local.child import ends_with_us, without_secrets
 from potluck.model.error import PotluckError, StartFailed
 from potluck.wire.problem import Problem, to_error
 
-_SECRETS = {*SECRET_VARIABLES, "POTLUCK_TOKEN", "POTLUCK_INVITE"}
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 _LAST_WORDS_SECONDS = 1.0
@@ -86,7 +84,7 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**_without_secrets(command), **variables, "PYTHONUNBUFFERED": "1"},
+                env={**_variables(command), **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
                 preexec_fn=ends_with_us(signal.SIGTERM),
             )
@@ -151,10 +149,9 @@ class Part:
         self._inbox.put(Said(self.name, values))
 
 
-def _without_secrets(command: str) -> dict[str, str]:
-    """Our own variables, but for what a part need not know: none of them holds the wallet."""
-    hidden = _SECRETS if command == "server" else _SECRETS | {"POTLUCK_ENCRYPTION_KEY"}
-    return {name: value for name, value in os.environ.items() if name not in hidden}
+def _variables(command: str) -> dict[str, str]:
+    """None of the parts holds the wallet, and only the server reads what is encrypted."""
+    return without_secrets(*(() if command == "server" else ("POTLUCK_ENCRYPTION_KEY",)))
 
 
 def ended_how(status: int) -> str:
