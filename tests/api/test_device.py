@@ -20,6 +20,7 @@ from potluck.wire.identity import Delegation
 from potluck.wire.routes import Route
 from potluck.wire.signature import sign
 from tests.processes import Api, ServerProcess, await_true
+from tests.redis_server import RedisServer
 from tests.wallets import Wallet
 
 ANN, BOB = Wallet("ann at the terminal"), Wallet("bob at the terminal")
@@ -377,6 +378,22 @@ async def test_who_only_asks_leaves_no_row(tmp_path: Path, database_url: str) ->
 async def _rows(connection: Any, table: str) -> int:
     found: int = await connection.fetchval(f"SELECT count(*) FROM {table}")
     return found
+
+
+def test_while_redis_is_away_nothing_is_taken_for_over(
+    tmp_path: Path, own_redis: RedisServer
+) -> None:
+    with ServerProcess(tmp_path, 0, POTLUCK_REDIS_URL=own_redis.url, **EAGER) as server:
+        api = server.client("")
+        asked = ask(api)
+        own_redis.kill()
+        assert poll(api, asked)["code"] == "unavailable"
+        assert api.get(at(routes.SHOW_DEVICE, asked))["code"] == "unavailable"
+        assert api.post(routes.ASK_FOR_DEVICE.path, {})["code"] == "unavailable"
+        own_redis.start()  # empty
+        await_true(lambda: poll(api, asked)["code"] == "expired_token", "it is known to be lost")
+        assert approve(api, ask(api)) is None
+        api.close()
 
 
 def test_instances_share_what_waits_and_redis_learns_nothing(

@@ -34,7 +34,8 @@ def test_a_terminal_is_signed_in_by_the_wallet_of_a_browser(
         expect(page.locator("#ask-code")).to_have_text(login.first["user_code"])
         page.get_by_role("button", name="Sign with Test Wallet").click()
         expect(page.get_by_role("heading")).to_have_text("Signed. Go back to your terminal.")
-        assert login.process.wait(30) == 0, (tmp_path / "login.log").read_text()
+        login.process.communicate(timeout=30)
+        assert login.process.returncode == 0, (tmp_path / "login.log").read_text()
     assert say(tmp_path / "config", "whoami")["address"] == alice.wallet.address
     secret = alice.wallet.key.hex()
     for kept in (tmp_path / "config").iterdir():
@@ -48,7 +49,7 @@ def test_a_terminal_that_is_refused_says_so(
         page.goto(login.first["verification_uri_complete"])
         page.get_by_role("button", name="refuse").click()
         expect(page.get_by_role("heading")).to_have_text("Refused")
-        assert login.process.wait(30) == 77
-        assert login.process.stdout is not None
-        assert json.loads(login.process.stdout.readline())["error"]["code"] == "access_denied"
+        said, _ = login.process.communicate(timeout=30)
+        assert login.process.returncode == 77
+        assert json.loads(said)["error"]["code"] == "access_denied"
     assert not (tmp_path / "config" / "profile.toml").exists()

@@ -1,4 +1,4 @@
-"""What a browser is shown: files of this package, under a policy that lets nothing else in."""
+"""What a browser is shown: files of this package. `http/headers.py` lets them load nothing else."""
 
 from functools import cache
 from pathlib import Path
@@ -14,14 +14,6 @@ _KINDS: Final = {
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
-}
-# Our own files and our own server; nothing inline, nothing from elsewhere, in nobody's frame.
-_HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
-        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-cache",
 }
 
 
@@ -42,7 +34,7 @@ def _answer(name: str) -> Response[bytes]:
     data = _files().get(name)
     if data is None:
         raise NotFound(f"There is no file {name[:64]!r} here.")
-    return Response(data, media_type=_KINDS[Path(name).suffix], headers=_HEADERS)
+    return Response(data, media_type=_KINDS[Path(name).suffix])
 
 
 @cache

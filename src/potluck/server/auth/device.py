@@ -19,7 +19,6 @@ from potluck.model.error import (
     InvalidInput,
     NotFound,
     SlowDown,
-    Unavailable,
 )
 from potluck.server import topics
 from potluck.server.auth import delegation, device_ask, sessions, sign_in
@@ -59,8 +58,7 @@ async def ask(parts: Parts, wanted: DeviceAsk, now: datetime) -> DeviceAsked:
         None if wanted.node_key is None else checksummed(wanted.node_key),
         wanted.invite,
     )
-    if not await device_ask.put(parts, pending, now):
-        raise Unavailable("The server can not keep the question just now.", "Try again.", 1.0)
+    await device_ask.put(parts, pending, now)
     page = f"{parts.origins[0]}/device"
     return DeviceAsked(
         device_code,

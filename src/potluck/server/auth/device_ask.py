@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from potluck.model.error import Unopenable
+from potluck.model.error import Unavailable, Unopenable
 from potluck.server import topics
 from potluck.server.parts import Parts
 
@@ -27,18 +27,19 @@ class Pending(Struct, frozen=True):
     was_denied: bool = False
 
 
-async def put(parts: Parts, asked: Pending, now: datetime) -> bool:
-    """Whether it can be found again."""
+async def put(parts: Parts, asked: Pending, now: datetime) -> None:
     name = _name(parts, asked.user_code)
     sealed = parts.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
     await parts.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
-    return await parts.live.get(name) is not None
 
 
 async def find(parts: Parts, user_code: str, now: datetime) -> Pending | None:
+    """None if nobody waits with this code; that `live` is away is another matter, and raised."""
     name = _name(parts, user_code)
     sealed = await parts.live.get(name)
     if sealed is None:
+        if not await parts.live.ping():
+            raise Unavailable("The server does not know just now who waits.", "Try again.", 1.0)
         return None
     try:
         asked = msgspec.json.decode(parts.vault.open(*_PLACE, name, sealed), type=Pending)
