@@ -1,0 +1,82 @@
+"""`potluck admin rotate-key`, against a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine, InProcess
+from tests.processes import ServerProcess
+from tests.wallets import Wallet
+
+KEY, NEW_KEY = "5e" * 32, "a7" * 32
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("pool")) as running:
+        yield running
+
+
+def signed_in(directory: Path, pool: ServerProcess, wallet: Wallet) -> CommandLine:
+    user = InProcess(directory)
+    user.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()
+    assert user.run("login", pool.url).status == 0
+    return user
+
+
+def keys_of(pool: ServerProcess) -> list[str]:
+    text = (pool.directory / "server" / "encryption-key").read_text()
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_an_admin_changes_the_key(tmp_path: Path, pool: ServerProcess) -> None:
+    admin = signed_in(tmp_path, pool, pool.wallet)
+    for number in range(3):
+        pool.client().submit(f"print({number})")
+    before = keys_of(pool)
+
+    shown = admin.run("admin", "rotate-key")
+    assert shown.status == 0, shown.stderr
+    assert "4 rows were sealed anew" in shown.stdout.decode(), "three tasks, and the secret"
+    assert "Back the key's file up" in shown.stderr
+    assert keys_of(pool)[1:] == before and len(keys_of(pool)) == 2
+
+    (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+    assert (again["rewritten"], again["remaining"]) == (0, 0), "there was nothing left to do"
+    assert len(keys_of(pool)) == 2, "and no new key was made"
+
+    told = admin.run("admin", "audit").stdout.decode()
+    assert "encryption_key_rotated" in told and again["key_id"] in told
+    log = (pool.directory / "server.log").read_text()
+    everything = shown.stdout.decode() + shown.stderr + told + log
+    assert not any(key in everything for key in keys_of(pool)), "a key is named by its id only"
+
+
+def test_nobody_else_may(tmp_path: Path, pool: ServerProcess) -> None:
+    before = keys_of(pool)
+    refused = signed_in(tmp_path, pool, Wallet("ada")).run("admin", "rotate-key")
+    assert refused.status == 77
+    assert keys_of(pool) == before
+
+
+def test_a_key_that_the_server_does_not_keep_is_for_its_keeper_to_change(
+    tmp_path: Path, database_url: str
+) -> None:
+    variables = {"POTLUCK_DATABASE_URL": database_url}
+    with ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=KEY, **variables) as server:
+        server.client().submit("print(1)")
+        admin = signed_in(tmp_path, server, server.wallet)
+        refused = admin.run("admin", "rotate-key")
+        assert refused.status == 1 and "POTLUCK_ENCRYPTION_KEY" in refused.stderr
+        assert "--rewrite" in refused.stderr, "and it is said what to do"
+    both = f"{NEW_KEY},{KEY}"
+    with ServerProcess(
+        tmp_path / "s", server.port, POTLUCK_ENCRYPTION_KEY=both, **variables
+    ) as server:
+        (done,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+        assert (done["rewritten"], done["remaining"]) == (2, 0)
+    with ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=NEW_KEY, **variables):
+        pass  # the old key is not needed any more
+    with pytest.raises(AssertionError, match="not the one of this database"):
+        ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=KEY, **variables)

@@ -1,0 +1,139 @@
+"""Whoever gets the database, as a dump or as files, gets none of the secrets given to it.
+
+Secrets of every kind are planted, everything runs once, and then they are looked for in the dump
+and in all files of the cluster: as they are, in base64 at each of its three alignments, and in hex.
+"""
+
+import base64
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from potluck.server.encryption.places import KeyFile
+from potluck.server.postgres.programs import find_program
+from potluck.store.vault import Vault
+from potluck.wire import routes
+from tests.processes import ProviderProcess, ServerProcess
+from tests.tally import tallying
+from tests.wallets import Wallet
+
+ENVIRONMENT = "planted-environment-8c1f0f7a2e"
+ARGUMENT = "planted-argument-d3b07384d1"
+SOURCE = "planted-source-1f3870be27"
+WEBHOOK = "https://hooks.example/T0/planted-webhook-4e07408562"
+FAILURE = "planted-failure-b94d27b993"
+# In the clear by decision: what shows that the search finds anything at all.
+NAME = "planted-name-2c26b46b68"
+
+
+class Planted(NamedTuple):
+    what: str
+    secret: bytes
+
+
+def test_no_planted_secret_is_in_the_database(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with ServerProcess(tmp_path) as server:
+        planted = plant(server, tmp_path)
+        dump = dumped(tmp_path)
+    planted.append(
+        Planted("the secret that tokens are signed with", signing_secret(tmp_path, dump))
+    )
+    files = list(cluster_files(tmp_path))
+    assert found(NAME.encode(), [dump]), "the dump is one of these tables, and the search works"
+    assert found(NAME.encode(), files), "so are the files"
+    with tallying(request) as tally:
+        for each in planted:
+            with tally("planted secrets that the database does not show", each.what):
+                assert not found(each.secret, [dump, *files])
+
+
+def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
+    """One of everything, and a task that ran to its end with all of its parts."""
+    session = Wallet("ada").sign_in(server.url)
+    api, admin = server.client(session["access_token"]), server.client()
+    key = api.post(routes.MAKE_KEY.path, {"name": "ci", "scopes": ["tasks:read"]})["secret"]
+    invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["consumer"]})["code"]
+    with ExitStack() as stack:
+        stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+        run_tasks(server)
+        node_key = (tmp_path / "p1" / "provider" / "node-key").read_text().strip()
+    encryption_key = (tmp_path / "server" / "encryption-key").read_text().split()[-1]
+    return [
+        Planted("an environment variable", ENVIRONMENT.encode()),
+        Planted("an argument", ARGUMENT.encode()),
+        Planted("a line of the source", SOURCE.encode()),
+        Planted("a webhook's address", WEBHOOK.encode()),
+        Planted("what a failing task said", FAILURE.encode()),
+        Planted("a refresh token", session["refresh_token"].encode()),
+        Planted("an access token", session["access_token"].encode()),
+        Planted("an API key", key.encode()),
+        Planted("an invite", invite.encode()),
+        Planted("a wallet's key", server.wallet.key),
+        Planted("the node's key", bytes.fromhex(node_key.removeprefix("0x"))),
+        Planted("the encryption key", bytes.fromhex(encryption_key)),
+    ]
+
+
+def run_tasks(server: ServerProcess) -> None:
+    client = server.client()
+    spec = {
+        "kind": "script",
+        "filename": "script.py",
+        "source": f"import os\nprint(len(os.environ['TOKEN']), {len(SOURCE)})  # {SOURCE}\n",
+        "arguments": ["--password", ARGUMENT],
+        "environment": {"TOKEN": ENVIRONMENT, "WEBHOOK": WEBHOOK},
+    }
+    done = client.post(routes.SUBMIT_TASK.path, {"spec": spec, "name": NAME})["id"]
+    failed = client.submit(f"raise SystemExit('{FAILURE}')")
+    assert client.finished(done)["state"] == "succeeded"
+    assert client.log(done) == f"{len(ENVIRONMENT)} {len(SOURCE)}\n", "the task itself saw it"
+    assert client.finished(failed)["state"] == "failed"
+    assert FAILURE in client.log(failed), "its owner reads it; it is in a blob"
+
+
+def dumped(tmp_path: Path) -> bytes:
+    """All of the database, as a backup would have it."""
+    postgres = tmp_path / "server" / "postgres"
+    password = (postgres / "cluster" / "password").read_text().strip()
+    program, socket = str(find_program("pg_dump")), str(postgres / "run")
+    command = [program, "-h", socket, "-U", "potluck", "postgres"]
+    made = subprocess.run(command, env={"PGPASSWORD": password}, capture_output=True, check=True)
+    assert b"COPY public.tasks" in made.stdout
+    return made.stdout
+
+
+def signing_secret(tmp_path: Path, dump: bytes) -> bytes:
+    """Opened as only the holder of the key can."""
+    row = re.search(rb"COPY public\.installation [^\n]+\n[^\n]*\\\\x([0-9a-f]+)", dump)
+    assert row is not None
+    vault = Vault(KeyFile(tmp_path / "server" / "encryption-key"))
+    return vault.open("installation", "sealed_secret", "only", bytes.fromhex(row[1].decode()))
+
+
+def cluster_files(tmp_path: Path) -> Iterator[bytes]:
+    """Tables, indexes and the write-ahead log, as a thief of the disk would have them."""
+    for path in (tmp_path / "server" / "postgres").rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            yield path.read_bytes()
+
+
+def found(secret: bytes, places: list[bytes]) -> bool:
+    return any(form in place for form in forms(secret) for place in places)
+
+
+def forms(secret: bytes) -> Iterator[bytes]:
+    yield secret
+    yield secret.hex().encode()
+    yield secret.hex().upper().encode()
+    for shift in range(3):
+        # Only the characters that no neighbour has a part in.
+        text = base64.b64encode(bytes(shift) + secret)[4 if shift else 0 :]
+        yield text[: len(text) // 4 * 4 - 4]
+        yield text[: len(text) // 4 * 4 - 4].replace(b"+", b"-").replace(b"/", b"_")
