@@ -34,6 +34,10 @@ class Tally:
         else:
             self._passed[row] += 1
 
+    def note(self, text: str) -> None:
+        """A line of its own in the table."""
+        self._properties.append((_ROW, text))
+
     def end(self) -> None:
         for row in sorted({*self._passed, *self._failed}):
             passed, failed = self._passed[row], len(self._failed.get(row, []))

@@ -1,0 +1,70 @@
+"""A body for each operation that takes one: right, so that nothing but the caller decides."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from potluck.wire.challenge import PRODUCT_BYTES
+from tests.security.people import TASK, Person
+from tests.wallets import Wallet
+
+_LEASE = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
+_SIGNED = {"message": "not signed in this century", "signature": "0x"}
+_PRODUCT = base64.b64encode(bytes(PRODUCT_BYTES)).decode()
+MESSAGEPACK = {"append_log"}
+
+# The person is the one that calls, or somebody where nobody does.
+BODIES: dict[str, Callable[[Person], Any]] = {
+    "login": lambda _: _SIGNED,
+    "node_login": lambda _: _SIGNED,
+    "refresh": lambda _: {"refresh_token": "potluck_refresh_none"},
+    "ask_for_device": lambda _: {"machine": "a test"},
+    "device_token": lambda _: {"device_code": "none"},
+    "draft_device": lambda person: {
+        "address": person.wallet.address,
+        "chain_id": 1,
+        "origin": person.server.url,
+    },
+    "approve_device": lambda _: _SIGNED,
+    "choose_roles": lambda person: {"roles": _own_choice(person)},
+    "make_key": lambda _: {"name": "a test", "scopes": ["pool:read"]},
+    "authorise_node_key": lambda person: {"delegation": _delegation(person)},
+    "submit_task": lambda _: TASK,
+    "register_node": lambda person: person.registration(),
+    "acquire_leases": lambda _: {"wait_seconds": 0},
+    "heartbeat": lambda _: {},
+    "report": lambda _: {"reports": [{"event": "started", "lease": _LEASE}]},
+    "append_log": lambda _: {"lease": _LEASE, "offset": 0, "pieces": [["stdout", b"x"]]},
+    "answer_challenges": lambda _: {
+        "answers": [{"uuid": "GPU-none", "seed": "0" * 64, "product": _PRODUCT}]
+    },
+    "set_roles": lambda person: {"roles": ["admin", *_own_choice(person)]},
+    "suspend_account": lambda _: {"reason": "a test"},
+    "grant_credit": lambda _: {"amount_micro": 1},
+    "make_invite": lambda _: {},
+    "rotate_key": lambda _: {},
+}
+
+
+def encoded(operation: str, person: Person) -> bytes | None:
+    if operation not in BODIES:
+        return None
+    encode = msgspec.msgpack.encode if operation in MESSAGEPACK else msgspec.json.encode
+    return encode(BODIES[operation](person))
+
+
+def content_type(operation: str) -> str:
+    return "application/msgpack" if operation in MESSAGEPACK else "application/json"
+
+
+def _own_choice(person: Person) -> list[str]:
+    """The roles that it has, so that it stays what it is in the next cell."""
+    found = person.server.client(person.token).get("/v1/me").get("roles", [])
+    return [role for role in found if role != "admin"]
+
+
+def _delegation(person: Person) -> dict[str, Any]:
+    challenge = person.server.client("").post("/v1/auth/challenge", {})
+    return person.wallet.delegation(challenge, Wallet(f"{person.account_id}'s other key"))

@@ -1,0 +1,194 @@
+"""Every operation of a server × everybody who may call × what it is about: asked, not yet judged.
+
+The operations come from the running server's own document. One without a row in the policy, about
+a kind of object that nobody here can make, or with a body that nobody here can write, fails.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import urllib3
+from msgspec import Struct
+
+from potluck.model.account import Scope
+from potluck.server.auth.policy import OPEN, POLICY
+from potluck.wire import routes
+from tests.processes import ServerProcess
+from tests.security.bodies import BODIES, content_type, encoded
+from tests.security.people import Person
+from tests.security.players import Player, players
+
+OWN, FOREIGN, MISSING, NO_OBJECT = "own", "foreign", "missing", "no object"
+# Well-formed names of what does not exist.
+NAMES_OF_NOTHING = {
+    **{
+        f"{kind}_id": f"{kind.replace('_', '')}_01jd0000000000000000000000"
+        for kind in ("task", "session", "key", "node_key", "node", "account", "invite")
+    },
+    "user_code": "BCDF-GHJK",
+}
+# What ends the caller's own object comes last, so that the cells before it find it.
+_LAST = ["leave", "suspend_account"]
+
+
+class Operation(Struct, frozen=True):
+    name: str
+    method: str
+    path: str
+    about: str | None  # the name in its path
+    has_body: bool
+
+    @property
+    def scope(self) -> Scope | None:
+        return POLICY[self.name]
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether what it is about is somebody's; admins see to everybody's, strangers to none."""
+        return self.about is not None and self.scope not in (OPEN, Scope.ADMIN)
+
+
+class Answer(Struct, frozen=True):
+    """`text` has the asked name taken out, so that two answers can be compared."""
+
+    status: int
+    code: str  # of the problem; empty for a success
+    text: str
+
+
+class Matrix:
+    """A pool of one server, somebody to be foreign, and everybody who calls."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.operations = operations(server.client().get("/schema/openapi.json"))
+        self.other = Person(server, "other")
+        self._somebody = Person(server, "somebody")  # in the bodies of those who are nobody
+        self.players = players(server)
+        self.refusal = _answer(urllib3.request("GET", server.url + routes.ME.path), "")
+        self._before = self._state_of_other()
+
+    def cells(self, player: Player) -> Iterator[tuple[Operation, str]]:
+        for operation in self.operations:
+            for ownership in _ownerships(operation, player):
+                yield operation, ownership
+
+    def ask(self, operation: Operation, player: Player, ownership: str) -> Answer:
+        named = self._object(operation, player, ownership)
+        token = self._spare(player) if operation.name == "logout" else player.token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        body = encoded(operation.name, player.person or self._somebody)
+        if body is not None:
+            headers["Content-Type"] = content_type(operation.name)
+        response = urllib3.request(
+            operation.method,
+            self.server.url + operation.path.replace(f"{{{operation.about}}}", named),
+            headers=headers,
+            body=body,
+            retries=False,
+            timeout=30,
+            preload_content=False,
+        )
+        return _answer(response, named)
+
+    def is_other_untouched(self) -> bool:
+        return self._state_of_other() == self._before
+
+    def told(self, answer: Answer) -> list[str]:
+        """What the answer says of the other that is not for everybody; nodes are the pool's."""
+        names = {**self.other.objects, "address": self.other.wallet.address}
+        secret = [name for kind, name in names.items() if kind != "node_id"]
+        return [name for name in secret if name in answer.text]
+
+    def _object(self, operation: Operation, player: Player, ownership: str) -> str:
+        kind = operation.about
+        if kind is None:
+            return ""
+        if ownership == MISSING:
+            return NAMES_OF_NOTHING[kind]
+        if kind == "user_code":
+            return self._new_user_code()
+        if kind == "invite_id":
+            return self._new_invite()
+        if ownership == OWN:
+            assert player.person is not None
+            return player.person.objects[kind]
+        if operation.is_owned:
+            return self.other.objects[kind]
+        return Person(self.server, "bystander").objects[kind]
+
+    def _new_user_code(self) -> str:
+        return str(self.server.client("").post(routes.ASK_FOR_DEVICE.path, {})["user_code"])
+
+    def _new_invite(self) -> str:
+        return str(self.server.client().post(routes.MAKE_INVITE.path, {})["invite"]["id"])
+
+    def _spare(self, player: Player) -> str:
+        """Another session of the same account, as its own is needed in the next cell."""
+        person = player.person
+        if person is None or player.is_suspended or player.token != person.token:
+            return player.token
+        return str(person.wallet.sign_in(self.server.url)["access_token"])
+
+    def _state_of_other(self) -> list[Any]:
+        api, other = self.other.api, self.other
+        task = api.task(other.objects["task_id"])
+        nodes = api.get(routes.LIST_NODES.path)["nodes"]
+        return [
+            *(task[name] for name in ("state", "version")),
+            *(each["state"] for each in nodes if each["id"] == other.node_id),
+            other.sessions(),
+            [each["id"] for each in api.get(routes.LIST_KEYS.path)["keys"]],
+            [each["id"] for each in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
+            api.get(routes.ME.path),
+        ]
+
+
+def operations(document: dict[str, Any]) -> list[Operation]:
+    found = [
+        _operation(method, path, said)
+        for path, methods in document["paths"].items()
+        for method, said in methods.items()
+    ]
+    unknown = [problem for each in found for problem in _unknown(each)]
+    assert not unknown, unknown
+    return sorted(found, key=lambda each: _LAST.index(each.name) + 1 if each.name in _LAST else 0)
+
+
+def _operation(method: str, path: str, said: dict[str, Any]) -> Operation:
+    names = re.findall(r"{(\w+)}", path)
+    assert len(names) <= 1, f"{path} is about two things; teach the matrix to fill both in"
+    about = names[0] if names else None
+    return Operation(said["operationId"], method.upper(), path, about, "requestBody" in said)
+
+
+def _unknown(operation: Operation) -> Iterator[str]:
+    if operation.name not in POLICY:
+        yield f"{operation.name} has no row in server/auth/policy.py"
+    if operation.about is not None and operation.about not in NAMES_OF_NOTHING:
+        yield f"nobody here can make what {operation.path} is about"
+    if operation.has_body and operation.name not in BODIES:
+        yield f"{operation.name} takes a body, and tests/security/bodies.py has none"
+
+
+def _ownerships(operation: Operation, player: Player) -> tuple[str, ...]:
+    if operation.about is None:
+        return (NO_OBJECT,)
+    if operation.about in ("user_code", "invite_id") or player.person is None:
+        return (FOREIGN, MISSING)
+    return (FOREIGN, MISSING, OWN)
+
+
+def _answer(response: urllib3.BaseHTTPResponse, named: str) -> Answer:
+    """A stream is not read to its end; every other answer is."""
+    kind = response.headers.get("content-type", "")
+    try:
+        if kind.startswith("text/event-stream"):
+            return Answer(response.status, "", "")
+        text = response.data.decode()
+    finally:
+        response.close()
+    code = json.loads(text)["code"] if kind == "application/problem+json" else ""
+    return Answer(response.status, code, text.replace(named, "…") if named else text)

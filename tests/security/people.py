@@ -1,0 +1,103 @@
+"""Accounts with everything that an account can have, and the credentials that come with them."""
+
+import itertools
+import time
+from typing import Any
+
+import msgspec
+
+from potluck.model.account import SCOPES, Credential, Scope
+from potluck.wire import routes
+from potluck.wire.device_statement import statement_digest
+from potluck.wire.signature import sign
+from tests.flow.pool import description
+from tests.processes import Api, ServerProcess
+from tests.wallets import Wallet
+
+KEY_SCOPES = sorted(SCOPES[Credential.KEY])
+SCRIPT = {"kind": "script", "filename": "a.py", "source": "print(1)"}
+# It waits: no machine here has so much memory, so nobody but a caller changes it.
+TASK = {"spec": SCRIPT, "requirements": {"memory_bytes": 2**50}}
+_numbers = itertools.count(1)
+
+
+class Person:
+    """A wallet that has signed in and is, for now, consumer and provider: it has one of each."""
+
+    def __init__(self, server: ServerProcess, name: str) -> None:
+        self.server = server
+        self.wallet = Wallet(f"{name} {next(_numbers)}")
+        tokens = self.wallet.sign_in(server.url)
+        self.account_id: str = tokens["account_id"]
+        self.token: str = tokens["access_token"]
+        self.api = server.client(self.token)
+        roles = {"roles": ["consumer", "provider"]}
+        assert self.api.put(routes.CHOOSE_ROLES.path, roles)["id"] == self.account_id
+        self.node_key = self.new_node_key()
+        self.node_id = self._register()
+        self.keys = {scope: self.new_key(scope)["secret"] for scope in KEY_SCOPES}
+        # What calls are made about: not what the person itself comes in with.
+        self.objects: dict[str, str] = {
+            "task_id": self.new_task(),
+            "session_id": self.new_session(),
+            "key_id": self.new_key(Scope.POOL_READ)["key"]["id"],
+            "node_key_id": self.new_node_key_id(Wallet(f"spare {next(_numbers)}")),
+            "node_id": self.node_id,
+            "account_id": self.account_id,
+        }
+
+    def be(self, admin: Api, *roles: str) -> "Person":
+        """What an admin makes of it."""
+        path = routes.SET_ROLES.url(account_id=self.account_id)
+        answer = admin.call("PUT", path, msgspec.json.encode({"roles": roles}))
+        assert answer.status == 204, answer.data
+        return self
+
+    def suspended(self, admin: Api) -> "Person":
+        path = routes.SUSPEND_ACCOUNT.url(account_id=self.account_id)
+        assert admin.call("POST", path, b'{"reason": "a test"}').status == 204
+        return self
+
+    def new_task(self) -> str:
+        task_id: str = self.api.post(routes.SUBMIT_TASK.path, TASK)["id"]
+        return task_id
+
+    def new_session(self) -> str:
+        before = self.sessions()
+        self.wallet.sign_in(self.server.url)
+        (made,) = self.sessions() - before
+        return made
+
+    def sessions(self) -> set[str]:
+        return {each["id"] for each in self.api.get(routes.LIST_SESSIONS.path)["sessions"]}
+
+    def new_key(self, scope: str) -> Any:
+        return self.api.post(routes.MAKE_KEY.path, {"name": "a test", "scopes": [scope]})
+
+    def new_node_key(self) -> Wallet:
+        key = Wallet(f"node key {next(_numbers)}")
+        self.new_node_key_id(key)
+        return key
+
+    def new_node_key_id(self, key: Wallet) -> str:
+        node_key_id: str = self.wallet.authorise(self.server.url, self.token, key)["id"]
+        return node_key_id
+
+    def node_token(self) -> str:
+        return self.node_key.sign_in_as_node(self.server.url)
+
+    def _register(self) -> str:
+        api = self.server.client(self.node_token())
+        node_id: str = api.post(routes.REGISTER_NODE.path, self.registration())["node_id"]
+        return node_id
+
+    def registration(self) -> dict[str, Any]:
+        """What this person's node says of itself; its device is nobody else's."""
+        uuid, now = f"GPU-{self.node_key.address[2:12]}", int(time.time())
+        offered = msgspec.to_builtins(description())
+        offered["devices"][0]["uuid"] = uuid
+        origin = self.server.client("").post(routes.CHALLENGE.path, {})["origins"][0]
+        digest = statement_digest(uuid, self.node_key.address, origin, now)
+        stated = {"uuid": uuid, "origin": origin, "stated_at": now}
+        signed = {**stated, "signature": sign(self.node_key.key, digest)}
+        return {"description": offered, "statements": [signed]}

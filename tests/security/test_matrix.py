@@ -1,0 +1,134 @@
+"""Who may do what, for every route, caller and object: as the policy page says, and no leaks.
+
+What is somebody else's answers like what does not exist, word for word.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from litestar import Litestar, get
+
+from potluck.model.account import Role
+from potluck.server.api.access import check_policies
+from potluck.server.auth.policy import OPEN, POLICY
+from tests.processes import ServerProcess
+from tests.security.matrix import (
+    FOREIGN,
+    MISSING,
+    Answer,
+    Matrix,
+    Operation,
+    operations,
+)
+from tests.security.players import Player
+from tests.tally import tallying
+
+# For people, not for programs: they are not in the document.
+PAGES = {"front_page", "device_page", "page_file"}
+# For these an account has to be more than their scope says.
+ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
+# Here the lease in the body is looked at before the node, and that one is nobody's.
+FENCED = {"append_log"}
+STATUSES = {
+    "not_signed_in": 401,
+    "account_suspended": 403,
+    "forbidden": 403,
+    "not_found": 404,
+    "stale_lease": 409,
+}
+
+Seen = dict[tuple[str, str, str], Answer]
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
+    directory = tmp_path_factory.mktemp("matrix")
+    # Nobody beats here, and strangers are many.
+    patient = {"POTLUCK_SILENT_AFTER_SECONDS": "600", "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0"}
+    with ServerProcess(directory, 0, **patient) as server:
+        yield Matrix(server)
+
+
+@pytest.mark.timeout(300)
+def test_everybody_gets_what_the_policy_says(
+    matrix: Matrix, request: pytest.FixtureRequest
+) -> None:
+    seen: Seen = {}
+    with tallying(request) as tally:
+        for player in matrix.players:
+            for operation, ownership in matrix.cells(player):
+                with tally(f"matrix, {player.name}", f"{operation.name}, {ownership}"):
+                    answer = matrix.ask(operation, player, ownership)
+                    seen[operation.name, player.name, ownership] = answer
+                    check(matrix, operation, player, ownership, answer)
+                    check_alike(seen, operation, player, ownership)
+        with tally("matrix, what is the other's", "is as it was"):
+            assert matrix.is_other_untouched()
+        tally.note(
+            f"matrix: {len(seen)} cells of {len(matrix.operations)} operations"
+            f" and {len(matrix.players)} callers"
+        )
+
+
+def check(
+    matrix: Matrix, operation: Operation, player: Player, ownership: str, answer: Answer
+) -> None:
+    assert answer.status < 500, answer
+    expected = expected_refusal(operation, player, ownership)
+    if expected is not None:
+        assert (answer.status, answer.code) == (STATUSES[expected], expected), answer
+        assert expected != "not_signed_in" or answer == matrix.refusal
+    elif operation.scope is not OPEN:
+        assert answer.code not in STATUSES or operation.name in FENCED, answer
+    if Role.ADMIN not in player.roles:
+        assert not matrix.told(answer), answer
+
+
+def expected_refusal(operation: Operation, player: Player, ownership: str) -> str | None:
+    if (denial := player.denial(operation.scope)) is not None:
+        return denial
+    if ownership == MISSING or (ownership == FOREIGN and operation.is_owned):
+        return "stale_lease" if operation.name in FENCED else "not_found"
+    needed = ALSO_NEEDED.get(operation.name)
+    return "forbidden" if needed is not None and needed not in player.roles else None
+
+
+def check_alike(seen: Seen, operation: Operation, player: Player, ownership: str) -> None:
+    answer = seen[operation.name, player.name, ownership]
+    if operation.scope is OPEN:
+        # A credential changes nothing where none is asked for.
+        nobody = seen[operation.name, "anonymous", ownership]
+        assert (answer.status, answer.code) == (nobody.status, nobody.code)
+    if ownership == MISSING and operation.is_owned:
+        assert answer == seen[operation.name, player.name, FOREIGN], "that it exists can be told"
+
+
+def test_the_document_keeps_no_route_to_itself(matrix: Matrix) -> None:
+    documented = {operation.name for operation in matrix.operations}
+    assert documented == set(POLICY) - PAGES
+    assert all(POLICY[page] is OPEN for page in PAGES)
+
+
+def test_a_route_without_a_policy_does_not_start() -> None:
+    @get("/unheard-of", operation_id="unheard_of")
+    async def unheard_of() -> None: ...
+
+    with pytest.raises(AssertionError, match="/unheard-of has no row"):
+        check_policies(Litestar(route_handlers=[unheard_of], openapi_config=None))
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "complaint"),
+    [
+        ("/v1/x", {"operationId": "unheard_of"}, "has no row"),
+        ("/v1/x/{x_id}", {"operationId": "me"}, "nobody here can make"),
+        ("/v1/x", {"operationId": "me", "requestBody": {}}, "takes a body"),
+        ("/v1/{task_id}/{node_id}", {"operationId": "me"}, "two things"),
+    ],
+)
+def test_a_route_that_the_matrix_does_not_know_is_noticed(
+    path: str, said: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        operations({"paths": {path: {"post": said}}})
