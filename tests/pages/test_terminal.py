@@ -1,4 +1,4 @@
-"""`potluck login --browser`, whole: a real terminal, a real server, a real browser."""
+"""`potluck login` and `provide` with `--browser`: a real terminal, server and browser."""
 
 import json
 import subprocess
@@ -7,8 +7,9 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from potluck.wire import routes
 from tests.pages.browser_wallet import BrowserWallet
-from tests.processes import PotluckProcess, ServerProcess, potluck
+from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, potluck
 
 
 def say(config: Path, *arguments: str) -> Any:
@@ -40,6 +41,26 @@ def test_a_terminal_is_signed_in_by_the_wallet_of_a_browser(
     secret = alice.wallet.key.hex()
     for kept in (tmp_path / "config").iterdir():
         assert secret not in kept.read_text(), "the key stays in the browser"
+
+
+def test_a_machine_is_brought_in_by_the_wallet_of_a_browser(
+    page: Page, server: ServerProcess, tmp_path: Path
+) -> None:
+    """The wallet signs twice in the browser; the provider never sees more than its own node key."""
+    alice = BrowserWallet("alice, who has a machine")
+    alice.announce(page)
+    command = ["provide", server.url, "--browser", "--data-dir", str(tmp_path / "provider")]
+    environment = {**FAST_PROVIDER, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")}
+    with PotluckProcess(command, environment, tmp_path / "provide.log") as provide:
+        page.goto(provide.first["verification_uri_complete"])
+        page.get_by_role("button", name="Sign with Test Wallet").click()
+        expect(page.get_by_role("heading")).to_have_text("Signed. Go back to your terminal.")
+        assert provide.process.stdout is not None
+        node_id = json.loads(provide.process.stdout.readline())["node_id"]
+        me = server.client(server.sign_in(alice.wallet))
+        (key,) = me.get(routes.LIST_NODE_KEYS.path)["node_keys"]
+        assert key["node_id"] == node_id
+        me.close()
 
 
 def test_a_terminal_that_is_refused_says_so(
