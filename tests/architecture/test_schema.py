@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from potluck.model.credit import EntryKind, Purse
-from potluck.model.device import DeviceKind
+from potluck.model.device import DeviceKind, Standing
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
 from potluck.model.task import TaskState
@@ -15,6 +15,7 @@ from potluck.model.task import TaskState
 LISTS: dict[str, type[StrEnum]] = {
     "attempts_state_check": AttemptState,
     "devices_kind_check": DeviceKind,
+    "devices_standing_check": Standing,
     "ledger_entries_kind_check": EntryKind,
     "ledger_entries_purse_check": Purse,
     "nodes_state_check": NodeState,

@@ -15,7 +15,7 @@ from potluck.decide.lifecycle import (
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse
-from potluck.model.device import DeviceKind
+from potluck.model.device import DeviceKind, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
@@ -25,7 +25,7 @@ from tests.architecture.places import DOCS, SOURCE
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
-    *(Refusal, Role, Registration, Credential, Scope, AuditKind),
+    *(Refusal, Standing, Role, Registration, Credential, Scope, AuditKind),
 ]
 
 
