@@ -8,6 +8,8 @@ import heapq
 
 # More than one, so that what is full shrinks; few, so that no single call takes long.
 _CLEARED_PER_TAKE = 8
+# Sums of fractions are not exact; who waited as told is not early.
+_NOISE_SECONDS = 1e-6
 
 
 class Buckets:
@@ -23,7 +25,7 @@ class Buckets:
         self._clear_full(now)
         full_at = max(now, self._full_at.get(key, now)) + 1 / per_second
         too_early_seconds = full_at - burst / per_second - now
-        if too_early_seconds > 0:
+        if too_early_seconds > _NOISE_SECONDS:
             return too_early_seconds
         if key not in self._full_at:
             heapq.heappush(self._order, (full_at, key))

@@ -30,7 +30,7 @@ local now = time[1] + time[2] / 1000000
 local each, burst = 1 / tonumber(ARGV[1]), tonumber(ARGV[2])
 local full_at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or now)) + each
 local too_early = full_at - burst * each - now
-if too_early > 0 then
+if too_early > 0.000001 then
   return string.format('%.6f', too_early)
 end
 local kept = math.ceil((full_at - now) * 1000)

@@ -1,0 +1,36 @@
+"""Nothing listens but what is meant to: no metrics, debug or database port was left open."""
+
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.cli.upped import Upped
+from tests.processes import ServerProcess
+
+
+def listeners(process: psutil.Process) -> set[tuple[str, int]]:
+    """TCP and UDP of a process and of all that it started."""
+    family = [process, *process.children(recursive=True)]
+    found = [each for one in family for each in one.net_connections("inet")]
+    return {
+        (each.laddr.ip, each.laddr.port)
+        for each in found
+        if each.status == psutil.CONN_LISTEN or each.type == socket.SOCK_DGRAM
+    }
+
+
+@pytest.mark.parametrize("name", ["edge", "secure"])
+def test_a_server_listens_at_one_place(name: str, request: pytest.FixtureRequest) -> None:
+    server: ServerProcess = request.getfixturevalue(name)
+    found = listeners(psutil.Process(server.process.pid))
+    assert found == {("127.0.0.1", server.port)}
+    assert len(psutil.Process(server.process.pid).children(recursive=True)) > 1, "PostgreSQL too"
+
+
+def test_the_whole_platform_listens_at_one_place(tmp_path: Path) -> None:
+    with Upped(CommandLine(tmp_path), tmp_path / "pool") as up:
+        port = int(up.ready()["url"].rsplit(":", 1)[1])
+        assert listeners(psutil.Process(up.process.pid)) == {("127.0.0.1", port)}
