@@ -9,6 +9,7 @@ import msgspec
 import urllib3
 
 from potluck.wire import delegation, routes
+from potluck.wire.device_statement import statement_digest
 from potluck.wire.identity import Delegation
 from potluck.wire.own_origin import NODE_STATEMENT
 from potluck.wire.sign_in import SignIn, write
@@ -85,6 +86,12 @@ class Wallet:
         said = self.answer(challenge, statement=NODE_STATEMENT)
         token: str = _post(url + routes.NODE_LOGIN.path, said)["access_token"]
         return token
+
+    def state(self, origin: str, uuid: str, **changes: Any) -> dict[str, Any]:
+        """What this node key says about a device that it registers."""
+        said = {"uuid": uuid, "origin": origin, "stated_at": int(time.time()), **changes}
+        digest = statement_digest(said["uuid"], self.address, said["origin"], said["stated_at"])
+        return {**said, "signature": sign(self.key, digest)}
 
 
 def _post(url: str, value: Any, token: str | None = None) -> Any:

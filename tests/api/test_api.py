@@ -163,6 +163,11 @@ def node(**changes: object) -> dict[str, object]:
     return {"description": described}
 
 
+def stated(server: ServerProcess, offer: dict[str, object]) -> dict[str, object]:
+    """With the node key's word for its device."""
+    return {**offer, "statements": [Wallet("a node key").state(server.url, "one")]}
+
+
 BAD_NODES = [
     node(devices=[]),
     node(devices=node()["description"]["devices"] * 2),  # type: ignore[index]
@@ -177,16 +182,19 @@ BAD_NODES = [
 
 
 @pytest.mark.parametrize("offer", BAD_NODES)
-def test_a_bad_node_is_refused_and_changes_nothing(server: ServerProcess, offer: object) -> None:
+def test_a_bad_node_is_refused_and_changes_nothing(
+    server: ServerProcess, offer: dict[str, object]
+) -> None:
     before = server.client().get("/v1/nodes")
-    answer = server.node().call("POST", "/v1/nodes", json.dumps(offer).encode())
+    body = json.dumps(stated(server, offer)).encode()
+    answer = server.node().call("POST", "/v1/nodes", body)
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input")
     assert server.client().get("/v1/nodes") == before
 
 
 def test_log_chunks_are_messagepack_and_their_ids_are_ids(server: ServerProcess) -> None:
     client = server.node()
-    node_id = client.post("/v1/nodes", node())["node_id"]
+    node_id = client.post("/v1/nodes", stated(server, node()))["node_id"]
     path = f"/v1/nodes/{node_id}/logs"
     assert client.call("POST", path, b"{}").status == 415
     for attempt_id in ("attempt_\x00", "attempt_x", "task_01jd0000000000000000000000"):

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from potluck.wire import routes
-from potluck.wire.device_statement import statement_digest
 from potluck.wire.own_origin import NODE_STATEMENT
-from potluck.wire.signature import sign
 from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
 
@@ -202,7 +200,7 @@ BAD_STATEMENTS = [
     ("none", {"statements": []}),
     ("of another device", {"uuid": "GPU-other"}),
     ("for another server", {"origin": "https://elsewhere.example"}),
-    ("an hour old", {"at": int(time.time()) - 3_600}),
+    ("an hour old", {"stated_at": int(time.time()) - 3_600}),
     ("by another key", {"signer": Wallet("somebody else")}),
 ]
 
@@ -214,7 +212,7 @@ def test_a_device_needs_the_keys_word_that_it_is_here(
     server: ServerProcess, ada: Person, change: dict[str, Any]
 ) -> None:
     _, node = ada.node("with statements")
-    given = offer(server, Wallet("with statements"), **change)
+    given = offer(server, Wallet("with statements"), **dict(change))
     status, answer = status_of(node, routes.REGISTER_NODE.path, given)
     assert (status, answer["code"]) == (400, "invalid_input")
 
@@ -234,15 +232,9 @@ def test_what_happens_to_keys_and_devices_is_in_the_audit(
 
 def offer(server: ServerProcess, key: Wallet, card: str | None = None, **said: Any) -> Any:
     """A registration of one card, each test's its own, and what the key says about it."""
-    uuid, signer = card or f"{CARD}-{key.address[:10]}", said.get("signer", key)
-    stated = {"uuid": uuid, "origin": server.url, "at": int(time.time()), **said}
-    digest = statement_digest(stated["uuid"], key.address, stated["origin"], stated["at"])
-    statement = {
-        "uuid": stated["uuid"],
-        "origin": stated["origin"],
-        "stated_at": stated["at"],
-        "signature": sign(signer.key, digest),
-    }
+    uuid = card or f"{CARD}-{key.address[:10]}"
+    signer = said.pop("signer", key)
+    statements = said.pop("statements", [signer.state(server.url, uuid, **said)])
     device = {"kind": "gpu", "uuid": uuid, "vendor": "V", "model": "M", "memory_bytes": 2**30}
     return {
         "description": {
@@ -256,5 +248,5 @@ def offer(server: ServerProcess, key: Wallet, card: str | None = None, **said: A
             "sandbox": {"driver": "bwrap"},
             "devices": [device],
         },
-        "statements": said.get("statements", [statement]),
+        "statements": statements,
     }
