@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long lock clean
+.PHONY: help up test check format test-long bench-junk lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test-long:  ## the tests that take minutes
 	@./scripts/test-needs.sh
 	@$(MAKE) --no-print-directory $(VENV)/.dev
 	@$(RUN)/python -m pytest -m long $(ARGS)
+
+bench-junk: $(VENV)/.dev  ## how long junk to every open route takes, as JSON
+	@$(RUN)/python -m bench.junk $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock

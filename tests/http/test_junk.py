@@ -1,0 +1,35 @@
+"""Junk to every route that a stranger may call: refused, quickly, and never a mistake of ours."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.junk import JUNK, MOST_SECONDS, ROUTES, SIZES, Finding, measure
+from tests.processes import ServerProcess
+
+# These read no body, and answer as they always do.
+BODILESS = {"healthz", "readyz", "challenge"}
+
+
+@pytest.fixture(scope="module")
+def findings(edge: ServerProcess) -> Iterator[list[Finding]]:
+    yield list(measure(edge.url, 2))
+
+
+def test_every_open_route_gets_every_kind(findings: list[Finding]) -> None:
+    assert {each.route for each in findings} == set(ROUTES) >= {"login", "refresh", "node_login"}
+    assert len(findings) == len(ROUTES) * len(SIZES) * len(JUNK)
+
+
+def test_junk_is_the_client_s_mistake(findings: list[Finding]) -> None:
+    unexpected = [
+        each for each in findings if each.route not in BODILESS and not 400 <= each.status < 500
+    ]
+    assert not unexpected
+    assert {each.status for each in findings if each.route in BODILESS} == {200}
+
+
+def test_junk_is_answered_in_less_than_50_milliseconds(findings: list[Finding]) -> None:
+    """By the better of two tries: the other tests run at the same time."""
+    slow = [each for each in findings if each.best_seconds > MOST_SECONDS]
+    assert not slow
