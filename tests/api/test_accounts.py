@@ -1,6 +1,7 @@
 """Roles, keys, invites and suspension, as their owners and the admins see them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,12 +152,15 @@ def test_a_closed_pool_takes_nobody(tmp_path_factory: pytest.TempPathFactory) ->
         assert login(server, "stranger", code)["code"] == "registration_closed"
 
 
+def unowned(directory: Path) -> ServerProcess:
+    return ServerProcess(directory, POTLUCK_OPERATOR="", POTLUCK_REGISTRATION="closed")
+
+
 def test_the_invite_in_the_data_directory_makes_the_first_admin(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     directory = tmp_path_factory.mktemp("unowned")
-    unowned = {"POTLUCK_OPERATOR": "", "POTLUCK_REGISTRATION": "closed"}
-    with ServerProcess(directory, **unowned) as server:
+    with unowned(directory) as server:
         path = directory / "server" / "admin-invite"
         assert server.first["admin_invite"] == str(path)
         assert path.stat().st_mode & 0o777 == 0o600
@@ -164,5 +168,5 @@ def test_the_invite_in_the_data_directory_makes_the_first_admin(
         first = server.client(login(server, "first", code)["access_token"])
         assert "admin" in first.get("/v1/me")["roles"]
         assert login(server, "second", code)["code"] == "registration_closed"
-    with ServerProcess(directory, **unowned) as server:
+    with unowned(directory) as server:
         assert server.first["admin_invite"] is None and not path.exists()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import redis
 
-from potluck.server.auth.device_code import ALPHABET
+from potluck.server.auth.terminal.code import ALPHABET
 from potluck.server.origins import origins
 from potluck.server.settings import ServerSettings
 from potluck.wire import routes

@@ -1,5 +1,6 @@
 """Signing in with a wallet: what lets somebody in, and everything that does not."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_every_name_of_this_machine_is_this_server(server: ServerProcess, anybod
     assert "access_token" in anybody.post("/v1/auth/login", said)
 
 
-REFUSED = {
+REFUSED: dict[str, Callable[[ServerProcess], dict[str, Any]]] = {
     "another domain": lambda _: {"domain": "evil.example"},
     "another port": lambda _: {"domain": "127.0.0.1:1"},
     "a look-alike with a user": lambda server: {"domain": f"127.0.0.1@evil.example:{server.port}"},

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.model.account import Role
 from potluck.model.audit import AuditKind
-from potluck.server.flow import account
+from potluck.server.accounts import standing
 from potluck.store import audit
 from potluck.wire.identity import AuditVerdict
 from tests.flow.pool import Pool
@@ -96,14 +96,14 @@ async def test_what_a_suspended_account_has_running_ends_even_if_the_server_died
 ) -> None:
     _, grant = await pool.started()
     await pool.sql("UPDATE accounts SET suspended_at = now() WHERE id = $1", pool.alice)
-    await account.evict_once(pool.parts)
+    await standing.evict_once(pool.parts)
     assert (await pool.task(grant.task_id)).state == "cancelled"
     await pool.check()
 
 
 async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
     _, grant = await pool.started()
-    await account.suspend(pool.parts, pool.alice, pool.bob, "lies about its cards")
+    await standing.suspend(pool.parts, pool.alice, pool.bob, "lies about its cards")
     assert await pool.sql("SELECT state FROM nodes") == "left"
     assert (await pool.task(grant.task_id)).state == "queued", "the work goes elsewhere"
     await pool.check()
@@ -111,9 +111,9 @@ async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
 
 async def test_of_two_admins_who_demote_each_other_one_stays(pool: Pool) -> None:
     for one in (pool.alice, pool.bob):
-        await account.change_roles(pool.parts, one, one, frozenset({Role.ADMIN}))
+        await standing.change_roles(pool.parts, one, one, frozenset({Role.ADMIN}))
     demoted = [
-        account.change_roles(pool.parts, actor, other, frozenset())
+        standing.change_roles(pool.parts, actor, other, frozenset())
         for actor, other in ((pool.alice, pool.bob), (pool.bob, pool.alice))
     ]
     await asyncio.gather(*demoted, return_exceptions=True)

@@ -21,13 +21,13 @@ from potluck.live.interface import Live
 from potluck.local.directory import held
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
+from potluck.server.accounts.operator import install_operator
 from potluck.server.api.app import make_app
 from potluck.server.encryption.start import open_vault
 from potluck.server.http.server import first, http_server
 from potluck.server.http.tls import Tls, open_tls
 from potluck.server.limiter import Limiter
 from potluck.server.loops.lead import LeadLoop
-from potluck.server.operator import install_operator
 from potluck.server.origins import certificate_names, origins
 from potluck.server.parts import Parts
 from potluck.server.postgres import embedded_postgres

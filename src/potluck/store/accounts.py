@@ -61,6 +61,15 @@ async def set_roles(
     return account(await connection.fetchrow(_sql.set_roles, account_id, sorted(roles)))
 
 
+async def choose_roles(
+    connection: Connection, account_id: AccountId, roles: Collection[Role]
+) -> Account:
+    """All but admin, which stays as it is."""
+    changed = account(await connection.fetchrow(_sql.choose_roles, account_id, sorted(roles)))
+    assert changed is not None, "accounts are not deleted"
+    return changed
+
+
 async def add_role(connection: Connection, account_id: AccountId, role: Role) -> Account:
     """One more, whatever else changes the others at this moment."""
     changed = account(await connection.fetchrow(_sql.add_role, account_id, role))

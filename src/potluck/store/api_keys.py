@@ -35,9 +35,7 @@ async def add(
 ) -> KeyView:
     key_id = new_key_id()
     chosen = sorted(set(scopes))
-    row = await connection.fetchrow(
-        _sql.add, key_id, account_id, name, chosen, key_hash, lasting
-    )
+    row = await connection.fetchrow(_sql.add, key_id, account_id, name, chosen, key_hash, lasting)
     return _view(row)
 
 

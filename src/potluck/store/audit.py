@@ -59,9 +59,8 @@ async def verify(connection: Connection, key: bytes) -> AuditVerdict:
 
 
 def _hash_of(key: bytes, previous: bytes, row: Any) -> bytes:
-    told = _detail(row)
-    names = ("number", "at", "kind", "actor", "subject")
-    return _hash(key, previous, *(row[name] for name in names), told)
+    number, at, kind = row["number"], row["at"], row["kind"]
+    return _hash(key, previous, number, at, kind, row["actor"], row["subject"], _detail(row))
 
 
 def _hash(

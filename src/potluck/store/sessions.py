@@ -36,9 +36,7 @@ async def open_session(
     return session_id
 
 
-async def caller(
-    connection: Connection, session_id: str, account_id: AccountId
-) -> Account | None:
+async def caller(connection: Connection, session_id: str, account_id: AccountId) -> Account | None:
     return accounts.account(await connection.fetchrow(_sql.caller, session_id, account_id))
 
 

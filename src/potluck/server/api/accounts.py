@@ -7,8 +7,8 @@ from litestar.params import Parameter
 
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import AccountId, is_id
+from potluck.server.accounts import standing
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import account
 from potluck.server.parts import Parts
 from potluck.store import accounts
 from potluck.wire import routes
@@ -39,21 +39,21 @@ class AccountController(Controller):
     ) -> None:
         """All roles of an account, admin among them."""
         named = account_id_of(account_id)
-        await account.change_roles(parts, request.user.id, named, frozenset(data.roles))
+        await standing.change_roles(parts, request.user.id, named, frozenset(data.roles))
 
     @post(routes.SUSPEND_ACCOUNT.template, operation_id="suspend_account", status_code=204)
     async def suspend(
         self, account_id: str, data: Suspend, request: Request[Caller, Any, Any], parts: Parts
     ) -> None:
         """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
-        await account.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
+        await standing.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
 
     @post(routes.RESUME_ACCOUNT.template, operation_id="resume_account", status_code=204)
     async def resume(
         self, account_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> None:
         """The account may come in again; it has to submit and register anew."""
-        await account.resume(parts, request.user.id, account_id_of(account_id))
+        await standing.resume(parts, request.user.id, account_id_of(account_id))
 
     @post(routes.GRANT_CREDIT.template, operation_id="grant_credit", status_code=204)
     async def grant(
@@ -61,7 +61,7 @@ class AccountController(Controller):
     ) -> None:
         """Gives an account credit to spend."""
         named = account_id_of(account_id)
-        await account.grant(parts, request.user.id, named, data.amount_micro)
+        await standing.grant(parts, request.user.id, named, data.amount_micro)
 
 
 def account_id_of(text: str) -> AccountId:

@@ -6,9 +6,9 @@ from typing import Any
 from litestar import Controller, Request, post
 
 from potluck.model.audit import AuditKind
+from potluck.server.accounts.enter import enter
 from potluck.server.auth import sessions, sign_in
 from potluck.server.auth.caller import Caller
-from potluck.server.auth.enter import enter
 from potluck.server.auth.nonce import new_nonce
 from potluck.server.parts import Parts
 from potluck.wire import routes

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from litestar import Controller, get, post
 
 from potluck.model.account import SCOPES, Credential
-from potluck.server.auth import device
-from potluck.server.auth.device_draft import draft, statement
+from potluck.server.auth.terminal import flow
+from potluck.server.auth.terminal.draft import draft, statement
 from potluck.server.parts import Parts
 from potluck.wire import routes
 from potluck.wire.identity import (
@@ -27,17 +27,17 @@ class DeviceController(Controller):
     @post(routes.ASK_FOR_DEVICE.template, operation_id="ask_for_device")
     async def ask(self, data: DeviceAsk, parts: Parts) -> DeviceAsked:
         """A terminal asks to be let in: a code for the person, a secret for the terminal."""
-        return await device.ask(parts, data, datetime.now(UTC))
+        return await flow.ask(parts, data, datetime.now(UTC))
 
     @post(routes.DEVICE_TOKEN.template, operation_id="device_token", status_code=200)
     async def poll(self, data: DevicePoll, parts: Parts) -> Tokens:
         """The session once a wallet has approved it; until then, why not, as a code."""
-        return await device.poll(parts, data.device_code, datetime.now(UTC))
+        return await flow.poll(parts, data.device_code, datetime.now(UTC))
 
     @get(routes.SHOW_DEVICE.template, operation_id="show_device")
     async def show(self, user_code: str, parts: Parts) -> DeviceView:
         """Who asks, and for what: read it before you sign."""
-        pending = await device.find(parts, user_code, datetime.now(UTC))
+        pending = await flow.find(parts, user_code, datetime.now(UTC))
         return DeviceView(
             pending.user_code,
             pending.machine,
@@ -51,16 +51,16 @@ class DeviceController(Controller):
     async def draft(self, user_code: str, data: DeviceWallet, parts: Parts) -> DeviceDraft:
         """What this wallet has to sign to approve it, good for minutes."""
         now = datetime.now(UTC)
-        return draft(parts, await device.find(parts, user_code, now), data, now)
+        return draft(parts, await flow.find(parts, user_code, now), data, now)
 
     @post(routes.APPROVE_DEVICE.template, operation_id="approve_device", status_code=204)
     async def approve(self, user_code: str, data: DeviceApproval, parts: Parts) -> None:
         """The wallet's yes. The first one makes the account, as a login does."""
         now = datetime.now(UTC)
-        await device.approve(parts, await device.find(parts, user_code, now), data, now)
+        await flow.approve(parts, await flow.find(parts, user_code, now), data, now)
 
     @post(routes.DENY_DEVICE.template, operation_id="deny_device", status_code=204)
     async def deny(self, user_code: str, parts: Parts) -> None:
         """No. The code is worth nothing from now on, and the terminal is told."""
         now = datetime.now(UTC)
-        await device.deny(parts, await device.find(parts, user_code, now), now)
+        await flow.deny(parts, await flow.find(parts, user_code, now), now)

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from potluck.model.account import SCOPES, Credential, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
+from potluck.server.accounts.standing import choose_roles
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, new_secret, secret_hash
-from potluck.server.flow.account import change_roles
 from potluck.server.parts import Parts
 from potluck.store import accounts, api_keys, audit, sessions
 from potluck.wire import routes
@@ -40,10 +40,9 @@ class MeController(Controller):
     ) -> Me:
         """Consumer, provider, both or none: an account's own choice. Admin is not."""
         caller = request.user
-        if (Role.ADMIN in data.roles) and Role.ADMIN not in caller.roles:
+        if Role.ADMIN in data.roles and Role.ADMIN not in caller.roles:
             raise Forbidden("Only an admin makes somebody an admin.", "Ask an admin of this pool.")
-        kept = caller.roles & {Role.ADMIN}
-        changed = await change_roles(parts, caller.id, caller.id, kept | frozenset(data.roles))
+        changed = await choose_roles(parts, caller.id, frozenset(data.roles))
         return await _me(parts, replace(caller, account=changed))
 
     @get(routes.LIST_SESSIONS.template, operation_id="list_sessions")

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from potluck.server.flow.account import evict_once
+from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
 from potluck.store import device_approvals, nonces, sessions
 

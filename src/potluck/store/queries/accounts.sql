@@ -29,6 +29,12 @@ SELECT id FROM accounts WHERE 'admin' = ANY (roles) ORDER BY id FOR UPDATE
 -- name: set_roles
 UPDATE accounts SET roles = $2 WHERE id = $1 RETURNING *
 
+-- name: choose_roles
+-- Whether it is an admin is not its own choice, and may change at this very moment.
+UPDATE accounts SET roles = array_remove($2, 'admin')
+    || CASE WHEN 'admin' = ANY (roles) THEN ARRAY['admin'] ELSE '{}' END
+WHERE id = $1 RETURNING *
+
 -- name: add_role
 UPDATE accounts SET roles = array_append(array_remove(roles, $2), $2) WHERE id = $1 RETURNING *
 

@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from potluck.model.error import InvalidInput
-from potluck.server.auth.device_ask import Pending
 from potluck.server.auth.nonce import new_nonce
+from potluck.server.auth.terminal.waiting import Pending
 from potluck.server.parts import Parts
 from potluck.wire import sign_in
 from potluck.wire.address import checksummed

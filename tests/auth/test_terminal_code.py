@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from potluck.server.auth.device_code import (
+from potluck.server.auth.terminal.code import (
     ALPHABET,
     new_device_code,
     new_user_code,

@@ -17,18 +17,23 @@ from potluck.store.accounts import Account
 from potluck.store.database import Connection
 
 
+async def choose_roles(parts: Parts, account_id: AccountId, roles: frozenset[Role]) -> Account:
+    """An account's own choice, which leaves admin as it is."""
+    async with parts.database.transaction() as connection:
+        changed = await accounts.choose_roles(connection, account_id, roles)
+        await _tell_roles(connection, parts, account_id, changed)
+    return changed
+
+
 async def change_roles(
     parts: Parts, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
-) -> Account:
+) -> None:
+    """An admin's word, about anybody."""
     async with parts.database.transaction() as connection:
         if Role.ADMIN not in roles:
             await _keep_an_admin(connection, account_id)
         changed = _found(await accounts.set_roles(connection, account_id, roles), account_id)
-        told = {"roles": " ".join(sorted(roles))}
-        await audit.append(
-            connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, account_id, told
-        )
-    return changed
+        await _tell_roles(connection, parts, actor, changed)
 
 
 async def grant(parts: Parts, actor: AccountId, account_id: AccountId, amount_micro: int) -> None:
@@ -76,6 +81,15 @@ async def evict_once(parts: Parts) -> None:
             continue  # it ended by itself
     for owner, node_id in nodes:
         await leave(parts, owner, node_id)
+
+
+async def _tell_roles(
+    connection: Connection, parts: Parts, actor: AccountId, changed: Account
+) -> None:
+    told = {"roles": " ".join(sorted(changed.roles))}
+    await audit.append(
+        connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
+    )
 
 
 async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:

@@ -21,17 +21,18 @@ from potluck.model.error import (
     SlowDown,
 )
 from potluck.server import topics
-from potluck.server.auth import delegation, device_ask, sessions, sign_in
+from potluck.server.accounts.enter import enter
+from potluck.server.auth import delegation, sessions, sign_in
 from potluck.server.auth.caller import suspended
-from potluck.server.auth.device_ask import Pending
-from potluck.server.auth.device_code import (
+from potluck.server.auth.terminal import waiting
+from potluck.server.auth.terminal.code import (
     new_device_code,
     new_user_code,
     read_device_code,
     read_user_code,
 )
-from potluck.server.auth.device_draft import statement
-from potluck.server.auth.enter import enter
+from potluck.server.auth.terminal.draft import statement
+from potluck.server.auth.terminal.waiting import Pending
 from potluck.server.auth.tokens import secret_hash
 from potluck.server.parts import Parts
 from potluck.store import accounts, audit, device_approvals
@@ -58,7 +59,7 @@ async def ask(parts: Parts, wanted: DeviceAsk, now: datetime) -> DeviceAsked:
         None if wanted.node_key is None else checksummed(wanted.node_key),
         wanted.invite,
     )
-    await device_ask.put(parts, pending, now)
+    await waiting.put(parts, pending, now)
     page = f"{parts.origins[0]}/device"
     return DeviceAsked(
         device_code,
@@ -73,7 +74,7 @@ async def ask(parts: Parts, wanted: DeviceAsk, now: datetime) -> DeviceAsked:
 async def find(parts: Parts, typed: str, now: datetime) -> Pending:
     """The question behind a code that a person typed."""
     user_code = read_user_code(typed)
-    pending = None if user_code is None else await device_ask.find(parts, user_code, now)
+    pending = None if user_code is None else await waiting.find(parts, user_code, now)
     if pending is None or pending.was_denied:
         raise NotFound(
             "No terminal waits with this code.",
@@ -99,12 +100,12 @@ async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: da
         if word is not None:
             account = await _as_provider(connection, parts, account)
             await delegation.authorise(connection, parts, account, word, pending.machine, now)
-    await device_ask.drop(parts, pending.user_code)
+    await waiting.drop(parts, pending.user_code)
 
 
 async def deny(parts: Parts, pending: Pending, now: datetime) -> None:
     """Somebody who sees the code says no. It takes no wallet to refuse."""
-    await device_ask.put(parts, replace(pending, was_denied=True), now)
+    await waiting.put(parts, replace(pending, was_denied=True), now)
 
 
 async def poll(parts: Parts, device_code: str, now: datetime) -> Tokens:
@@ -114,7 +115,7 @@ async def poll(parts: Parts, device_code: str, now: datetime) -> Tokens:
         raise _over()
     code_hash = secret_hash(device_code)
     # Looked at before the approval: what is approved meanwhile is dropped, and must not seem lost.
-    pending = await device_ask.find(parts, code.user_code, now)
+    pending = await waiting.find(parts, code.user_code, now)
     tokens = await _let_in(parts, code_hash)
     if tokens is not None:
         return tokens
@@ -174,7 +175,7 @@ async def _keep_pace(parts: Parts, code_hash: bytes) -> None:
 async def _unused_code(parts: Parts, now: datetime) -> str:
     while True:
         user_code = new_user_code()
-        if await device_ask.find(parts, user_code, now) is None:
+        if await waiting.find(parts, user_code, now) is None:
             return user_code
 
 

@@ -1,0 +1,1 @@
+"""Accounts: who gets one, what it may be, and what becomes of it."""
