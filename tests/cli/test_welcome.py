@@ -56,12 +56,18 @@ def test_commands_are_given_as_they_can_be_typed(
 def test_a_variable_that_names_another_server_is_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("POTLUCK_TOKEN", raising=False)
     monkeypatch.setenv("POTLUCK_URL", f"{URL}/")
     warn_of_variables(Pane(sys.stdout), URL)
     assert capsys.readouterr().out == ""
     monkeypatch.setenv("POTLUCK_URL", "https://elsewhere.example")
     warn_of_variables(Pane(sys.stdout), URL)
     assert "POTLUCK_URL is set to https://elsewhere.example" in capsys.readouterr().out
+    monkeypatch.setenv("POTLUCK_URL", URL)
+    monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_x")
+    warn_of_variables(Pane(sys.stdout), URL)
+    shown = capsys.readouterr().out
+    assert "unset POTLUCK_TOKEN" in shown and "potluck_key_x" not in shown
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import typer
 
 from potluck.cli.options import CaFingerprintOption, InviteOption, JsonOption, KeyFileOption
 from potluck.cli.screen import Screen, Tone
+from potluck.cli.start.welcome import warn_of_variables
 
 if TYPE_CHECKING:
     from potluck.consumer.transport import Transport
@@ -60,6 +61,7 @@ def login(
         screen.emit({"event": "signed_in", "url": address, **who, "profile": str(path)})
     else:
         screen.out.line(f"Signed in to {address} as {tokens.address}.", Tone.GOOD)
+        warn_of_variables(screen.err, address)
 
 
 def open_wallet(screen: Screen, key_file: Path | None) -> "Wallet":

@@ -40,12 +40,18 @@ def tell_of_profile(pane: Pane, before: str | None, url: str) -> None:
 
 
 def warn_of_variables(pane: Pane, url: str) -> None:
-    """A shell that names another server would be surprised by its own commands."""
+    """A shell that names another server, or a key, would be surprised by its own commands."""
     named = os.environ.get("POTLUCK_URL", url).rstrip("/")
     if named != url:
         pane.line(
             f"POTLUCK_URL is set to {named} here, so commands from this shell go there;"
             " `unset POTLUCK_URL POTLUCK_TOKEN` brings them here.",
+            Tone.WAITING,
+        )
+    elif os.environ.get("POTLUCK_TOKEN"):
+        pane.line(
+            "POTLUCK_TOKEN is set here, so commands from this shell speak with that key;"
+            " `unset POTLUCK_TOKEN` lets them speak as your wallet.",
             Tone.WAITING,
         )
 
