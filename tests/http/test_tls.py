@@ -16,12 +16,15 @@ from cryptography import x509
 from potluck.consumer.pin import pin_ca
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
+from potluck.provider.exchange import Call, Exchange
 from potluck.server.http import authority
 from potluck.server.http.tls import open_tls
 from potluck.server.settings import ServerSettings, read_settings
+from potluck.wire import routes
+from potluck.wire.consumer import Health
 from tests.http.raw import Raw, authority_file, context_for
 from tests.http.test_slow import GET
-from tests.processes import ServerProcess, await_true, potluck
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
 
 NAMES = ("pool.example.org", "localhost", "127.0.0.1", "::1")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -156,13 +159,28 @@ def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess
         context_for(secure).wrap_socket(plain, server_hostname="elsewhere.example.org")
 
 
-async def test_the_provider_s_http_believes_the_same(secure: ServerProcess) -> None:
-    async with aiohttp.ClientSession() as session:
-        pinned = context_for(secure)
-        async with session.get(f"{secure.url}/healthz", ssl=pinned) as answer:
-            assert answer.status == 200
-        with pytest.raises(aiohttp.ClientConnectorCertificateError):
-            await session.get(f"{secure.url}/healthz", ssl=trust.context(None))
+async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -> None:
+    asked = Call(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
+    async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
+        assert (await Exchange(session, secure.url).send(asked, Health)).status == "ok"
+    async with aiohttp.ClientSession(connector=secured_by(trust.context(None))) as session:
+        with pytest.raises(ServerUnreachable, match="is not trusted") as raised:
+            await Exchange(session, secure.url).send(asked, Health)
+    assert "--ca-fingerprint" in raised.value.hint
+
+
+def secured_by(context: ssl.SSLContext) -> aiohttp.TCPConnector:
+    return aiohttp.TCPConnector(ssl=context)
+
+
+def test_a_machine_joins_a_pool_that_it_knows_by_fingerprint(tmp_path: Path) -> None:
+    config = {"POTLUCK_CONFIG_DIR": str(tmp_path / "config")}
+    with ServerProcess(tmp_path / "pool", 0, POTLUCK_TLS="auto") as server:
+        pin = pin_ca(server.url, server.first["ca_fingerprint"], tmp_path / "config")
+        pinned = {**FAST_PROVIDER, **config, "POTLUCK_CA_FILE": str(pin)}
+        with ProviderProcess(tmp_path / "machine", server, **pinned) as provider:
+            assert provider.first["event"] == "registered"
+            assert provider.node_id.startswith("node_")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

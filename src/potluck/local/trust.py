@@ -94,7 +94,10 @@ def _unseen() -> ssl.SSLContext:
 
 
 def _der(pem: str) -> bytes:
+    """Of exactly one certificate: the codec would skip over the seam between two."""
     try:
+        if pem.count("-----BEGIN") != 1:
+            raise ValueError("not one certificate")
         return ssl.PEM_cert_to_DER_cert(pem.strip())
     except ValueError as error:
         raise BadSettings(

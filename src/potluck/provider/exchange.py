@@ -55,6 +55,12 @@ class Exchange:
 
 
 def _unreachable(url: str, error: Exception) -> ServerUnreachable:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return ServerUnreachable(
+            f"The certificate of {url} is not trusted: {error.certificate_error}.",
+            "Check the address. A pool with an authority of its own is trusted by its fingerprint:"
+            " potluck provide URL --ca-fingerprint sha256:…",
+        )
     reason = str(error) or type(error).__name__
     return ServerUnreachable(
         f"Nothing answers at {url} ({reason}).",
