@@ -58,9 +58,9 @@ def key_file(pool: Pool) -> KeyFile:
 
 
 async def rows_in_clear(pool: Pool) -> int:
-    """Rows of the two tables that show the secret, whatever column it may be in."""
-    query = "SELECT count(*) FROM tasks WHERE tasks::text LIKE '%' || $1 || '%'"
-    found: int = await pool.sql(query, SECRET)
+    """Tasks that show the secret, in whatever column, as text or as bytes."""
+    query = "SELECT count(*) FROM tasks WHERE tasks::text ~ ($1 || '|' || $2)"
+    found: int = await pool.sql(query, SECRET, SECRET.encode().hex())
     return found
 
 
