@@ -1,0 +1,85 @@
+"""The hostile requests, to every operation: bodies, names in paths and queries, column names."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from tests.fuzz.ask import Asker, bearer, path_of
+from tests.fuzz.callers import FuzzCaller
+from tests.fuzz.hostile import NAMES, Hostile, bodies
+from tests.security.bodies import BODIES, MESSAGEPACK
+from tests.security.matrix import Operation, operations
+
+_COLUMNS = "SELECT DISTINCT column_name FROM information_schema.columns WHERE table_schema = $1"
+
+
+def columns_of(database_url: str) -> list[str]:
+    return asyncio.run(_columns(database_url))
+
+
+async def _columns(database_url: str) -> list[str]:
+    connection = await asyncpg.connect(database_url)
+    try:
+        return sorted(row[0] for row in await connection.fetch(_COLUMNS, "public"))
+    finally:
+        await connection.close()
+
+
+def try_by_hand(
+    document: dict[str, Any],
+    callers: list[FuzzCaller],
+    asker: Asker,
+    columns: list[str],
+    share: float = 1.0,
+    seed: int = 0,
+) -> None:
+    """All of them, or a share of them that chance takes."""
+    chance = random.Random(seed)
+    for operation in operations(document):
+        for caller in callers:
+            token = caller.token()
+            for hostile, url in _requests(document, operation, caller, columns):
+                if share < 1.0 and chance.random() > share:
+                    continue
+                headers = {"Content-Type": "application/json", **hostile.headers, **bearer(token)}
+                asker.ask(
+                    "by hand",
+                    caller,
+                    operation,
+                    url,
+                    hostile.body if operation.has_body else None,
+                    headers,
+                    hostile.must_fail,
+                )
+
+
+def _requests(
+    document: dict[str, Any], operation: Operation, caller: FuzzCaller, columns: list[str]
+) -> Iterator[tuple[Hostile, str]]:
+    own = path_of(operation, caller)
+    right = BODIES[operation.name](caller.person) if operation.has_body else {}
+    if operation.has_body and operation.name not in MESSAGEPACK:
+        extra = sorted(set(columns) - _fields(document, operation))
+        yield from ((hostile, own) for hostile in bodies(msgspec.to_builtins(right), extra))
+    body = msgspec.json.encode(right)
+    for name in NAMES:
+        if operation.about is not None:
+            yield Hostile(f"named {name[:20]}", body), path_of(operation, caller, name)
+        for query in (*_queries(document, operation), "unheard_of"):
+            yield Hostile(f"{query} is {name[:20]}", body), f"{own}?{query}={name}"
+
+
+def _fields(document: dict[str, Any], operation: Operation) -> set[str]:
+    said = document["paths"][operation.path][operation.method.lower()]
+    (content,) = said["requestBody"]["content"].values()
+    name = content["schema"]["$ref"].rpartition("/")[2]
+    return set(document["components"]["schemas"][name]["properties"])
+
+
+def _queries(document: dict[str, Any], operation: Operation) -> list[str]:
+    said = document["paths"][operation.path][operation.method.lower()]
+    return [each["name"] for each in said.get("parameters", []) if each["in"] == "query"]

@@ -1,0 +1,124 @@
+"""Requests that schemathesis and hypothesis make from the server's document, right and wrong."""
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from schemathesis import GenerationMode
+
+from tests.fuzz.ask import Asker, bearer
+from tests.fuzz.callers import FuzzCaller
+from tests.fuzz.counts import Counts
+from tests.security.bodies import content_type
+from tests.security.matrix import Operation, operations
+
+_MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+_FEWEST_AT_ONCE = 2
+
+
+@schemathesis.serializer("application/x-msgpack")
+def _pack(_: Any, value: Any) -> bytes:
+    try:
+        return msgspec.msgpack.encode(value)
+    except (TypeError, OverflowError, msgspec.MsgspecError):
+        return repr(value).encode("utf-8", "replace")
+
+
+def try_by_schema(
+    document: dict[str, Any],
+    callers: list[FuzzCaller],
+    asker: Asker,
+    counts: Counts,
+    wanted: int,
+) -> None:
+    """At least this many: rounds over every operation and mode until they are there."""
+    chance = random.Random(counts.seed)
+    known = {each.name: each for each in operations(document)}
+    described = [_described(each) for each in _schema(document).get_all_operations()]
+    wanted += counts.requests
+    while (missing := wanted - counts.requests) > 0:
+        cases = math.ceil(missing / len(described) / len(_MODES) / len(callers))
+        for each in described:
+            operation = known[each.definition.raw["operationId"]]
+            for mode in _MODES:
+                strategy = each.as_strategy(generation_mode=mode)
+                send = _sender(operation, callers, asker, chance)
+                _run(strategy, send, max(_FEWEST_AT_ONCE, cases), chance.getrandbits(32))
+
+
+def _schema(document: dict[str, Any]) -> Any:
+    return schemathesis.openapi.from_dict(document)
+
+
+def _described(result: Any) -> Any:
+    """An operation of the document; raises what is wrong with the document otherwise."""
+    return result.ok()
+
+
+def _sender(
+    operation: Operation, callers: list[FuzzCaller], asker: Asker, chance: random.Random
+) -> Callable[[Any], None]:
+    """Every caller sends every case: making one costs more than sending it."""
+    tokens = {caller.name: caller.token() for caller in callers}
+
+    def send(case: Any) -> None:
+        # Half of them about something that is there, or nothing behind a 404 is ever reached.
+        is_about_own = operation.about is not None and chance.random() < 0.5
+        for caller in callers:
+            if is_about_own:
+                case.path_parameters[operation.about] = caller.person.objects.get(
+                    str(operation.about), "none"
+                )
+            request = case.as_transport_kwargs(base_url="http://127.0.0.1")
+            url, body = _url_and_body(request)
+            headers = {**_headers(request), **bearer(tokens[caller.name])}
+            if body is not None:
+                headers["Content-Type"] = content_type(operation.name)
+            asker.ask("schema", caller, operation, url, body, headers)
+
+    return send
+
+
+def _url_and_body(request: dict[str, Any]) -> tuple[str, bytes | None]:
+    """As the library that schemathesis stands on would send them."""
+    prepared = requests.Request(
+        request["method"],
+        request["url"],
+        params=request.get("params"),
+        json=request.get("json"),
+        data=request.get("data"),
+    ).prepare()
+    parts = urlsplit(prepared.url or "")
+    query = f"?{parts.query}" if parts.query else ""
+    body = prepared.body.encode() if isinstance(prepared.body, str) else prepared.body
+    assert body is None or isinstance(body, bytes)
+    return f"{parts.path or '/'}{query}", body
+
+
+def _headers(request: dict[str, Any]) -> dict[str, str]:
+    """Those of the schema; what HTTP itself could not carry is left out."""
+    named = {"Idempotency-Key", "Last-Event-ID"}
+    found = {name: str(value) for name, value in request["headers"].items() if name in named}
+    return {name: value for name, value in found.items() if value.isascii() and value.isprintable()}
+
+
+def _run(strategy: Any, send: Callable[[Any], None], times: int, number: int) -> None:
+    @seed(number)
+    @settings(
+        max_examples=times,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def ask(case: Any) -> None:
+        send(case)
+
+    ask()

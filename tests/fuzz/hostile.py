@@ -1,0 +1,112 @@
+"""Requests that somebody with bad intentions writes by hand: each right but for one thing."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+_MARK = "@potluck-hostile@"
+# Raw JSON, some of which no writer would write.
+VALUES = {
+    "NaN": "NaN",
+    "Infinity": "-Infinity",
+    "too large a float": "1e999",
+    "2^70": str(2**70),
+    "-2^70": str(-(2**70)),
+    "2^63": str(2**63),
+    "4000 digits": "9" * 4000,
+    "a lone surrogate": '"\\ud800"',
+    "a reversed pair": '"\\udc00\\ud800"',
+    "NUL": '"\\u0000"',
+    "NUL inside": '"a\\u0000b"',
+    "control characters": '"\\u001b[31m\\r\\n"',
+    "direction marks": '"\\u202e\\u2066"',
+    "empty": '""',
+    "long": json.dumps("x" * 100_000),
+    "null": "null",
+    "true": "true",
+    "a fraction": "0.5",
+    "minus one": "-1",
+    "a list": "[]",
+    "an object": "{}",
+    "deep lists": "[" * 20_000 + "]" * 20_000,
+    "deep objects": '{"a":' * 5_000 + "1" + "}" * 5_000,
+    "SQL": '"\' OR 1=1; DROP TABLE accounts; --"',
+    "a template": '"${jndi:ldap://127.0.0.1/x}{{7*7}}%s%n"',
+    "a path": '"../../../../etc/passwd"',
+    "not text at all": '"\udcff"',
+}
+# In a path or a query.
+NAMES = [
+    *("%00", "%ff", "%ud800", "..%2f..%2fetc%2fpasswd", "%2e%2e", "x" * 2000, "%27%20OR%201=1--"),
+    *("task_01jd0000000000000000000000%00", "%F0%9F%92%A9", "%0d%0aX-Injected:%201", "-1", "1e309"),
+    *(str(2**70), "NaN", "null", "%7b%7b7*7%7d%7d", "%25%25", "a%20b", "*", "%C0%AF"),
+]
+_ENCODINGS = ["utf-16", "utf-16-le", "utf-32", "utf-7", "cp037"]
+_KINDS = [
+    *("text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data"),
+    *("application/msgpack", "application/json; charset=utf-16", "application/json;" * 50, "", "*"),
+]
+
+
+class Hostile(Struct, frozen=True):
+    name: str
+    body: bytes
+    headers: dict[str, str] = {}
+    must_fail: bool = False  # what is wrong with it can not be overlooked
+
+
+def bodies(right: Any, extra: list[str]) -> Iterator[Hostile]:
+    """Each leaf of a right body replaced by each value; then the whole of it in wrong clothes.
+
+    `extra` are names that are no fields of this body.
+    """
+    for place, marked in _marked(right):
+        for name, raw in VALUES.items():
+            text = json.dumps(marked).replace(json.dumps(_MARK), raw)
+            yield Hostile(f"{place} is {name}", text.encode("utf-8", "surrogateescape"))
+    yield from _extra_fields(right, extra)
+    yield from _in_wrong_clothes(json.dumps(right))
+
+
+def _extra_fields(right: Any, extra: list[str]) -> Iterator[Hostile]:
+    """Mass assignment: what the database calls its columns is nobody's to set."""
+    for name in extra:
+        body = json.dumps({**right, name: "admin"}).encode()
+        yield Hostile(f"also {name}", body, must_fail=True)
+
+
+def _in_wrong_clothes(text: str) -> Iterator[Hostile]:
+    good = text.encode()
+    yield Hostile("said twice", b"{" + good[1:-1] + b"," + good[1:] if len(good) > 2 else b"{}{}")
+    yield Hostile("cut short", good[:-1], must_fail=True)
+    yield Hostile("with a tail", good + b"x", must_fail=True)
+    yield Hostile("with a NUL", good + b"\x00", must_fail=True)
+    yield Hostile("nothing", b"", must_fail=True)
+    yield Hostile("with a mark in front", b"\xef\xbb\xbf" + good)
+    yield Hostile("in a list", b"[" + good + b"]", must_fail=True)
+    for raw in (b"null", b"0", b'""', b"[]", b"\xff\xfe", b"{" * 5000, b"\x80" * 100):
+        yield Hostile(f"only {raw[:4]!r}", raw, must_fail=True)
+    for encoding in _ENCODINGS:
+        yield Hostile(f"in {encoding}", text.encode(encoding))
+    for kind in _KINDS:
+        yield Hostile(f"said to be {kind[:30]!r}", good, {"Content-Type": kind})
+    for encoding in ("gzip", "br", "identity", "x"):
+        data = gzip.compress(good) if encoding == "gzip" else good
+        yield Hostile(f"packed by {encoding}", data, {"Content-Encoding": encoding})
+
+
+def _marked(value: Any, place: str = "it") -> Iterator[tuple[str, Any]]:
+    """The value with one leaf or branch replaced by the mark, for each of them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            for where, marked in _marked(inner, f"{place}.{key}"):
+                yield where, {**value, key: marked}
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            for where, marked in _marked(inner, f"{place}.{index}"):
+                yield where, [*value[:index], marked, *value[index + 1 :]]
+    if place != "it":
+        yield place, _MARK

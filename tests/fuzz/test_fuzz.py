@@ -1,0 +1,28 @@
+"""A small run of what `make fuzz` does at length: bad input is a 4xx, and never a 5xx."""
+
+from pathlib import Path
+
+import pytest
+
+from potluck.server.auth.policy import POLICY
+from tests.fuzz.counts import Counts
+from tests.fuzz.run import fuzz
+from tests.security.test_matrix import PAGES
+from tests.tally import tallying
+
+SEED = 20_261_116  # the same requests in every run; `make fuzz` draws its own
+
+
+@pytest.mark.timeout(300)
+def test_no_request_is_the_server_s_mistake(
+    tmp_path: Path, database_url: str, request: pytest.FixtureRequest
+) -> None:
+    counts = Counts(SEED)
+    fuzz(tmp_path, database_url, counts, by_schema=500, share=0.03)
+    told = counts.report()
+    with tallying(request) as tally:
+        tally.note(f"fuzz: {told['requests']} requests, {told['server_errors']} server errors")
+    assert not counts.mistakes, counts.written()
+    assert told["operations"] == len(POLICY) - len(PAGES)
+    # Strangers and everybody else were asked about, and some of it was let through.
+    assert len(counts.by_caller) == 5 and counts.by_status[200] and counts.by_status[401]
