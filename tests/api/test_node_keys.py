@@ -234,7 +234,10 @@ def offer(server: ServerProcess, key: Wallet, card: str | None = None, **said: A
     """A registration of one card, each test's its own, and what the key says about it."""
     uuid = card or f"{CARD}-{key.address[:10]}"
     signer = said.pop("signer", key)
-    statements = said.pop("statements", [signer.state(server.url, uuid, **said)])
+    origin, named = said.pop("origin", server.url), said.pop("uuid", uuid)
+    statements = said.pop("statements", None)
+    if statements is None:
+        statements = [signer.state(origin, named, **said)]
     device = {"kind": "gpu", "uuid": uuid, "vendor": "V", "model": "M", "memory_bytes": 2**30}
     return {
         "description": {
