@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.account import Role
-from potluck.model.device import Standing
+from potluck.model.device import DeviceKind, Standing
 from potluck.model.error import NotFound
 from potluck.model.ids import NodeId
 from potluck.provider.product import plain_product
@@ -60,8 +60,9 @@ class Side:
         return unbound[0].standing if unbound else Standing.BOUND
 
     async def gets_work(self) -> bool:
-        """Whether a task is planned onto this machine and not onto the other."""
-        await self.pool.submit()
+        """Whether a task is planned onto this machine; there are enough for both, a card each."""
+        for _ in range(2):
+            await self.pool.submit(device_kind=DeviceKind.GPU)
         await self.pool.plan()
         return bool(await self.pool.sql("SELECT id FROM attempts WHERE node_id = $1", self.node_id))
 
