@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long bench-junk lock clean
+.PHONY: help up test check format test-long fuzz bench-junk lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test-long:  ## the tests that take minutes
 	@./scripts/test-needs.sh
 	@$(MAKE) --no-print-directory $(VENV)/.dev
 	@$(RUN)/python -m pytest -m long $(ARGS)
+
+fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its own, counted as JSON
+	@$(RUN)/python -m tests.fuzz.run $(ARGS)
 
 bench-junk: $(VENV)/.dev  ## how long junk to every open route takes, as JSON
 	@$(RUN)/python -m bench.junk $(ARGS)
