@@ -9,10 +9,9 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 
 from potluck.model.account import SCOPES, Credential
 from potluck.model.audit import AuditKind
-from potluck.model.error import NotSignedIn
 from potluck.server.auth import access_tokens, caller
 from potluck.server.auth.access_tokens import Claims
-from potluck.server.auth.caller import Caller
+from potluck.server.auth.caller import Caller, not_signed_in
 from potluck.server.auth.policy import OPEN, POLICY
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
@@ -36,7 +35,7 @@ class Authentication(AbstractAuthenticationMiddleware):
         found = await _find_caller(parts, _credential(said))
         if found is None:
             await parts.limiter.check_address(_address(connection))
-            raise _not_signed_in()
+            raise not_signed_in()
         await parts.limiter.check_account(_counted(found))
         caller.check(found, scope)
         return AuthenticationResult(user=found, auth=None)
@@ -94,7 +93,7 @@ def _credential(headers: list[str]) -> str:
     """Of exactly one header: with two, a proxy and we might each believe another one."""
     scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
     if scheme.lower() != "bearer" or not 0 < len(credential) <= access_tokens.LONGEST_TOKEN:
-        raise _not_signed_in()
+        raise not_signed_in()
     return credential
 
 
@@ -105,11 +104,3 @@ def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 def _counted(found: Caller) -> str:
     """Machines are counted one by one: an account may have a thousand."""
     return found.credential_id if found.credential is Credential.NODE else found.id
-
-
-def _not_signed_in() -> NotSignedIn:
-    """The same sentence for a missing, a malformed, an unknown, an old and a revoked one."""
-    return NotSignedIn(
-        "No valid token came with the request.",
-        "Sign in with `potluck login`; scripts send `Authorization: Bearer KEY` with an API key.",
-    )

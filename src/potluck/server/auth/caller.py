@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from potluck.model.account import ROLE_FOR, Credential, Role, Scope
-from potluck.model.error import AccountSuspended, Forbidden
+from potluck.model.error import AccountSuspended, Forbidden, NotSignedIn
 from potluck.model.ids import AccountId
 from potluck.store.accounts import Account
 
@@ -51,6 +51,14 @@ def suspended(account: Account) -> AccountSuspended:
     reason = f": {account.suspended_for}." if account.suspended_for else "."
     return AccountSuspended(
         f"The account {account.address} is suspended{reason}", "Ask an admin of this pool."
+    )
+
+
+def not_signed_in() -> NotSignedIn:
+    """The same sentence for a missing, a malformed, an unknown, an old and a revoked one."""
+    return NotSignedIn(
+        "No valid token came with the request.",
+        "Sign in with `potluck login`; scripts send `Authorization: Bearer KEY` with an API key.",
     )
 
 

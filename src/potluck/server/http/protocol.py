@@ -19,7 +19,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from potluck.model.error import HeadersTooLarge, InvalidInput, PotluckError
+from potluck.model.error import HeadersTooLarge, InvalidInput, NotSignedIn, PotluckError
+from potluck.server.auth.caller import not_signed_in
 from potluck.server.http.headers import headers_for
 from potluck.server.http.peers import Peers
 from potluck.server.http.settings import HttpSettings
@@ -27,6 +28,7 @@ from potluck.wire import codec, problem
 
 # Time to read a refusal. Closing while the client still sends would destroy it on its way.
 _LINGER_SECONDS = 1.0
+_TOKEN_HEADER = b"authorization:"
 
 
 class Phase(Enum):
@@ -56,6 +58,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._since = self._heard_at = self._stuck_since = self.loop.time()
         self._header_bytes = 0
         self._body_bytes = 0
+        self._line = b""
         self._unread_bytes = 0  # taken by the parser, which has not said yet what they are
 
     def is_overdue(self, now: float) -> bool:
@@ -118,8 +121,20 @@ class EdgeProtocol(HttpToolsProtocol):
         except httptools.HttpParserError as error:
             self._refuse(_refusal(error))
         else:
+            self._note_line(data)
             if self._unread_bytes > self._settings.max_header_bytes:
-                self._refuse(too_large("headers", self._settings.max_header_bytes))
+                self._refuse(self._overflow(self._line))
+
+    def _note_line(self, data: bytes) -> None:
+        """How the line begins that has not ended yet: the parser keeps a long one to itself."""
+        *_, ended, begun = data.rpartition(b"\n")
+        self._line = (begun if ended else self._line + begun)[: len(_TOKEN_HEADER)]
+
+    def _overflow(self, header: bytes) -> PotluckError:
+        """Headers that are too large; but a token that is too large is no token, and told so."""
+        if header.lower().startswith(_TOKEN_HEADER):
+            return not_signed_in()
+        return too_large("headers", self._settings.max_header_bytes)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -133,14 +148,14 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._count_header(len(name) + len(value) + 4)
+        self._count_header(len(name) + len(value) + 4, name + b":")
         if len(self.headers) > self._settings.max_headers:
             raise too_many(self._settings.max_headers)
 
-    def _count_header(self, size: int) -> None:
+    def _count_header(self, size: int, header: bytes = b"") -> None:
         self._header_bytes += size
         if self._header_bytes > self._settings.max_header_bytes:
-            raise too_large("headers", self._settings.max_header_bytes)
+            raise self._overflow(header)
 
     def on_headers_complete(self) -> None:
         self._unread_bytes = 0
@@ -202,7 +217,7 @@ def too_many(most: int) -> HeadersTooLarge:
 def _refusal(error: httptools.HttpParserError) -> PotluckError:
     """What one of our callbacks said, or that it is no HTTP."""
     said = error.__context__
-    if isinstance(said, HeadersTooLarge):
+    if isinstance(said, HeadersTooLarge | NotSignedIn):
         return said
     return InvalidInput("The request is not HTTP/1.1 as we know it.", "Is a proxy in between?")
 
@@ -213,6 +228,7 @@ def _answer(error: PotluckError, is_secure: bool) -> bytes:
         (b"content-type", problem.CONTENT_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
+        *([(b"www-authenticate", b"Bearer")] if error.status == 401 else []),
         *headers_for(problem.CONTENT_TYPE.encode(), is_secure),
     ]
     lines = b"".join(name + b": " + value + b"\r\n" for name, value in said)
