@@ -56,6 +56,7 @@ class Hostile(Struct, frozen=True):
     body: bytes
     headers: dict[str, str] = {}
     must_fail: bool = False  # what is wrong with it can not be overlooked
+    is_name: bool = False  # wrong in its path: few, and tried in every run
 
 
 def bodies(right: Any, extra: list[str]) -> Iterator[Hostile]:

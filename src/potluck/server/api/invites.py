@@ -7,6 +7,7 @@ from litestar import Controller, Request, delete, get, post
 
 from potluck.model.audit import AuditKind
 from potluck.model.error import NotFound
+from potluck.model.ids import is_id
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import INVITE_PREFIX, new_secret, secret_hash
 from potluck.server.parts import Parts
@@ -56,7 +57,8 @@ class InviteController(Controller):
     ) -> None:
         """Nobody gets in with it any more; who did, stays."""
         async with parts.database.transaction() as connection:
-            if not await invites.revoke(connection, invite_id[:64]):
+            is_one = is_id(invite_id, "invite")
+            if not (is_one and await invites.revoke(connection, invite_id)):
                 raise NotFound(
                     f"There is no invite {invite_id[:64]!r} that can still be used.",
                     "potluck admin invites lists them.",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from potluck.model.account import SCOPES, Credential, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
+from potluck.model.ids import is_id
 from potluck.server.accounts.standing import choose_roles
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
@@ -59,9 +60,11 @@ class MeController(Controller):
     ) -> None:
         """Signs one of them out."""
         account = request.user.account
+        if not is_id(session_id, "session"):
+            raise _none("session", session_id)
         async with parts.database.transaction() as connection:
             ended = await auth_sessions.end_session(
-                connection, parts, account, session_id[:64], AuditKind.SESSION_ENDED
+                connection, parts, account, session_id, AuditKind.SESSION_ENDED
             )
         if not ended:
             raise _none("session", session_id)
@@ -101,7 +104,8 @@ class MeController(Controller):
         """The key is worth nothing from now on."""
         caller = request.user
         async with parts.database.transaction() as connection:
-            if not await api_keys.revoke(connection, key_id[:64], caller.id):
+            is_one = is_id(key_id, "key")
+            if not (is_one and await api_keys.revoke(connection, key_id, caller.id)):
                 raise _none("key", key_id)
             await audit.append(
                 connection, parts.keys.audit, AuditKind.KEY_REVOKED, caller.id, key_id

@@ -7,6 +7,7 @@ from litestar import Controller, Request, delete, get, post
 
 from potluck.model.audit import AuditKind
 from potluck.model.error import NotFound
+from potluck.model.ids import is_id
 from potluck.server.auth import delegation
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
@@ -41,7 +42,8 @@ class NodeKeyController(Controller):
         """The key is worth nothing from the next call on."""
         caller = request.user
         async with parts.database.transaction() as connection:
-            key = await node_keys.revoke(connection, node_key_id[:64], caller.id)
+            is_one = is_id(node_key_id, "nodekey")
+            key = await node_keys.revoke(connection, node_key_id, caller.id) if is_one else None
             if key is None:
                 raise NotFound(
                     f"You have no node key {node_key_id[:64]!r}.",
