@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from potluck.wire import routes
 from tests.processes import ServerProcess
 from tests.security.people import KEY_SCOPES, Person
+
+_BOTH = ("consumer", "provider")
 
 
 class FuzzCaller(Struct, frozen=True):
@@ -19,22 +22,24 @@ class FuzzCaller(Struct, frozen=True):
 
 def callers(server: ServerProcess) -> list[FuzzCaller]:
     admin = server.client()
-    person = Person(server, "fuzzing").be(admin, "consumer", "provider")
-    chief = Person(server, "fuzzing admin").be(admin, "consumer", "provider", "admin")
+    person = Person(server, "fuzzing")
+    chief = Person(server, "fuzzing admin")
     node = Person(server, "fuzzing node").be(admin, "provider")
     keyed = Person(server, "fuzzing key").be(admin, "consumer", "provider")
-    key = keyed.api.post("/v1/me/keys", {"name": "all", "scopes": KEY_SCOPES})["secret"]
+    key = keyed.api.post(routes.MAKE_KEY.path, {"name": "all", "scopes": KEY_SCOPES})["secret"]
     return [
         FuzzCaller("anonymous", person, lambda: ""),
-        FuzzCaller("session", person, lambda: _session(person)),
-        FuzzCaller("admin", chief, lambda: _session(chief)),
+        FuzzCaller("session", person, lambda: _session(person, *_BOTH)),
+        FuzzCaller("admin", chief, lambda: _session(chief, *_BOTH, "admin")),
         FuzzCaller("key", keyed, lambda: key),
         FuzzCaller("node key", node, node.node_token),
     ]
 
 
-def _session(person: Person) -> str:
-    """Of somebody who is still what it was: an operator sees to that."""
-    admin = person.server.client()
-    admin.call("POST", f"/v1/accounts/{person.account_id}/resume")
-    return str(person.wallet.sign_in(person.server.url)["access_token"])
+def _session(person: Person, *roles: str) -> str:
+    """Of somebody who is what it was, whatever the last round made of it."""
+    server = person.server
+    admin = server.client(server.sign_in(server.wallet))  # a night is longer than a token lives
+    admin.call("POST", routes.RESUME_ACCOUNT.url(account_id=person.account_id))
+    person.be(admin, *roles)
+    return str(person.wallet.sign_in(server.url)["access_token"])
