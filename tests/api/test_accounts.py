@@ -1,6 +1,7 @@
 """Roles, keys, invites and suspension, as their owners and the admins see them."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,24 @@ def test_a_suspended_account_is_out_at_the_next_call(server: ServerProcess) -> N
     assert ann.task(task)["state"] == "cancelled"
 
 
+def test_a_session_goes_on_after_a_suspension(server: ServerProcess) -> None:
+    """A refresh that was refused meanwhile is no reuse."""
+    operator, tokens = server.client(), Wallet("suspended for a while").sign_in(server.url)
+    body = {"refresh_token": tokens["refresh_token"]}
+    path = f"/v1/accounts/{tokens['account_id']}"
+    assert status(operator, "POST", f"{path}/suspend") == 204
+    assert operator.post("/v1/auth/refresh", body)["code"] == "account_suspended"
+    assert status(operator, "POST", f"{path}/resume") == 204
+    assert "access_token" in operator.post("/v1/auth/refresh", body)
+
+
+def test_credit_has_an_end(server: ServerProcess) -> None:
+    operator, (_, ann_id) = server.client(), signed_in(server, "very rich")
+    path, much = f"/v1/accounts/{ann_id}/grants", b'{"amount_micro": %d}' % 2**53
+    granted = [status(operator, "POST", path, much) for _ in range(1024)]
+    assert set(granted[:-1]) == {204} and granted[-1] == 409
+
+
 def test_a_key_carries_its_scopes_and_no_more(server: ServerProcess) -> None:
     ann, _ = signed_in(server, "with a key")
     made = ann.post("/v1/me/keys", {"name": "reader", "scopes": ["tasks:read"]})
@@ -136,6 +155,16 @@ def test_a_stranger_needs_an_invite(invited: ServerProcess) -> None:
     assert "access_token" in login(invited, "one", again["code"])
     left = [each["uses_left"] for each in invited.client().get("/v1/invites")["invites"]]
     assert left == [1], "an account that is there already uses none up"
+
+
+def test_a_wallet_that_comes_in_twice_at_once_uses_one_invite(invited: ServerProcess) -> None:
+    made = invited.client().post("/v1/invites", {"uses": 8, "credit_micro": 3})
+    with ThreadPoolExecutor(8) as threads:
+        tokens = list(threads.map(lambda _: login(invited, "twins", made["code"]), range(8)))
+    assert len({each["account_id"] for each in tokens}) == 1
+    assert invited.client(tokens[0]["access_token"]).get("/v1/me")["available_micro"] == 3
+    listed = {each["id"]: each for each in invited.client().get("/v1/invites")["invites"]}
+    assert listed[made["invite"]["id"]]["uses_left"] == 7
 
 
 def test_a_revoked_invite_lets_nobody_in(invited: ServerProcess) -> None:

@@ -201,7 +201,7 @@ def _a_used_nonce(api: Api, asked: Any) -> dict[str, Any]:
     challenge = api.post(routes.CHALLENGE.path, {})
     statement = api.get(at(routes.SHOW_DEVICE, asked))["statement"]
     said = ANN.answer(challenge, statement=statement)
-    assert "access_token" in api.post(routes.LOGIN.path, said)
+    assert "access_token" in api.post(routes.LOGIN.path, ANN.answer(challenge))
     return said
 
 

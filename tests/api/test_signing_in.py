@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from coincurve.utils import GROUP_ORDER_INT
 
+from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
 from tests.processes import Api, ServerProcess
 from tests.wallets import Wallet
 
@@ -62,6 +63,8 @@ REFUSED: dict[str, Callable[[ServerProcess], dict[str, Any]]] = {
     "issued in the future": lambda _: {"issued_at": at(minutes=6)},
     "expired": lambda _: {"expiration_time": at(seconds=-1)},
     "not valid yet": lambda _: {"not_before": at(minutes=1)},
+    "a node key's words": lambda _: {"statement": NODE_STATEMENT},
+    "words for a terminal": lambda _: {"statement": f"{TERMINAL_STATEMENT}BCDF-GHJK."},
     "another address": lambda _: {"address": Wallet("bob").address},
 }
 

@@ -109,14 +109,15 @@ def _public_url(url: str | None) -> str | None:
         is_origin = parts.hostname is not None and (parts.port is None or parts.port > 0)
     except ValueError:
         is_origin = False
-    rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
+    rest = (parts.path.strip("/"), parts.query, parts.fragment, "@" in parts.netloc)
     if parts.scheme not in ("http", "https") or not is_origin or any(rest):
         raise BadSettings(
             f"--public-url is {url!r}, which is not an address of a server.",
             "Give scheme and host, and the port if it is not the usual one:"
             " https://potluck.example.org",
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    usual = {"http": ":80", "https": ":443"}[parts.scheme]
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}"
 
 
 def _registration(

@@ -50,6 +50,11 @@ async def add(
     return _view(added)
 
 
+async def lock(connection: Connection, address: str) -> None:
+    """Others who deal with this key wait until the transaction ends."""
+    await connection.execute(_sql.lock, address)
+
+
 async def by_address(connection: Connection, address: str) -> NodeKeyHolder | None:
     """Whom the key works for now."""
     row = await connection.fetchrow(_sql.by_address, address)

@@ -19,7 +19,7 @@ class Refreshed(Struct, frozen=True):
     """The session behind a refresh token. `was_reused`: the token had been used before."""
 
     session_id: str
-    account_id: AccountId
+    account: Account
     was_reused: bool = False
 
 
@@ -43,17 +43,23 @@ async def caller(connection: Connection, session_id: str, account_id: AccountId)
 async def rotate(
     connection: Connection, used_hash: bytes, next_hash: bytes, lasting: timedelta
 ) -> Refreshed | None:
-    """Trades a refresh token for the next one. One that was traded before ends its session."""
+    """Trades a refresh token for the next one. One that was traded before ends its session.
+
+    A suspended account's is left as it is: it may be good again one day.
+    """
     row = await connection.fetchrow(_sql.use_refresh, used_hash)
-    if row is None or row["revoked_at"] is not None or row["is_over"]:
+    account = accounts.account(row)
+    if account is None:
         return None
-    session_id, account_id = row["id"], row["account_id"]
+    session_id = row["session_id"]
+    if account.suspended_at is not None:
+        return Refreshed(session_id, account)
     if await connection.fetchval(_sql.mark_refresh, used_hash) is None:
-        await revoke(connection, session_id, account_id)
-        return Refreshed(session_id, account_id, was_reused=True)
+        await revoke(connection, session_id, account.id)
+        return Refreshed(session_id, account, was_reused=True)
     await connection.execute(_sql.add_refresh, next_hash, session_id)
     await connection.execute(_sql.prolong, session_id, lasting)
-    return Refreshed(session_id, account_id)
+    return Refreshed(session_id, account)
 
 
 async def revoke(connection: Connection, session_id: str, account_id: AccountId) -> bool:

@@ -10,8 +10,9 @@ from potluck.model.error import BadSettings
 from potluck.wire.identity import Challenge
 from potluck.wire.sign_in import SignIn, write
 
-# What a node key's message says; a wallet's says something else, so neither passes for the other.
+# What messages for other purposes than a login say, so that none of them passes for one.
 NODE_STATEMENT = "This node key signs in to work for its wallet."
+TERMINAL_STATEMENT = "Sign in the terminal that shows the code "  # and the code
 
 
 def origin_of(url: str) -> str:

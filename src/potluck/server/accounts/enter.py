@@ -4,6 +4,7 @@ from potluck.decide.settle import grant_entries
 from potluck.model.account import Registration, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import RegistrationClosed
+from potluck.server.accounts.standing import add_role
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.tokens import secret_hash
 from potluck.server.parts import Parts
@@ -23,24 +24,25 @@ async def enter(connection: Connection, parts: Parts, address: str, invite: str 
     if found.suspended_at is not None:
         raise suspended(found)
     if invite is not None and await invites.redeem_first(connection, secret_hash(invite)):
-        return await _make_admin(connection, parts, found)
+        return await add_role(connection, parts, found, Role.ADMIN, "server")
     return found
 
 
 async def _register(
     connection: Connection, parts: Parts, address: str, invite: str | None
 ) -> Account:
+    account = await accounts.add(connection, address, _AT_FIRST)
+    if account is None:  # the same wallet came in twice at once, and the other was first
+        return await enter(connection, parts, address, invite)
     let_in = None if invite is None else await _redeem(connection, parts, invite)
     mode = parts.settings.registration
     if let_in is None and mode is not Registration.OPEN:
         raise _closed(mode)
-    roles = _AT_FIRST if let_in is None else frozenset(let_in.roles)
-    account = await accounts.add(connection, address, roles)
-    if account is None:  # the same wallet came in twice at once, and the other was first
-        found = await accounts.by_address(connection, address)
-        assert found is not None
-        return found
-    told = {"address": address, "roles": " ".join(sorted(roles))}
+    if let_in is not None:
+        changed = await accounts.set_roles(connection, account.id, let_in.roles)
+        assert changed is not None
+        account = changed
+    told = {"address": address, "roles": " ".join(sorted(account.roles))}
     if let_in is not None:
         told["invite"] = let_in.id
     await audit.append(
@@ -64,21 +66,6 @@ async def _redeem(connection: Connection, parts: Parts, invite: str) -> InviteVi
             "Ask an admin of this pool for a new one.",
         )
     return found
-
-
-async def _make_admin(connection: Connection, parts: Parts, account: Account) -> Account:
-    roles = account.roles | {Role.ADMIN}
-    changed = await accounts.set_roles(connection, account.id, roles)
-    assert changed is not None
-    await audit.append(
-        connection,
-        parts.keys.audit,
-        AuditKind.ROLES_CHANGED,
-        "server",
-        account.id,
-        {"roles": " ".join(sorted(roles))},
-    )
-    return changed
 
 
 def _closed(mode: Registration) -> RegistrationClosed:

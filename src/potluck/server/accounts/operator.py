@@ -6,6 +6,7 @@ from pathlib import Path
 from potluck.local.durable import write_whole
 from potluck.model.account import Role
 from potluck.model.audit import AuditKind
+from potluck.server.accounts.standing import add_role
 from potluck.server.auth.tokens import INVITE_PREFIX, new_secret, secret_hash
 from potluck.server.parts import Parts
 from potluck.store import accounts, audit, invites
@@ -27,23 +28,20 @@ async def install_operator(parts: Parts) -> Path | None:
             return None
         if not path.exists():
             write_whole(path, new_secret(INVITE_PREFIX).encode())
-        await invites.revoke_first(connection)
         code = secret_hash(path.read_text().strip())
         await invites.offer_first(connection, code, _ALL, _LASTING)
     return path
 
 
 async def _make_admin(connection: Connection, parts: Parts, address: str) -> None:
-    """Idempotent. A suspended account that the operator names is let in again by an admin only."""
-    found = await accounts.by_address(connection, address)
-    if found is not None and Role.ADMIN in found.roles:
+    """At every start that names it. Only an admin lets one in again that is suspended."""
+    added = await accounts.add(connection, address, _ALL)
+    if added is not None:
+        told = {"address": address, "roles": " ".join(sorted(added.roles))}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, told
+        )
         return
-    if found is None:
-        found = await accounts.add(connection, address, _ALL)
-        kind = AuditKind.ACCOUNT_CREATED
-    else:
-        found = await accounts.set_roles(connection, found.id, found.roles | {Role.ADMIN})
-        kind = AuditKind.ROLES_CHANGED
-    if found is not None:
-        told = {"address": address, "roles": " ".join(sorted(found.roles))}
-        await audit.append(connection, parts.keys.audit, kind, "server", found.id, told)
+    found = await accounts.by_address(connection, address)
+    assert found is not None, "accounts are not deleted"
+    await add_role(connection, parts, found, Role.ADMIN, "server")

@@ -4,6 +4,8 @@ A suspended account's credentials stop at the next call. Its tasks and nodes are
 by `evict_once`, again and again, so that a server that dies between leaves nothing running.
 """
 
+from asyncpg import NumericValueOutOfRangeError
+
 from potluck.decide.settle import grant_entries
 from potluck.model.account import Role
 from potluck.model.audit import AuditKind
@@ -25,6 +27,17 @@ async def choose_roles(parts: Parts, account_id: AccountId, roles: frozenset[Rol
     return changed
 
 
+async def add_role(
+    connection: Connection, parts: Parts, account: Account, role: Role, actor: str
+) -> Account:
+    """One more, whatever else changes the others at this moment."""
+    if role in account.roles:
+        return account
+    changed = await accounts.add_role(connection, account.id, role)
+    await _tell_roles(connection, parts, actor, changed)
+    return changed
+
+
 async def change_roles(
     parts: Parts, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
 ) -> None:
@@ -39,7 +52,12 @@ async def change_roles(
 async def grant(parts: Parts, actor: AccountId, account_id: AccountId, amount_micro: int) -> None:
     async with parts.database.transaction() as connection:
         _found(await accounts.by_id(connection, account_id), account_id)
-        await ledger.append(connection, grant_entries(account_id, amount_micro))
+        try:
+            await ledger.append(connection, grant_entries(account_id, amount_micro))
+        except NumericValueOutOfRangeError as error:
+            raise Conflict(
+                "That would be more credit than can be counted.", "Grant less."
+            ) from error
         told = {"amount_micro": str(amount_micro)}
         await audit.append(
             connection, parts.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
@@ -83,9 +101,7 @@ async def evict_once(parts: Parts) -> None:
         await leave(parts, owner, node_id)
 
 
-async def _tell_roles(
-    connection: Connection, parts: Parts, actor: AccountId, changed: Account
-) -> None:
+async def _tell_roles(connection: Connection, parts: Parts, actor: str, changed: Account) -> None:
     told = {"roles": " ".join(sorted(changed.roles))}
     await audit.append(
         connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told

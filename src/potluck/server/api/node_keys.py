@@ -17,7 +17,7 @@ from potluck.wire.identity import NewNodeKey, NodeKeyList, NodeKeyView
 
 
 class NodeKeyController(Controller):
-    tags = ("account",)
+    tags = ("your account",)
 
     @get(routes.LIST_NODE_KEYS.template, operation_id="list_node_keys")
     async def list_node_keys(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeKeyList:
@@ -33,7 +33,8 @@ class NodeKeyController(Controller):
         now, account = datetime.now(UTC), request.user.account
         word = await delegation.verify(parts, data.delegation, account.address, now)
         async with parts.database.transaction() as connection:
-            return await delegation.authorise(connection, parts, account, word, data.machine, now)
+            await delegation.take(connection, parts, word, now)
+            return await delegation.authorise(connection, parts, account, word, data.machine)
 
     @delete(routes.REVOKE_NODE_KEY.template, operation_id="revoke_node_key")
     async def revoke_node_key(

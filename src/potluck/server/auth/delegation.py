@@ -40,21 +40,21 @@ async def verify(parts: Parts, word: Delegation, wallet: str, now: datetime) -> 
     return spelled
 
 
-async def authorise(
-    connection: Connection,
-    parts: Parts,
-    account: Account,
-    word: Delegation,
-    machine: str,
-    now: datetime,
-) -> NodeKeyView:
-    """Takes a verified word, once; from now on the key works for the account."""
-    if Role.PROVIDER not in account.roles:
-        raise lacks_role(Role.PROVIDER)
+async def take(connection: Connection, parts: Parts, word: Delegation, now: datetime) -> None:
+    """Uses a verified word up. Locks the key it names: before the audit, as all locks are taken."""
     try:
         await sign_in.use_nonce(connection, parts, word.nonce, now)
     except NotSignedIn as error:
         raise _refused("Its nonce is used, too old, or not of this server.") from error
+    await node_keys.lock(connection, word.key)
+
+
+async def authorise(
+    connection: Connection, parts: Parts, account: Account, word: Delegation, machine: str
+) -> NodeKeyView:
+    """From now on the key works for the account. The word was taken in this transaction."""
+    if Role.PROVIDER not in account.roles:
+        raise lacks_role(Role.PROVIDER)
     added = await node_keys.add(connection, account.id, word, machine)
     told = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
     await audit.append(

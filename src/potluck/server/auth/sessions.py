@@ -10,7 +10,7 @@ from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.tokens import REFRESH_PREFIX, new_secret, secret_hash
 from potluck.server.parts import Parts
-from potluck.store import accounts, audit, sessions
+from potluck.store import audit, sessions
 from potluck.store.accounts import Account
 from potluck.store.database import Connection
 from potluck.wire.identity import Tokens
@@ -47,16 +47,15 @@ async def refresh(parts: Parts, used: str) -> Tokens:
                 connection,
                 parts.keys.audit,
                 AuditKind.REFRESH_REUSED,
-                turned.account_id,
+                turned.account.id,
                 turned.session_id,
             )
-        account = None if turned is None else await accounts.by_id(connection, turned.account_id)
     # After the transaction: that the session ended has to last.
-    if turned is None or turned.was_reused or account is None:
+    if turned is None or turned.was_reused:
         raise NotSignedIn("The refresh token is not valid.", "Sign in again: potluck login")
-    if account.suspended_at is not None:
-        raise suspended(account)
-    return _tokens(parts, account, turned.session_id, following)
+    if turned.account.suspended_at is not None:
+        raise suspended(turned.account)
+    return _tokens(parts, turned.account, turned.session_id, following)
 
 
 async def end_session(

@@ -13,6 +13,7 @@ from potluck.server.parts import Parts
 from potluck.store import nonces
 from potluck.store.database import Connection
 from potluck.wire import sign_in
+from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
 from potluck.wire.sign_in import SignIn, moment
 from potluck.wire.signature import recover, text_digest
 
@@ -22,13 +23,14 @@ async def verify(
 ) -> SignIn:
     """What the message says, once all of it holds and the signature is the address's own.
 
-    `statement`, where given, has to be there word for word. The nonce is not used up yet.
+    `statement`, where given, has to be there word for word; where not, it is a login's, and says
+    nothing that is said for another purpose. The nonce is not used up yet.
     """
     try:
         said = sign_in.read(message)
     except InvalidInput as error:
         raise refused() from error
-    wanted = statement is None or said.statement == statement
+    wanted = said.statement == statement if statement else _is_login(said)
     if not (wanted and is_for(parts, said) and is_current(said, now, _lifetime(parts))):
         raise refused()
     if nonce.expiry(parts.keys.nonce, said.nonce, now, _lifetime(parts)) is None:
@@ -74,6 +76,10 @@ def is_current(said: SignIn, now: datetime, lifetime: timedelta) -> bool:
 def is_in_force(said: SignIn, now: datetime) -> bool:
     begins = said.not_before is None or moment(said.not_before) <= now
     return begins and (said.expiration_time is None or now < moment(said.expiration_time))
+
+
+def _is_login(said: SignIn) -> bool:
+    return not (said.statement or "").startswith((NODE_STATEMENT, TERMINAL_STATEMENT))
 
 
 def refused() -> NotSignedIn:

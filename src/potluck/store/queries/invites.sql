@@ -28,7 +28,7 @@ WHERE id = $1 AND revoked_at IS NULL AND made_by IS NOT NULL
 RETURNING id
 
 -- name: revoke_first
--- The server's own invites for a first admin, once there is one or a newer one is made.
+-- The server's own invites for a first admin, once there is one.
 UPDATE invites SET revoked_at = now() WHERE made_by IS NULL AND revoked_at IS NULL
 
 -- name: offer_first

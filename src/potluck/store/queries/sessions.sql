@@ -13,10 +13,11 @@ WHERE sessions.id = $1 AND account_id = $2 AND revoked_at IS NULL AND expires_at
 
 -- name: use_refresh
 -- Locks the session, so that of two who come with one token the second finds it used.
-SELECT sessions.id, sessions.account_id, sessions.revoked_at, sessions.expires_at <= now() AS is_over
-FROM sessions
-WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = $1)
-FOR UPDATE
+SELECT accounts.*, sessions.id AS session_id
+FROM sessions JOIN accounts ON accounts.id = account_id
+WHERE sessions.id = (SELECT session_id FROM refresh_tokens WHERE hash = $1)
+    AND revoked_at IS NULL AND expires_at > now()
+FOR UPDATE OF sessions
 
 -- name: mark_refresh
 UPDATE refresh_tokens SET used_at = now() WHERE hash = $1 AND used_at IS NULL RETURNING session_id

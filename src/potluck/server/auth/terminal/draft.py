@@ -10,12 +10,13 @@ from potluck.wire import sign_in
 from potluck.wire.address import checksummed
 from potluck.wire.delegation import SCOPES, typed_data
 from potluck.wire.identity import Delegation, DeviceDraft, DeviceWallet
+from potluck.wire.own_origin import TERMINAL_STATEMENT
 from potluck.wire.sign_in import SignIn
 
 
 def statement(pending: Pending) -> str:
     """Names the code, so that the signature is good for this terminal and no other."""
-    said = f"Sign in the terminal that shows the code {pending.user_code}"
+    said = f"{TERMINAL_STATEMENT}{pending.user_code}"
     if pending.node_key is None:
         return f"{said}."
     return f"{said}, and let its node key {pending.node_key} work for me."

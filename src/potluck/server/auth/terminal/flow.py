@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from potluck.model.account import Role
-from potluck.model.audit import AuditKind
 from potluck.model.error import (
     AccessDenied,
     AuthorizationPending,
@@ -22,6 +21,7 @@ from potluck.model.error import (
 )
 from potluck.server import topics
 from potluck.server.accounts.enter import enter
+from potluck.server.accounts.standing import add_role
 from potluck.server.auth import delegation, sessions, sign_in
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.terminal import waiting
@@ -35,9 +35,7 @@ from potluck.server.auth.terminal.draft import statement
 from potluck.server.auth.terminal.waiting import Pending
 from potluck.server.auth.tokens import secret_hash
 from potluck.server.parts import Parts
-from potluck.store import accounts, audit, device_approvals
-from potluck.store.accounts import Account
-from potluck.store.database import Connection
+from potluck.store import accounts, device_approvals
 from potluck.store.device_approvals import Approval
 from potluck.wire.address import checksummed
 from potluck.wire.identity import Delegation, DeviceApproval, DeviceAsk, DeviceAsked, Tokens
@@ -96,10 +94,13 @@ async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: da
             connection, pending.code_hash, approval, pending.expires_at
         ):
             raise Conflict("This code has been answered already.", "Ask again in the terminal.")
+        if word is not None:
+            await delegation.take(connection, parts, word, now)
         account = await enter(connection, parts, said.address, pending.invite)
         if word is not None:
-            account = await _as_provider(connection, parts, account)
-            await delegation.authorise(connection, parts, account, word, pending.machine, now)
+            # Who lets a node key work for them has chosen to be a provider: the message says so.
+            account = await add_role(connection, parts, account, Role.PROVIDER, account.id)
+            await delegation.authorise(connection, parts, account, word, pending.machine)
     await waiting.drop(parts, pending.user_code)
 
 
@@ -139,18 +140,6 @@ async def _verified(
             "Load the page again and sign what it shows.",
         )
     return None if word is None else await delegation.verify(parts, word, wallet, now)
-
-
-async def _as_provider(connection: Connection, parts: Parts, account: Account) -> Account:
-    """Who lets a node key work for them has chosen to be a provider: the message says so."""
-    if Role.PROVIDER in account.roles:
-        return account
-    changed = await accounts.add_role(connection, account.id, Role.PROVIDER)
-    told = {"roles": " ".join(sorted(changed.roles))}
-    await audit.append(
-        connection, parts.keys.audit, AuditKind.ROLES_CHANGED, account.id, account.id, told
-    )
-    return changed
 
 
 async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
