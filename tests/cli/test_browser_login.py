@@ -19,7 +19,7 @@ ANN = Wallet("ann and her browser")
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    eager = {"POTLUCK_DEVICE_POLL_SECONDS": "0.1", "POTLUCK_DEVICE_SECONDS": "3"}
+    eager = {"POTLUCK_TERMINAL_POLL_SECONDS": "0.1", "POTLUCK_TERMINAL_SECONDS": "3"}
     with ServerProcess(tmp_path_factory.mktemp("pool"), 0, **eager) as server:
         yield server
 
@@ -48,9 +48,9 @@ def asks(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
 def approve(page: Api, asked: dict[str, Any]) -> None:
     code = {"user_code": asked["user_code"]}
     who = {"address": ANN.address, "chain_id": 1, "origin": page.url}
-    message = page.post(routes.DRAFT_DEVICE.url(**code), who)["message"]
+    message = page.post(routes.DRAFT_TERMINAL.url(**code), who)["message"]
     signed = json.dumps({"message": message, "signature": ANN.sign_text(message)}).encode()
-    assert page.call("POST", routes.APPROVE_DEVICE.url(**code), signed).status == 204
+    assert page.call("POST", routes.APPROVE_TERMINAL.url(**code), signed).status == 204
 
 
 def test_a_wallet_elsewhere_lets_the_terminal_in(
@@ -75,7 +75,7 @@ def test_a_refusal_in_the_browser_ends_it(
 ) -> None:
     with user.start("login", pool.url, "--browser", "--json") as process:
         code = asks(process)["user_code"]
-        assert page.call("POST", routes.DENY_DEVICE.url(user_code=code), b"").status == 204
+        assert page.call("POST", routes.DENY_TERMINAL.url(user_code=code), b"").status == 204
         stdout, _ = process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 77
     assert json.loads(stdout.splitlines()[-1])["error"]["code"] == "access_denied"

@@ -5,6 +5,7 @@ import pytest
 from potluck.model.error import (
     BadSettings,
     Conflict,
+    Forbidden,
     InvalidInput,
     NotSignedIn,
     StaleLease,
@@ -19,7 +20,7 @@ URL = "http://127.0.0.1:8470"
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(401, NotSignedIn), (413, TooLarge), (503, Unavailable)]
+    ("status", "kind"), [(401, Forbidden), (413, TooLarge), (503, Unavailable)]
 )
 def test_what_a_proxy_may_say_is_understood(status: int, kind: type[Exception]) -> None:
     told = failure(status, b"<html>nginx</html>", URL)
@@ -33,6 +34,13 @@ def test_a_refusal_of_the_content_is_believed_of_the_server_only(status: int) ->
     told = failure(status, b"<html>nginx</html>", URL)
     assert isinstance(told, BadSettings)
     assert not isinstance(told, InvalidInput | Conflict)
+
+
+def test_that_a_credential_is_over_is_believed_of_the_server_only() -> None:
+    """On its word a provider ends, and a session is signed in anew."""
+    assert not isinstance(failure(401, b"<html>nginx</html>", URL), NotSignedIn)
+    told = failure(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)
+    assert type(told) is NotSignedIn
 
 
 def test_the_servers_own_error_is_itself_again() -> None:

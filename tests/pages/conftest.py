@@ -36,14 +36,14 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("server")
-    with ServerProcess(directory, POTLUCK_DEVICE_POLL_SECONDS="0.05") as running:
+    with ServerProcess(directory, POTLUCK_TERMINAL_POLL_SECONDS="0.05") as running:
         yield running
 
 
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Api]:
     """The same for a server whose codes last for two seconds."""
-    with ServerProcess(tmp_path, POTLUCK_DEVICE_SECONDS="2") as running:
+    with ServerProcess(tmp_path, POTLUCK_TERMINAL_SECONDS="2") as running:
         api = Api(running.url, "")
         yield api
         api.close()

@@ -14,13 +14,13 @@ SIGN = "Sign with Test Wallet"
 
 
 def ask(anybody: Api, **changes: Any) -> Any:
-    asked = anybody.post(routes.ASK_FOR_DEVICE.path, {"machine": "attic", **changes})
+    asked = anybody.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **changes})
     assert "user_code" in asked, asked
     return asked
 
 
 def poll(anybody: Api, asked: Any) -> Any:
-    return anybody.post(routes.DEVICE_TOKEN.path, {"device_code": asked["device_code"]})
+    return anybody.post(routes.TERMINAL_TOKEN.path, {"device_code": asked["device_code"]})
 
 
 def heading(page: Page) -> Any:

@@ -20,14 +20,14 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "login": lambda _: _SIGNED,
     "node_login": lambda _: _SIGNED,
     "refresh": lambda _: {"refresh_token": "potluck_refresh_none"},
-    "ask_for_device": lambda _: {"machine": "a test"},
-    "device_token": lambda _: {"device_code": "none"},
-    "draft_device": lambda person: {
+    "ask_for_terminal": lambda _: {"machine": "a test"},
+    "terminal_token": lambda _: {"device_code": "none"},
+    "draft_terminal": lambda person: {
         "address": person.wallet.address,
         "chain_id": 1,
         "origin": person.server.url,
     },
-    "approve_device": lambda _: _SIGNED,
+    "approve_terminal": lambda _: _SIGNED,
     "choose_roles": lambda person: {"roles": _own_choice(person)},
     "make_key": lambda _: {"name": "a test", "scopes": ["pool:read"]},
     "authorise_node_key": lambda person: {"delegation": _delegation(person)},

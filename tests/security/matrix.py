@@ -120,7 +120,7 @@ class Matrix:
         return Person(self.server, "bystander").objects[kind]
 
     def _new_user_code(self) -> str:
-        return str(self.server.client("").post(routes.ASK_FOR_DEVICE.path, {})["user_code"])
+        return str(self.server.client("").post(routes.ASK_FOR_TERMINAL.path, {})["user_code"])
 
     def _new_invite(self) -> str:
         return str(self.server.client().post(routes.MAKE_INVITE.path, {})["invite"]["id"])

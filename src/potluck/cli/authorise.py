@@ -76,11 +76,11 @@ def _here(screen: Screen, door: "Transport", key: str, wish: Wish) -> "Delegatio
 def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "Authorised":
     from potluck.cli.browser import show_page
     from potluck.consumer import Potluck
-    from potluck.consumer.device import ask_for_device, await_approval
+    from potluck.consumer.terminal import ask_for_terminal, await_approval
     from potluck.model.error import NodeKeyRefused
     from potluck.provider.identity import Authorised
 
-    asked = ask_for_device(door, wish.invite, key)
+    asked = ask_for_terminal(door, wish.invite, key)
     show_page(screen, asked)
     tokens = await_approval(door, asked)
     with Potluck.through(door, tokens.access_token) as potluck:

@@ -9,10 +9,10 @@ from potluck.cli.screen import Screen, Tone, printable
 from potluck.cli.units import show_seconds
 
 if TYPE_CHECKING:
-    from potluck.wire.identity import DeviceAsked
+    from potluck.wire.identity import TerminalAsked
 
 
-def show_page(screen: Screen, asked: "DeviceAsked") -> None:
+def show_page(screen: Screen, asked: "TerminalAsked") -> None:
     """Where to go and which code to compare. The secret that we poll with is not shown."""
     if screen.json:
         screen.emit(

@@ -88,9 +88,9 @@ def _with_a_wallet(
 
 def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":
     from potluck.cli.browser import show_page
-    from potluck.consumer.device import ask_for_device, await_approval
+    from potluck.consumer.terminal import ask_for_terminal, await_approval
 
-    asked = ask_for_device(line, invite)
+    asked = ask_for_terminal(line, invite)
     show_page(screen, asked)
     return await_approval(line, asked)
 

@@ -54,8 +54,8 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
 
     nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0  # to sign a challenge
     access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # an access token's life
-    device_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0  # to approve a terminal
-    device_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # how often a terminal may ask
+    terminal_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0  # to approve a terminal
+    terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # how often a terminal may ask
     session_seconds: Lifetime = 30 * 86_400.0  # a session ends when it is not used for so long
     node_key_seconds: Lifetime = 90 * 86_400.0  # the longest that a wallet may authorise a key for
     challenge_seconds: Duration = 60.0  # to compute on a device that two wallets show

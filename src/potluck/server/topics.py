@@ -26,12 +26,12 @@ def telemetry(node_id: NodeId) -> str:
     return f"telemetry:{node_id}"
 
 
-def device_ask(name: str) -> str:
+def terminal_ask(name: str) -> str:
     """A terminal that waits for somebody to approve it."""
     return f"device-ask:{name}"
 
 
-def device_poll(name: str) -> str:
+def terminal_poll(name: str) -> str:
     """There while a terminal that polls should not poll again."""
     return f"device-poll:{name}"
 

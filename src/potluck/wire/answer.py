@@ -14,9 +14,10 @@ from potluck.wire.problem import Problem, to_error
 T = TypeVar("T")
 
 # What a proxy in front of the server may say in its own words. That a request is malformed or in
-# conflict only the server can tell: on its word outcomes are dropped.
+# conflict only the server can tell: on its word outcomes are dropped. So is that a credential is
+# over: on that word sessions end, and providers.
 _BY_STATUS: dict[int, type[PotluckError]] = {
-    401: error.NotSignedIn,
+    401: error.Forbidden,
     403: error.Forbidden,
     404: error.NotFound,
     413: error.TooLarge,

@@ -76,7 +76,7 @@ class NodeToken(Struct, frozen=True):
 # --- the device flow: a terminal asks, a browser wallet approves (RFC 8628) ---------------------
 
 
-class DeviceAsk(Struct, frozen=True, forbid_unknown_fields=True):
+class TerminalAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """A terminal asks to be let in. With `node_key` it asks for that key to be authorised too."""
 
     machine: MachineText = ""
@@ -84,7 +84,7 @@ class DeviceAsk(Struct, frozen=True, forbid_unknown_fields=True):
     invite: SecretText | None = None
 
 
-class DeviceAsked(Struct, frozen=True):
+class TerminalAsked(Struct, frozen=True):
     """The code for the person, the secret for the terminal that polls."""
 
     device_code: str
@@ -95,7 +95,7 @@ class DeviceAsked(Struct, frozen=True):
     interval: float
 
 
-class DeviceView(Struct, frozen=True):
+class TerminalView(Struct, frozen=True):
     """What the page shows before somebody signs."""
 
     user_code: str
@@ -106,7 +106,7 @@ class DeviceView(Struct, frozen=True):
     node_key: str | None = None
 
 
-class DeviceWallet(Struct, frozen=True, forbid_unknown_fields=True):
+class TerminalWallet(Struct, frozen=True, forbid_unknown_fields=True):
     """The wallet that will sign, and where its owner looks at the page."""
 
     address: AddressText
@@ -114,7 +114,7 @@ class DeviceWallet(Struct, frozen=True, forbid_unknown_fields=True):
     origin: Annotated[str, Meta(max_length=300, pattern=f"^[!-~]*{END}")]
 
 
-class DeviceDraft(Struct, frozen=True):
+class TerminalDraft(Struct, frozen=True):
     """What that wallet has to sign: a message, and a delegation where a node key is asked for."""
 
     message: str
@@ -123,13 +123,13 @@ class DeviceDraft(Struct, frozen=True):
     typed_data: dict[str, Any] | None = None  # the same, as `eth_signTypedData_v4` takes it
 
 
-class DeviceApproval(Struct, frozen=True, forbid_unknown_fields=True):
+class TerminalApproval(Struct, frozen=True, forbid_unknown_fields=True):
     message: MessageText
     signature: SignatureText
     delegation: "Delegation | None" = None
 
 
-class DevicePoll(Struct, frozen=True, forbid_unknown_fields=True):
+class TerminalPoll(Struct, frozen=True, forbid_unknown_fields=True):
     device_code: Annotated[str, Meta(min_length=1, max_length=2_048, pattern=f"^[!-~]*{END}")]
 
 

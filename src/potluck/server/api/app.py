@@ -15,7 +15,6 @@ from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
 from potluck.server.api.authority import AuthorityController
 from potluck.server.api.body import StrictRequest
-from potluck.server.api.device import DeviceController
 from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
@@ -26,13 +25,14 @@ from potluck.server.api.node_login import NodeLoginController
 from potluck.server.api.nodes import NodeController
 from potluck.server.api.pages import PageController
 from potluck.server.api.tasks import TaskController
+from potluck.server.api.terminals import TerminalController
 from potluck.server.parts import Parts
 
 _CONTROLLERS = [
     HealthController,
     AuthorityController,
     AuthController,
-    DeviceController,
+    TerminalController,
     PageController,
     MeController,
     NodeKeyController,

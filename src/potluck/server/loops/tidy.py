@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
-from potluck.store import device_approvals, nonces, sessions
+from potluck.store import nonces, sessions, terminal_approvals
 
 # How long after its end something may still be asked for: clocks differ, and people look things up.
 _NONCES_KEPT = timedelta(hours=1)
@@ -21,6 +21,6 @@ class TidyLoop:
         await evict_once(self._parts)
         async with self._parts.database.transaction() as connection:
             await nonces.forget(connection, _NONCES_KEPT)
-            await device_approvals.forget(connection, _APPROVALS_KEPT)
+            await terminal_approvals.forget(connection, _APPROVALS_KEPT)
             await sessions.forget(connection, _SESSIONS_KEPT)
         await asyncio.sleep(self._parts.settings.tidy_seconds)

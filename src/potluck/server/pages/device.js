@@ -48,7 +48,7 @@ async function look(typed) {
   if (letters.length !== 8) {
     throw new Problem("A code has eight letters.", "Type it as your terminal shows it.");
   }
-  const asked = await call(ROUTES.SHOW_DEVICE, letters);
+  const asked = await call(ROUTES.SHOW_TERMINAL, letters);
   userCode = asked.user_code;
   part("ask-code").textContent = asked.user_code;
   part("ask-machine").textContent = asked.machine || "a terminal that gave no name";
@@ -85,7 +85,7 @@ function walletButton(wallet) {
 async function approve(wallet) {
   step("Choose the account that the terminal shall act for.");
   const { address, chainId } = await connect(wallet);
-  const draft = await call(ROUTES.DRAFT_DEVICE, userCode, {
+  const draft = await call(ROUTES.DRAFT_TERMINAL, userCode, {
     address,
     chain_id: chainId,
     origin: window.location.origin,
@@ -94,7 +94,7 @@ async function approve(wallet) {
   const signature = await signText(wallet, address, draft.message);
   const delegation = await delegate(wallet, address, draft);
   step("One moment …");
-  await call(ROUTES.APPROVE_DEVICE, userCode, { message: draft.message, signature, delegation }).catch(
+  await call(ROUTES.APPROVE_TERMINAL, userCode, { message: draft.message, signature, delegation }).catch(
     (problem) => {
       throw onAnotherChain(problem, chainId, draft.chain_id);
     },
@@ -124,7 +124,7 @@ function step(text) {
 }
 
 async function refuse() {
-  await call(ROUTES.DENY_DEVICE, userCode);
+  await call(ROUTES.DENY_TERMINAL, userCode);
   show("refused");
 }
 

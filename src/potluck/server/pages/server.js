@@ -1,10 +1,10 @@
 // What this page asks of the server. The paths are those of wire/routes.py; a test compares them.
 
 export const ROUTES = {
-  SHOW_DEVICE: ["GET", "/v1/auth/device/{user_code}"],
-  DRAFT_DEVICE: ["POST", "/v1/auth/device/{user_code}/draft"],
-  APPROVE_DEVICE: ["POST", "/v1/auth/device/{user_code}/approve"],
-  DENY_DEVICE: ["POST", "/v1/auth/device/{user_code}/deny"],
+  SHOW_TERMINAL: ["GET", "/v1/auth/device/{user_code}"],
+  DRAFT_TERMINAL: ["POST", "/v1/auth/device/{user_code}/draft"],
+  APPROVE_TERMINAL: ["POST", "/v1/auth/device/{user_code}/approve"],
+  DENY_TERMINAL: ["POST", "/v1/auth/device/{user_code}/deny"],
 };
 
 // What a person is told: what is wrong, what to do, and the stable code if the server gave one.

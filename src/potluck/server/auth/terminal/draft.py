@@ -9,7 +9,7 @@ from potluck.server.parts import Parts
 from potluck.wire import sign_in
 from potluck.wire.address import checksummed
 from potluck.wire.delegation import SCOPES, typed_data
-from potluck.wire.identity import Delegation, DeviceDraft, DeviceWallet
+from potluck.wire.identity import Delegation, TerminalDraft, TerminalWallet
 from potluck.wire.own_origin import TERMINAL_STATEMENT
 from potluck.wire.sign_in import SignIn
 
@@ -22,7 +22,7 @@ def statement(pending: Pending) -> str:
     return f"{said}, and let its node key {pending.node_key} work for me."
 
 
-def draft(parts: Parts, pending: Pending, wallet: DeviceWallet, now: datetime) -> DeviceDraft:
+def draft(parts: Parts, pending: Pending, wallet: TerminalWallet, now: datetime) -> TerminalDraft:
     if wallet.origin not in parts.origins:
         raise InvalidInput(
             f"The page was opened at {wallet.origin}, which is not a name of this server.",
@@ -42,7 +42,7 @@ def draft(parts: Parts, pending: Pending, wallet: DeviceWallet, now: datetime) -
     )
     text = sign_in.write(message)
     if pending.node_key is None:
-        return DeviceDraft(text, chain_id)
+        return TerminalDraft(text, chain_id)
     word = Delegation(
         wallet=address,
         key=pending.node_key,
@@ -53,7 +53,7 @@ def draft(parts: Parts, pending: Pending, wallet: DeviceWallet, now: datetime) -
         nonce=new_nonce(parts.keys.nonce, now),
         signature="0x",
     )
-    return DeviceDraft(text, chain_id, word, typed_data(word))
+    return TerminalDraft(text, chain_id, word, typed_data(word))
 
 
 def _chain(parts: Parts, of_wallet: int) -> int:

@@ -35,18 +35,18 @@ from potluck.server.auth.terminal.draft import statement
 from potluck.server.auth.terminal.waiting import Pending
 from potluck.server.auth.tokens import secret_hash
 from potluck.server.parts import Parts
-from potluck.store import accounts, device_approvals
-from potluck.store.device_approvals import Approval
+from potluck.store import accounts, terminal_approvals
+from potluck.store.terminal_approvals import Approval
 from potluck.wire.address import checksummed
-from potluck.wire.identity import Delegation, DeviceApproval, DeviceAsk, DeviceAsked, Tokens
+from potluck.wire.identity import Delegation, TerminalApproval, TerminalAsk, TerminalAsked, Tokens
 
 # A terminal that keeps to its interval is never told to slow down, however the network wavers.
 _LEEWAY = 0.8
 
 
-async def ask(parts: Parts, wanted: DeviceAsk, now: datetime) -> DeviceAsked:
+async def ask(parts: Parts, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
     """Keeps the question and hands out both codes."""
-    lasting = timedelta(seconds=parts.settings.device_seconds)
+    lasting = timedelta(seconds=parts.settings.terminal_seconds)
     user_code = await _unused_code(parts, now)
     device_code = new_device_code(parts.keys.device, user_code, now + lasting)
     pending = Pending(
@@ -59,13 +59,13 @@ async def ask(parts: Parts, wanted: DeviceAsk, now: datetime) -> DeviceAsked:
     )
     await waiting.put(parts, pending, now)
     page = f"{parts.origins[0]}/device"
-    return DeviceAsked(
+    return TerminalAsked(
         device_code,
         user_code,
         page,
         f"{page}#{user_code}",  # browsers keep what follows the # to themselves: no log has it
         lasting.total_seconds(),
-        parts.settings.device_poll_seconds,
+        parts.settings.terminal_poll_seconds,
     )
 
 
@@ -81,7 +81,7 @@ async def find(parts: Parts, typed: str, now: datetime) -> Pending:
     return pending
 
 
-async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: datetime) -> None:
+async def approve(parts: Parts, pending: Pending, given: TerminalApproval, now: datetime) -> None:
     """A wallet says yes, and signs that it means this code."""
     wanted = statement(pending)
     said = await sign_in.verify(parts, given.message, given.signature, now, wanted)
@@ -90,7 +90,7 @@ async def approve(parts: Parts, pending: Pending, given: DeviceApproval, now: da
     async with parts.database.transaction() as connection:
         await sign_in.use_nonce(connection, parts, said.nonce, now)
         # First of all rows, so that of two who answer one code the second waits here.
-        if not await device_approvals.add(
+        if not await terminal_approvals.add(
             connection, pending.code_hash, approval, pending.expires_at
         ):
             raise Conflict("This code has been answered already.", "Ask again in the terminal.")
@@ -144,7 +144,7 @@ async def _verified(
 
 async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
     async with parts.database.transaction() as connection:
-        approval = await device_approvals.use(connection, code_hash)
+        approval = await terminal_approvals.use(connection, code_hash)
         if approval is None:
             return None
         account = await accounts.by_address(connection, approval.address)
@@ -155,7 +155,7 @@ async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
 
 
 async def _keep_pace(parts: Parts, code_hash: bytes) -> None:
-    name, interval = topics.device_poll(code_hash.hex()), parts.settings.device_poll_seconds
+    name, interval = topics.terminal_poll(code_hash.hex()), parts.settings.terminal_poll_seconds
     if await parts.live.get(name) is not None:
         raise SlowDown(f"Ask every {interval:g} seconds, not more often.", "Wait longer each time.")
     await parts.live.put(name, b"1", interval * _LEEWAY)

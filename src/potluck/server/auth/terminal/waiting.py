@@ -14,7 +14,7 @@ from potluck.model.error import Unavailable, Unopenable
 from potluck.server import topics
 from potluck.server.parts import Parts
 
-_PLACE = ("live", "device_ask")
+_PLACE = ("live", "terminal_ask")
 
 
 class Pending(Struct, frozen=True):
@@ -55,4 +55,4 @@ async def drop(parts: Parts, user_code: str) -> None:
 def _name(parts: Parts, user_code: str) -> str:
     """Not the code itself: who reads the names in `live` could answer in a person's place."""
     digest = hmac.digest(parts.keys.device, f"user code {user_code}".encode(), "sha256")
-    return topics.device_ask(digest.hex())
+    return topics.terminal_ask(digest.hex())

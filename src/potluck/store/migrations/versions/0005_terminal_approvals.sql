@@ -1,5 +1,5 @@
 -- A wallet's yes to a terminal, good for one session. Who only asks leaves no row.
-CREATE TABLE device_approvals (
+CREATE TABLE terminal_approvals (
     -- Of the device code, which the terminal alone knows: reading this table lets nobody in.
     code_hash  bytea PRIMARY KEY CHECK (length(code_hash) = 32),
     -- Not the account: this row is written first, so that two who approve one code do not meet later.
@@ -8,4 +8,4 @@ CREATE TABLE device_approvals (
     expires_at timestamptz NOT NULL,
     used_at    timestamptz
 );
-CREATE INDEX device_approvals_by_expiry ON device_approvals (expires_at);
+CREATE INDEX terminal_approvals_by_expiry ON terminal_approvals (expires_at);

@@ -7,7 +7,7 @@ from msgspec import Struct
 from potluck.store.database import Connection
 from potluck.store.named import load
 
-_sql = load("device_approvals")
+_sql = load("terminal_approvals")
 
 
 class Approval(Struct, frozen=True):

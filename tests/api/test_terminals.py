@@ -26,7 +26,7 @@ from tests.wallets import Wallet
 ANN, BOB = Wallet("ann at the terminal"), Wallet("bob at the terminal")
 NODE_KEY = Wallet("a node key").address
 # Many calls from one address, and none of them about limits.
-EAGER = {"POTLUCK_DEVICE_POLL_SECONDS": "0.01", "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0"}
+EAGER = {"POTLUCK_TERMINAL_POLL_SECONDS": "0.01", "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def terminal(server: ServerProcess) -> Iterator[Api]:
 
 
 def ask(api: Api, **wanted: Any) -> Any:
-    asked = api.post(routes.ASK_FOR_DEVICE.path, {"machine": "attic", **wanted})
+    asked = api.post(routes.ASK_FOR_TERMINAL.path, {"machine": "attic", **wanted})
     assert "device_code" in asked, asked
     return asked
 
 
 def poll(api: Api, asked: Any) -> Any:
-    return api.post(routes.DEVICE_TOKEN.path, {"device_code": asked["device_code"]})
+    return api.post(routes.TERMINAL_TOKEN.path, {"device_code": asked["device_code"]})
 
 
 def at(route: Route, asked: Any) -> str:
@@ -59,7 +59,7 @@ def at(route: Route, asked: Any) -> str:
 
 def draft(api: Api, asked: Any, wallet: Wallet = ANN, **changes: Any) -> Any:
     who = {"address": wallet.address, "chain_id": 1, "origin": api.url, **changes}
-    return api.post(at(routes.DRAFT_DEVICE, asked), who)
+    return api.post(at(routes.DRAFT_TERMINAL, asked), who)
 
 
 def signed(drafted: Any, wallet: Wallet = ANN) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def signed(drafted: Any, wallet: Wallet = ANN) -> dict[str, Any]:
 
 def send(api: Api, asked: Any, said: dict[str, Any]) -> Any:
     """The problem; none if it was taken."""
-    answer = api.call("POST", at(routes.APPROVE_DEVICE, asked), json.dumps(said).encode())
+    answer = api.call("POST", at(routes.APPROVE_TERMINAL, asked), json.dumps(said).encode())
     return None if answer.status == 204 else answer.json()
 
 
@@ -108,7 +108,7 @@ def test_the_code_is_for_people(terminal: Api) -> None:
 
 
 def test_the_page_is_shown_who_asks_and_for_what(terminal: Api) -> None:
-    shown = terminal.get(at(routes.SHOW_DEVICE, ask(terminal, node_key=NODE_KEY.lower())))
+    shown = terminal.get(at(routes.SHOW_TERMINAL, ask(terminal, node_key=NODE_KEY.lower())))
     assert (shown["machine"], shown["node_key"]) == ("attic", NODE_KEY)
     assert "tasks:write" in shown["scopes"] and "node" not in shown["scopes"]
     assert shown["user_code"] in shown["statement"] and NODE_KEY in shown["statement"]
@@ -120,10 +120,10 @@ def test_a_code_that_nobody_has_is_not_found(terminal: Api, typed: str) -> None:
     wallet = json.dumps({"address": ANN.address, "chain_id": 1, "origin": terminal.url}).encode()
     approval = json.dumps({"message": "m", "signature": "0x"}).encode()
     for route, body in (
-        (routes.SHOW_DEVICE, None),
-        (routes.DRAFT_DEVICE, wallet),
-        (routes.APPROVE_DEVICE, approval),
-        (routes.DENY_DEVICE, None),
+        (routes.SHOW_TERMINAL, None),
+        (routes.DRAFT_TERMINAL, wallet),
+        (routes.APPROVE_TERMINAL, approval),
+        (routes.DENY_TERMINAL, None),
     ):
         answer = terminal.call(route.method, route.url(user_code=typed), body)
         assert (answer.status, answer.json()["code"]) == (404, "not_found"), route
@@ -144,7 +144,7 @@ def test_without_the_secret_nobody_is_let_in(terminal: Api) -> None:
 
 
 def test_a_terminal_that_polls_too_often_is_told_to_slow_down(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, POTLUCK_DEVICE_POLL_SECONDS="1") as server:
+    with ServerProcess(tmp_path, POTLUCK_TERMINAL_POLL_SECONDS="1") as server:
         api = server.client("")
         asked = ask(api)
         assert asked["interval"] == 1
@@ -158,7 +158,7 @@ def test_a_terminal_that_polls_too_often_is_told_to_slow_down(tmp_path: Path) ->
 
 
 def test_a_code_ends(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, POTLUCK_DEVICE_SECONDS="0.5") as server:
+    with ServerProcess(tmp_path, POTLUCK_TERMINAL_SECONDS="0.5") as server:
         api = server.client("")
         late, never = ask(api), ask(api)
         assert approve(api, late) is None
@@ -171,10 +171,10 @@ def test_a_code_ends(tmp_path: Path) -> None:
 def test_who_refuses_ends_it(terminal: Api) -> None:
     asked = ask(terminal)
     drafted = draft(terminal, asked)
-    assert terminal.call("POST", at(routes.DENY_DEVICE, asked)).status == 204
+    assert terminal.call("POST", at(routes.DENY_TERMINAL, asked)).status == 204
     assert poll(terminal, asked)["code"] == "access_denied"
     assert send(terminal, asked, signed(drafted))["code"] == "not_found"
-    assert terminal.call("POST", at(routes.DENY_DEVICE, asked)).status == 404
+    assert terminal.call("POST", at(routes.DENY_TERMINAL, asked)).status == 404
 
 
 Change = Callable[[Api, Any], dict[str, Any]]
@@ -199,7 +199,7 @@ def _a_changed_word(api: Api, asked: Any) -> dict[str, Any]:
 
 def _a_used_nonce(api: Api, asked: Any) -> dict[str, Any]:
     challenge = api.post(routes.CHALLENGE.path, {})
-    statement = api.get(at(routes.SHOW_DEVICE, asked))["statement"]
+    statement = api.get(at(routes.SHOW_TERMINAL, asked))["statement"]
     said = ANN.answer(challenge, statement=statement)
     assert "access_token" in api.post(routes.LOGIN.path, ANN.answer(challenge))
     return said
@@ -356,7 +356,7 @@ def test_a_delegation_that_nobody_asked_for_is_refused(terminal: Api) -> None:
 
 
 async def test_who_only_asks_leaves_no_row(tmp_path: Path, database_url: str) -> None:
-    counted = ["device_approvals", "accounts", "sessions", "used_nonces", "audit"]
+    counted = ["terminal_approvals", "accounts", "sessions", "used_nonces", "audit"]
     with ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=database_url, **EAGER) as server:
         api = server.client("")
         connection = await asyncpg.connect(database_url)
@@ -368,8 +368,8 @@ async def test_who_only_asks_leaves_no_row(tmp_path: Path, database_url: str) ->
             send(api, asked, {"message": "junk", "signature": "0x"})
         assert [await _rows(connection, table) for table in counted] == rows
         assert approve(api, asked) is None
-        assert await _rows(connection, "device_approvals") == 1
-        held = await connection.fetchval("SELECT device_approvals::text FROM device_approvals")
+        assert await _rows(connection, "terminal_approvals") == 1
+        held = await connection.fetchval("SELECT terminal_approvals::text FROM terminal_approvals")
         assert asked["device_code"] not in held and asked["user_code"] not in held
         await connection.close()
         api.close()
@@ -388,8 +388,8 @@ def test_while_redis_is_away_nothing_is_taken_for_over(
         asked = ask(api)
         own_redis.kill()
         assert poll(api, asked)["code"] == "unavailable"
-        assert api.get(at(routes.SHOW_DEVICE, asked))["code"] == "unavailable"
-        assert api.post(routes.ASK_FOR_DEVICE.path, {})["code"] == "unavailable"
+        assert api.get(at(routes.SHOW_TERMINAL, asked))["code"] == "unavailable"
+        assert api.post(routes.ASK_FOR_TERMINAL.path, {})["code"] == "unavailable"
         own_redis.start()  # empty
         await_true(lambda: poll(api, asked)["code"] == "expired_token", "it is known to be lost")
         assert approve(api, ask(api)) is None
@@ -417,7 +417,7 @@ def test_instances_share_what_waits_and_redis_learns_nothing(
         values = [store.get(name) for name in names]
         for name, value in zip(names, reversed(values), strict=True):
             store.set(name, value or b"")
-        assert there.call("GET", at(routes.SHOW_DEVICE, other)).status == 404
+        assert there.call("GET", at(routes.SHOW_TERMINAL, other)).status == 404
         for name, value in zip(names, values, strict=True):
             store.set(name, value or b"")
 

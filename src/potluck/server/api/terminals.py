@@ -10,35 +10,35 @@ from potluck.server.auth.terminal.draft import draft, statement
 from potluck.server.parts import Parts
 from potluck.wire import routes
 from potluck.wire.identity import (
-    DeviceApproval,
-    DeviceAsk,
-    DeviceAsked,
-    DeviceDraft,
-    DevicePoll,
-    DeviceView,
-    DeviceWallet,
+    TerminalApproval,
+    TerminalAsk,
+    TerminalAsked,
+    TerminalDraft,
+    TerminalPoll,
+    TerminalView,
+    TerminalWallet,
     Tokens,
 )
 
 
-class DeviceController(Controller):
+class TerminalController(Controller):
     tags = ("signing in",)
 
-    @post(routes.ASK_FOR_DEVICE.template, operation_id="ask_for_device")
-    async def ask(self, data: DeviceAsk, parts: Parts) -> DeviceAsked:
+    @post(routes.ASK_FOR_TERMINAL.template, operation_id="ask_for_terminal")
+    async def ask(self, data: TerminalAsk, parts: Parts) -> TerminalAsked:
         """A terminal asks to be let in: a code for the person, a secret for the terminal."""
         return await flow.ask(parts, data, datetime.now(UTC))
 
-    @post(routes.DEVICE_TOKEN.template, operation_id="device_token", status_code=200)
-    async def poll(self, data: DevicePoll, parts: Parts) -> Tokens:
+    @post(routes.TERMINAL_TOKEN.template, operation_id="terminal_token", status_code=200)
+    async def poll(self, data: TerminalPoll, parts: Parts) -> Tokens:
         """The session once a wallet has approved it; until then, why not, as a code."""
         return await flow.poll(parts, data.device_code, datetime.now(UTC))
 
-    @get(routes.SHOW_DEVICE.template, operation_id="show_device")
-    async def show(self, user_code: str, parts: Parts) -> DeviceView:
+    @get(routes.SHOW_TERMINAL.template, operation_id="show_terminal")
+    async def show(self, user_code: str, parts: Parts) -> TerminalView:
         """Who asks, and for what: read it before you sign."""
         pending = await flow.find(parts, user_code, datetime.now(UTC))
-        return DeviceView(
+        return TerminalView(
             pending.user_code,
             pending.machine,
             sorted(SCOPES[Credential.SESSION]),
@@ -47,19 +47,19 @@ class DeviceController(Controller):
             pending.node_key,
         )
 
-    @post(routes.DRAFT_DEVICE.template, operation_id="draft_device", status_code=200)
-    async def draft(self, user_code: str, data: DeviceWallet, parts: Parts) -> DeviceDraft:
+    @post(routes.DRAFT_TERMINAL.template, operation_id="draft_terminal", status_code=200)
+    async def draft(self, user_code: str, data: TerminalWallet, parts: Parts) -> TerminalDraft:
         """What this wallet has to sign to approve it, good for minutes."""
         now = datetime.now(UTC)
         return draft(parts, await flow.find(parts, user_code, now), data, now)
 
-    @post(routes.APPROVE_DEVICE.template, operation_id="approve_device", status_code=204)
-    async def approve(self, user_code: str, data: DeviceApproval, parts: Parts) -> None:
+    @post(routes.APPROVE_TERMINAL.template, operation_id="approve_terminal", status_code=204)
+    async def approve(self, user_code: str, data: TerminalApproval, parts: Parts) -> None:
         """The wallet's yes. The first one makes the account, as a login does."""
         now = datetime.now(UTC)
         await flow.approve(parts, await flow.find(parts, user_code, now), data, now)
 
-    @post(routes.DENY_DEVICE.template, operation_id="deny_device", status_code=204)
+    @post(routes.DENY_TERMINAL.template, operation_id="deny_terminal", status_code=204)
     async def deny(self, user_code: str, parts: Parts) -> None:
         """No. The code is worth nothing from now on, and the terminal is told."""
         now = datetime.now(UTC)

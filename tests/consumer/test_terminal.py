@@ -6,13 +6,13 @@ from contextlib import closing
 import pytest
 
 from potluck.consumer.connect import door
-from potluck.consumer.device import await_approval
+from potluck.consumer.terminal import await_approval
 from potluck.model.error import AccessDenied, AuthorizationPending, CodeExpired, SlowDown
 from potluck.model.ids import AccountId
-from potluck.wire.identity import DeviceAsked, Tokens
+from potluck.wire.identity import TerminalAsked, Tokens
 from tests.consumer.fake_server import FakeServer, hang_up, refuses, says
 
-ASKED = DeviceAsked("d" * 20, "ABCD-EFGH", "http://x/device", "http://x/device#ABCD", 60, 2)
+ASKED = TerminalAsked("d" * 20, "ABCD-EFGH", "http://x/device", "http://x/device#ABCD", 60, 2)
 PENDING = refuses(AuthorizationPending("Not yet."))
 TOKENS = Tokens("access", 900, "refresh", AccountId("account_1"), "0xAb")
 PATH = "/v1/auth/device/token"

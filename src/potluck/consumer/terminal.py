@@ -15,30 +15,30 @@ from potluck.model.error import (
     Unavailable,
 )
 from potluck.wire import routes
-from potluck.wire.identity import DeviceAsk, DeviceAsked, DevicePoll, Tokens
+from potluck.wire.identity import TerminalAsk, TerminalAsked, TerminalPoll, Tokens
 
 # What the standard adds to the interval when the server finds us too eager.
 _SLOWER_SECONDS = 5.0
 Sleep = Callable[[float], None]
 
 
-def ask_for_device(
+def ask_for_terminal(
     door: Transport, invite: str | None = None, node_key: str | None = None
-) -> DeviceAsked:
+) -> TerminalAsked:
     """The code for the person; with `node_key`, the wallet is asked to authorise that too."""
-    wanted = DeviceAsk(machine(), node_key, invite)
-    return ask(door, routes.ASK_FOR_DEVICE, DeviceAsked, body=wanted)
+    wanted = TerminalAsk(machine(), node_key, invite)
+    return ask(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=wanted)
 
 
-def await_approval(door: Transport, asked: DeviceAsked, sleep: Sleep = time.sleep) -> Tokens:
+def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
     """Polls at the server's pace until somebody has approved it, or the code is too old."""
-    poll = DevicePoll(asked.device_code)
+    poll = TerminalPoll(asked.device_code)
     interval, waited = asked.interval, 0.0
     while waited <= asked.expires_in:
         sleep(interval)
         waited += interval
         try:
-            return ask(door, routes.DEVICE_TOKEN, Tokens, body=poll)
+            return ask(door, routes.TERMINAL_TOKEN, Tokens, body=poll)
         except AuthorizationPending:
             continue
         except SlowDown:

@@ -1,17 +1,17 @@
 -- name: add
-INSERT INTO device_approvals (code_hash, address, machine, expires_at)
+INSERT INTO terminal_approvals (code_hash, address, machine, expires_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT DO NOTHING
 RETURNING code_hash
 
 -- name: use
 -- Of many who come at once, the row's lock lets the first through; the others find it used.
-UPDATE device_approvals SET used_at = now()
+UPDATE terminal_approvals SET used_at = now()
 WHERE code_hash = $1 AND used_at IS NULL AND expires_at > now()
 RETURNING address, machine
 
 -- name: forget
-DELETE FROM device_approvals WHERE code_hash IN (
-    SELECT code_hash FROM device_approvals
+DELETE FROM terminal_approvals WHERE code_hash IN (
+    SELECT code_hash FROM terminal_approvals
     WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT 1000
 )
