@@ -9,7 +9,7 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
-from potluck.server.auth.secrets import derive
+from potluck.server.auth.keys import derive
 from potluck.server.limiter import Limiter
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings

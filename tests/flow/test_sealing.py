@@ -10,7 +10,7 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import BadSettings, Conflict, Unopenable
 from potluck.model.ids import TaskId
 from potluck.model.task import ScriptSpec, TaskRequest
-from potluck.server.auth.secrets import derive
+from potluck.server.auth.keys import derive
 from potluck.server.encryption import rotation
 from potluck.server.encryption.places import KeyFile
 from potluck.server.encryption.start import open_vault

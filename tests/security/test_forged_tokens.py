@@ -14,7 +14,7 @@ from msgspec import Struct
 from urllib3 import HTTPHeaderDict
 
 from potluck.model.ids import AttemptId
-from potluck.server.auth.secrets import Keys
+from potluck.server.auth.keys import Keys
 from potluck.server.auth.tokens import lease_token
 from potluck.wire import routes
 from tests.databases import Databases

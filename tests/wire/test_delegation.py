@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from potluck.wire.address import checksummed
-from potluck.wire.delegation import SCOPES, digest, typed_data
+from potluck.wire.delegation import NODE_SCOPES, digest, typed_data
 from potluck.wire.identity import Delegation
 from potluck.wire.signature import recover, sign
 
@@ -28,7 +28,7 @@ DELEGATIONS = st.builds(
     signature=st.just("0x"),
 )
 ONE = Delegation(
-    "0x" + "1" * 40, "0x" + "2" * 40, "https://a.example", SCOPES, 1, 2, "12345678", "0x"
+    "0x" + "1" * 40, "0x" + "2" * 40, "https://a.example", NODE_SCOPES, 1, 2, "12345678", "0x"
 )
 
 

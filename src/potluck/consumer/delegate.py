@@ -7,7 +7,7 @@ import msgspec
 from potluck.consumer.client import Potluck
 from potluck.consumer.wallet import Wallet
 from potluck.model.account import Role
-from potluck.wire.delegation import SCOPES, digest
+from potluck.wire.delegation import NODE_SCOPES, digest
 from potluck.wire.identity import Delegation
 from potluck.wire.own_origin import own_origin
 
@@ -35,7 +35,7 @@ def authorise(
         wallet=wallet.address,
         key=key_address,
         origin=own_origin(client.url, asked),
-        scopes=SCOPES,
+        scopes=NODE_SCOPES,
         issued_at=int(now.timestamp()),
         expires_at=int((now + lasting).timestamp()),
         nonce=asked.nonce,

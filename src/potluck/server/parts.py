@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
-from potluck.server.auth.secrets import Keys
+from potluck.server.auth.keys import Keys
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database

@@ -11,7 +11,7 @@ from potluck.wire.address import keccak256
 from potluck.wire.identity import Delegation
 
 # All that a node key may do.
-SCOPES = (str(Scope.NODE),)
+NODE_SCOPES = (str(Scope.NODE),)
 
 _NAME, _VERSION = "Potluck", "1"
 _DOMAIN = (("name", "string"), ("version", "string"), ("salt", "bytes32"))

@@ -18,7 +18,7 @@ from potluck.store import audit, node_keys
 from potluck.store.accounts import Account
 from potluck.store.database import Connection
 from potluck.wire.address import checksummed
-from potluck.wire.delegation import SCOPES, digest
+from potluck.wire.delegation import NODE_SCOPES, digest
 from potluck.wire.identity import Delegation, NodeKeyView
 
 
@@ -28,7 +28,7 @@ async def verify(parts: Parts, word: Delegation, wallet: str, now: datetime) -> 
     for is_so, complaint in (
         (spelled.wallet == wallet, "It is another wallet's word, not yours."),
         (spelled.origin in parts.origins, "It is for another server."),
-        (spelled.scopes == SCOPES, "A node key has the scope `node`, and no other."),
+        (spelled.scopes == NODE_SCOPES, "A node key has the scope `node`, and no other."),
         (spelled.key != spelled.wallet, "A wallet is not its own node key."),
         (_is_new(parts, spelled, now), "It was not signed just now, or this clock is wrong."),
         (_ends_in_time(parts, spelled, now), "It ends too late, or has ended."),
