@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
@@ -9,6 +10,7 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 
 from potluck.model.account import SCOPES, Credential
 from potluck.model.audit import AuditKind
+from potluck.model.error import Forbidden
 from potluck.server.auth import access_tokens, caller
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller, not_signed_in
@@ -39,6 +41,31 @@ class Authentication(AbstractAuthenticationMiddleware):
         await parts.limiter.check_account(_counted(found))
         caller.check(found, scope)
         return AuthenticationResult(user=found, auth=None)
+
+
+async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """Whether the caller of something that goes on for long would be let in again now.
+
+    A token that became too old meanwhile ends nothing: what it stood for may still hold.
+    """
+    parts: Parts = connection.app.state.parts
+    before, scope = connection.user, POLICY[_operation(connection.route_handler)]
+    assert scope is not OPEN, "everybody is let in there"
+    async with parts.database.transaction() as database:
+        if before.credential is Credential.KEY:
+            secret = _credential(connection.headers.getall("authorization", []))
+            found = await _by_key(parts, database, secret)
+        else:
+            claims = Claims(before.id, before.credential, before.credential_id)
+            account = await _by_claims(database, claims)
+            found = None if account is None else msgspec.structs.replace(before, account=account)
+    if found is None:
+        return False
+    try:
+        caller.check(found, scope)
+    except Forbidden:
+        return False
+    return True
 
 
 def check_policies(app: Litestar) -> None:

@@ -1,5 +1,6 @@
 """Consumers: submit, look, cancel, follow."""
 
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -8,8 +9,9 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.model.error import InvalidInput, NotFound
-from potluck.model.ids import AccountId, TaskId, is_id
+from potluck.model.ids import TaskId, is_id
 from potluck.model.task import TaskState
+from potluck.server.api.access import still_allowed
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit
 from potluck.server.flow.follow import Followed, Position
@@ -101,13 +103,19 @@ class TaskController(Controller):
         # An id that is not yours is a 404 now, not an error in the middle of a stream.
         await follow.view(parts, request.user.id, wanted)
         position = follow.parse_position(request.headers.get("last-event-id"))
-        return ServerSentEvent(_messages(parts, request.user.id, wanted, position))
+        return ServerSentEvent(_messages(parts, request, wanted, position))
 
 
 async def _messages(
-    parts: Parts, account_id: AccountId, task_id: TaskId, position: Position
+    parts: Parts, request: Request[Caller, Any, Any], task_id: TaskId, position: Position
 ) -> AsyncIterator[ServerSentEventMessage]:
-    async for followed in follow.follow(parts, account_id, task_id, position):
+    """Ends when the credential no longer holds, too: whoever comes again is told so."""
+    looked_at = time.monotonic()
+    async for followed in follow.follow(parts, request.user.id, task_id, position):
+        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
+            if not await still_allowed(request):
+                return
+            looked_at = time.monotonic()
         yield _message(followed)
 
 
