@@ -88,6 +88,8 @@ class FakeServer:
         self.is_silent = False
         self.leave_seconds = 0.0
         self.fails_with: PotluckError | None = None
+        self.foreign: tuple[int, str] | None = None  # what a proxy says in our place
+        self.refused_logins = 0  # so many are refused before the next is taken
         self.swallow_answers = 0
         self.report_codes: list[str] = []
         self.report_tries: list[AttemptId] = []
@@ -162,6 +164,9 @@ class FakeServer:
         said = read(login.message)
         signer = recover(text_digest(login.message), bytes.fromhex(login.signature[2:]))
         is_right = (said.uri, said.statement, said.address) == (self.url, NODE_STATEMENT, signer)
+        if self.refused_logins:
+            self.refused_logins -= 1
+            raise NotSignedIn("The nonce is too old.")
         if not (self.takes_keys and is_right):
             raise NotSignedIn("The signature does not let you in.")
         token = secrets.token_hex(16)
@@ -275,6 +280,10 @@ def _endpoint(
         fake.calls += 1
         if fake.is_silent:
             return _hang_up(request)
+        if fake.foreign is not None:
+            status, page = fake.foreign
+            await fake._notify()
+            return web.Response(status=status, text=page, content_type="text/html")
         try:
             response = await _answered(fake, handler, request)
         except PotluckError as error:

@@ -201,6 +201,32 @@ async def test_errors_that_may_pass_are_waited_out(server: FakeServer, error: No
     assert [one.code for one in provider.announced if isinstance(one, ServerSilent)] == [error.code]
 
 
+@pytest.mark.parametrize("status", [200, 302, 401, 500, 520])
+async def test_what_a_proxy_says_in_our_place_is_waited_out(
+    server: FakeServer, status: int
+) -> None:
+    """Also while signing in: the token is gone, so the login meets the page too."""
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        server.tokens.clear()
+        server.foreign = (status, "<html>nginx</html>")
+        call = asyncio.create_task(provider.link.report(lambda: Reports((Started(lease),))))
+        calls = server.calls
+        await server.until(lambda: server.calls >= calls + 5, "several tries")
+        server.foreign = None
+        await asyncio.wait_for(call, 10)
+    assert server.reports == [Started(lease)]
+
+
+async def test_one_refused_login_is_not_the_end_of_a_key(server: FakeServer) -> None:
+    lease, _ = a_lease()
+    async with linked(server) as provider:
+        server.tokens.clear()
+        server.refused_logins = 1
+        await provider.link.report(lambda: Reports((Started(lease),)))
+    assert server.reports == [Started(lease)]
+
+
 async def test_a_token_that_ended_early_is_replaced(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:

@@ -24,7 +24,7 @@ from potluck.model.back_off import BackOff
 from potluck.model.error import (
     Conflict,
     InvalidInput,
-    LocalError,
+    NodeKeyRefused,
     NotFound,
     NotSignedIn,
     PotluckError,
@@ -177,8 +177,8 @@ class Link:
                 if isinstance(error, answers):
                     self._silence.broken()
                     raise
-                if isinstance(error, LocalError) and not error.retryable:
-                    raise
+                if isinstance(error, NodeKeyRefused):
+                    raise  # anything else may pass: a proxy's page is not the server's word
                 tries += 1
                 await self._mend(error, node_id)
                 await self.pause(tries, error.retry_after_seconds or 0.0)

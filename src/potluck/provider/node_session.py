@@ -54,18 +54,28 @@ class NodeSession:
         return self._token.account_id
 
     async def _sign_in(self) -> NodeToken:
+        try:
+            token = await self._try()
+        except NotSignedIn:
+            token = await self._try_again()
+        self._token = token
+        self._renew_at = time.monotonic() + token.expires_in * _USED_UP
+        return token
+
+    async def _try_again(self) -> NodeToken:
+        """With a challenge of its own: what was wrong may have been the first one's age."""
+        try:
+            return await self._try()
+        except NotSignedIn as error:
+            raise _refused(self._key, self._exchange.url) from error
+
+    async def _try(self) -> NodeToken:
         asked = await self._send(routes.CHALLENGE, b"", Challenge)
         text = sign_in_text(
             self._exchange.url, asked, self._key.address, NODE_STATEMENT, datetime.now(UTC)
         )
         login = NodeLogin(text, self._key.sign_text(text))
-        try:
-            token = await self._send(routes.NODE_LOGIN, encode_json(login), NodeToken)
-        except NotSignedIn as error:
-            raise _refused(self._key, self._exchange.url) from error
-        self._token = token
-        self._renew_at = time.monotonic() + token.expires_in * _USED_UP
-        return token
+        return await self._send(routes.NODE_LOGIN, encode_json(login), NodeToken)
 
     async def _send(self, route: Route, body: bytes, kind: type[T]) -> T:
         return await self._exchange.send(Call(route, route.path, body, self._patience), kind)
