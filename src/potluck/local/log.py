@@ -1,4 +1,7 @@
-"""Structured logs: JSON lines, or readable ones in a terminal. Never a token, key or signature."""
+"""Structured logs: JSON lines, or readable ones in a terminal. Never a token, key or signature.
+
+So tracebacks are plain ones, which name lines of code; prettier ones show what was in variables.
+"""
 
 import logging
 import sys
@@ -10,14 +13,17 @@ from structlog.typing import Processor
 def configure_logs(level: int = logging.INFO) -> None:
     """For our own logs, and for what libraries log on their own account."""
     readable = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()
+    renderer: Processor = structlog.processors.JSONRenderer()
+    if readable:
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*before, structlog.processors.format_exc_info, renderer],
+        processors=[*before, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
