@@ -97,12 +97,40 @@ def test_a_profile_from_before_wallets_is_signed_out(config: Path) -> None:
         "http://x:y",
         "http://u:p@x",
         "http://x/?q",
+        "https://x/potluck",
         "http:// x\n",
     ],
 )
 def test_an_impossible_address_is_refused(url: str) -> None:
     with pytest.raises(BadSettings, match="is not the address of a server"):
         Potluck(url)
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelled"),
+    [
+        ("HTTPS://Pool.Example:443/", "https://pool.example"),
+        ("http://LOCALHOST:80", "http://localhost"),
+        ("http://[::1]:8470/", "http://[::1]:8470"),
+        ("https://[2001:DB8::1]", "https://[2001:db8::1]"),
+    ],
+)
+def test_an_address_has_one_spelling(typed: str, spelled: str) -> None:
+    save_profile(Profile(typed, SESSION, "/the/pin.pem"))
+    saved = saved_for(chosen_url(typed))
+    assert saved is not None and (saved.url, saved.ca_file) == (spelled, "/the/pin.pem")
+
+
+@pytest.mark.parametrize("url", ["http://pool.example", "http://192.0.2.1:8470", "HTTP://10.0.0.1"])
+def test_nothing_is_sent_in_the_clear_to_another_machine(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_1")
+    with pytest.raises(BadSettings, match="another machine"):
+        Potluck(url)
+    monkeypatch.setenv("POTLUCK_URL", url)
+    with pytest.raises(BadSettings, match="another machine"):
+        Potluck()
 
 
 def test_a_token_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,15 @@ def test_what_is_no_fingerprint_is_said_to_be_none(tmp_path: Path, fingerprint: 
 def test_a_fingerprint_needs_tls(edge: ServerProcess, tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="https"):
         pin_ca(edge.url, "0" * 64, tmp_path)
+    (tmp_path / f"ca-{'0' * 64}.pem").write_text("an authority that was pinned before")
+    with pytest.raises(BadSettings, match="https"):
+        pin_ca(edge.url, "0" * 64, tmp_path)
+
+
+def test_a_pin_that_can_not_be_kept_is_told(secure: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSettings, match="can not be kept"):
+        pin_ca(secure.url, secure.first["ca_fingerprint"], tmp_path / "file")
 
 
 def test_nobody_there_is_said_so(tmp_path: Path) -> None:

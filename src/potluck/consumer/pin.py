@@ -3,16 +3,24 @@
 from pathlib import Path
 
 from potluck.local.durable import write_whole
-from potluck.local.trust import checked_fingerprint, fetch_ca
+from potluck.local.trust import checked_fingerprint, fetch_ca, require_https
+from potluck.model.error import BadSettings
 from potluck.wire import routes
 
 
 def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
     """Where the authority with this fingerprint is kept; asks the server only if it is not yet."""
+    require_https(url)
     digits = checked_fingerprint(fingerprint).partition(":")[2]
     path = directory / f"ca-{digits}.pem"
-    if not path.exists():
-        pem = fetch_ca(url + routes.CA_CERTIFICATE.url(), fingerprint)
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, pem.encode())
+    try:
+        if not path.exists():
+            pem = fetch_ca(url + routes.CA_CERTIFICATE.url(), fingerprint)
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(path, pem.encode())
+    except OSError as error:
+        raise BadSettings(
+            f"The server's authority can not be kept in {directory}: {error.strerror}.",
+            "Make it writable, or name another directory with POTLUCK_CONFIG_DIR.",
+        ) from error
     return path

@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from potluck.consumer.address import checked_url, spelled_url
 from potluck.local.directory import config_directory
 from potluck.local.durable import write_whole
 from potluck.local.turn import turn
@@ -83,7 +83,7 @@ def saved_profile() -> Profile | None:
         profile = msgspec.convert(_nested(found), Profile)
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from error
-    return msgspec.structs.replace(profile, url=checked_url(profile.url))
+    return msgspec.structs.replace(profile, url=spelled_url(profile.url))
 
 
 def save_profile(profile: Profile) -> Path:
@@ -109,28 +109,6 @@ def forget_session(url: str) -> None:
         saved = saved_for(url)
         if saved is not None:
             save_profile(msgspec.structs.replace(saved, session=None))
-
-
-def checked_url(text: str) -> str:
-    """The address in the one form that we compare: scheme, host and port, no trailing slash."""
-    text = text.strip()
-    if not _is_address(text):
-        raise BadSettings(
-            f"{text!r} is not the address of a server.",
-            "Write it like http://127.0.0.1:8470 or https://potluck.example.org.",
-        )
-    return text.rstrip("/")
-
-
-def _is_address(text: str) -> bool:
-    if not text.isprintable() or " " in text:
-        return False
-    try:
-        parts = urlsplit(text)
-        named = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        return False
-    return bool(named) and not (parts.username or parts.query or parts.fragment)
 
 
 def _nested(found: dict[str, str]) -> dict[str, Any]:

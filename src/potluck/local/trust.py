@@ -58,13 +58,18 @@ def checked_fingerprint(text: str) -> str:
     return _PREFIX + digits
 
 
-def _fetched(certificate_url: str) -> str:
-    parts = urlsplit(certificate_url)
-    if parts.scheme != "https" or parts.hostname is None:
+def require_https(url: str) -> None:
+    """A fingerprint says something about a certificate; without one it would say nothing."""
+    if not url.startswith("https://"):
         raise BadSettings(
             "A fingerprint was given, but the address does not begin with https.",
             "Use the address that the server printed.",
         )
+
+
+def _fetched(certificate_url: str) -> str:
+    parts = urlsplit(certificate_url)
+    assert parts.hostname is not None
     try:
         with closing(
             HTTPSConnection(parts.hostname, parts.port, timeout=_FETCH_SECONDS, context=_unseen())
