@@ -62,6 +62,14 @@ def test_a_file_is_private_whole_and_leaves_no_draft(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_can_be_replaced_for_the_same_readers(tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.write_bytes(b"one")
+    path.chmod(0o640)
+    write_whole(path, b"two", like=path.stat())
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"two", 0o640)
+
+
 class Sample(Struct, frozen=True, kw_only=True):
     place: Path
     port: Annotated[int, Meta(ge=0, le=65_535)] = 1

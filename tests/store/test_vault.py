@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.model.error import Unopenable
+from potluck.model.error import BadSettings, Unavailable, Unopenable
 from potluck.store.key_ring import GivenKeys, KeyRing, key_id, new_key
 from potluck.store.vault import Vault, sealed_with
 
@@ -114,6 +114,24 @@ def test_a_vault_takes_a_new_key_when_it_meets_what_it_sealed() -> None:
     sealed = vault(OTHER_KEY).seal(*PLACE, b"plain")
     assert late.open(*PLACE, sealed) == b"plain"
     assert late.key_id == key_id(OTHER_KEY).hex()
+
+
+class LockedKeys(MovingKeys):
+    """A place that can not be looked at any more."""
+
+    def read(self) -> KeyRing:
+        if self.is_changed:
+            raise BadSettings("no entry")
+        return super().read()
+
+
+def test_a_key_is_not_said_to_be_gone_where_nobody_can_look() -> None:
+    place = LockedKeys()
+    late = Vault(place)
+    place.is_changed = True
+    with pytest.raises(Unavailable):
+        late.open(*PLACE, vault(OTHER_KEY).seal(*PLACE, b"plain"))
+    assert late.open(*PLACE, late.seal(*PLACE, b"plain")) == b"plain", "what works goes on"
 
 
 def test_a_vault_seals_with_the_new_key_as_soon_as_there_is_one() -> None:

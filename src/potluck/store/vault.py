@@ -5,12 +5,13 @@ place it does not open. Layout: a version byte, the key's id, a random nonce, ci
 """
 
 import secrets
+from collections.abc import Collection
 from typing import Final
 
 import structlog
 from cryptography.exceptions import InvalidTag
 
-from potluck.model.error import BadSettings, Unopenable
+from potluck.model.error import BadSettings, Unavailable, Unopenable
 from potluck.store.key_ring import ID_BYTES, KeyPlace
 
 log = structlog.get_logger()
@@ -45,16 +46,25 @@ class Vault:
         if len(sealed) < _TEXT_AT + _TAG_BYTES or sealed[: len(_VERSION)] != _VERSION:
             raise _damaged(table, column, row)
         used = sealed_with(sealed)
-        if used not in self.ring.ids:
-            self.ring = self.place.read()
-        cipher = self.ring.cipher(used)
-        if cipher is None:
+        if self.lacks([used]):
             raise _no_such_key(used, self.place)
+        cipher = self.ring.cipher(used)
+        assert cipher is not None, "a key that is not lacking is on the ring"
         nonce, text = sealed[_NONCE_AT:_TEXT_AT], sealed[_TEXT_AT:]
         try:
             return cipher.decrypt(nonce, text, _place(table, column, row))
         except InvalidTag as error:
             raise _damaged(table, column, row) from error
+
+    def lacks(self, keys: Collection[bytes]) -> frozenset[bytes]:
+        """Those of the keys, by their ids, that are not there even when we look again."""
+        if not self.ring.ids.issuperset(keys):
+            try:
+                self.ring = self.place.read()
+            except BadSettings as error:
+                log.error("encryption keys not read", detail=error.detail)
+                raise _not_just_now() from error
+        return frozenset(keys) - self.ring.ids
 
     def follow(self) -> None:
         """Another instance, or the operator, may have put a new key in front."""
@@ -80,6 +90,15 @@ def _no_such_key(used: bytes, place: KeyPlace) -> Unopenable:
     return Unopenable(
         f"This was sealed with the key {used.hex()}, which is not in {place.name}.",
         "The operator has to put that key back, behind the current one.",
+    )
+
+
+def _not_just_now() -> Unavailable:
+    """Where nobody can look, nobody can say either that a key is gone."""
+    return Unavailable(
+        "The server can not read its encryption keys just now.",
+        "Try again. The server's log tells its operator why.",
+        5.0,
     )
 
 

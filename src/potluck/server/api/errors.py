@@ -9,7 +9,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from potluck.model import error
-from potluck.model.error import PotluckError
+from potluck.model.error import LocalError, PotluckError
 from potluck.wire import problem
 
 log = structlog.get_logger()
@@ -46,7 +46,7 @@ def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response
 
 
 def _translate(request: Request[Any, Any, Any], raised: Exception) -> PotluckError:
-    if isinstance(raised, PotluckError):
+    if isinstance(raised, PotluckError) and not isinstance(raised, LocalError):
         return raised
     if isinstance(raised, HTTPException) and raised.status_code < 500:
         return _framework_error(request, raised)
@@ -55,6 +55,8 @@ def _translate(request: Request[Any, Any, Any], raised: Exception) -> PotluckErr
     if isinstance(raised, asyncio.TimeoutError | ConnectionError):
         return error.Unavailable("Something the server needs does not answer.", "Try again.", 1.0)
     log.error("request failed", path=request.url.path, exc_info=raised)
+    if isinstance(raised, LocalError):  # it names files and commands of this machine
+        return error.Internal("Something is wrong with the server's settings.", "See its log.")
     return error.Internal("The server made a mistake; it has been logged.", "Try again later.")
 
 

@@ -5,16 +5,17 @@ given a new key by the server itself; for the other two, whoever keeps the keys 
 """
 
 import os
-import secrets
 import shlex
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from potluck.local.durable import sync, write_new, write_whole
-from potluck.model.error import BadSettings
+from potluck.local.durable import draft_of, remove_drafts, sync, write_new, write_whole
+from potluck.model.error import BadSettings, Unavailable
 from potluck.server.settings import ServerSettings
 from potluck.store.key_ring import KEY_BYTES, GivenKeys, KeyPlace, KeyRing, key_id, new_key
 
@@ -24,6 +25,8 @@ _COMMENT = "# Potluck's encryption keys; the first seals. Without them the datab
 _COMMAND_SECONDS = 10.0
 # A row that names an unknown key must not start the command again and again.
 _ASK_AGAIN_SECONDS = 30.0
+# How long a server that serves waits for the command; nobody is served meanwhile.
+_WAIT_SECONDS = 0.5
 
 
 def key_place(settings: ServerSettings) -> KeyPlace:
@@ -74,25 +77,38 @@ class KeyFile:
 
     def make(self) -> None:
         """The first key, unless another instance was quicker."""
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        path = self._real_path()
+        draft = draft_of(path)
         try:
             write_new(draft, _written([new_key()]))
             try:
-                os.link(draft, self.path)
-            except FileExistsError:
-                return
+                os.link(draft, path)
             finally:
-                draft.unlink()
-            sync(self.path.parent)
+                draft.unlink(missing_ok=True)
+            sync(path.parent)
+        except (FileExistsError, FileNotFoundError) as error:
+            # The quicker one's file is there, or it has cleared our draft away, too.
+            if not self.exists():
+                raise self._bad(f"can not be written: {error.strerror}") from error
         except OSError as error:
             raise self._bad(f"can not be written: {error.strerror}") from error
 
     def put(self, keys: Sequence[bytes]) -> None:
-        """Whole and on the disk before anything is sealed with it."""
+        """Whole and on the disk before anything is sealed with it, for those who could read it."""
+        path = self._real_path()
         try:
-            write_whole(self.path, _written(keys))
+            write_whole(path, _written(keys), like=path.stat() if path.exists() else None)
         except OSError as error:
             raise self._bad(f"can not be written: {error.strerror}") from error
+
+    def remove_drafts(self) -> None:
+        """There are keys in what a crash left. Where we may not look, we did not write either."""
+        with suppress(OSError):
+            remove_drafts(self._real_path())
+
+    def _real_path(self) -> Path:
+        """Of the file itself: what is written beside a link would take the link's place."""
+        return Path(os.path.realpath(self.path))
 
     def _look(self) -> tuple[int, ...]:
         """Tells one content from another without reading it: it is only ever replaced whole."""
@@ -107,22 +123,52 @@ class KeyFile:
 
 
 class KeyCommand:
-    """Asks a program that knows them, such as the client of a secret store."""
+    """Asks a program that knows them, such as the client of a secret store.
 
-    def __init__(self, command: str) -> None:
+    The start waits for its answer. Later, when a row names a key that it did not tell, it is asked
+    in a thread: whoever needs the key before it has answered is told to come again.
+    """
+
+    def __init__(self, command: str, ask_again_seconds: float = _ASK_AGAIN_SECONDS) -> None:
         self.name = "the answer of --encryption-key-command"
         self._command = command
-        self._asked: tuple[float, KeyRing] | None = None
+        self._ask_again_seconds = ask_again_seconds
+        self._answered_at = 0.0
+        self._ring: KeyRing | None = None
+        self._failure: BadSettings | None = None
+        self._asking: threading.Thread | None = None
 
     def read(self) -> KeyRing:
-        now = time.monotonic()
-        if self._asked is None or now - self._asked[0] > _ASK_AGAIN_SECONDS:
-            self._asked = (now, parse(self._ask(), self.name))
-        return self._asked[1]
+        if self._ring is None:
+            self._ring = parse(self._ask(), self.name)
+            self._answered_at = time.monotonic()
+        elif not self._is_asking() and self._is_time_to():
+            self._asking = threading.Thread(target=self._ask_again, daemon=True)
+            self._asking.start()
+            self._asking.join(_WAIT_SECONDS)
+        if self._is_asking():
+            raise Unavailable("The server is asking for its encryption keys.", "Try again.", 1.0)
+        if self._failure is not None:
+            raise BadSettings(self._failure.detail, self._failure.hint)
+        return self._ring
 
     def has_changed(self) -> bool:
         """Not known without asking; it is asked when a row names a key that it did not tell."""
         return False
+
+    def _is_asking(self) -> bool:
+        return self._asking is not None and self._asking.is_alive()
+
+    def _is_time_to(self) -> bool:
+        return time.monotonic() - self._answered_at > self._ask_again_seconds
+
+    def _ask_again(self) -> None:
+        try:
+            self._ring, self._failure = parse(self._ask(), self.name), None
+        except BadSettings as error:
+            self._failure = error
+        finally:
+            self._answered_at = time.monotonic()
 
     def _ask(self) -> str:
         try:
@@ -135,11 +181,22 @@ class KeyCommand:
             )
             return answer.stdout.decode("ascii")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            why = type(error).__name__ if isinstance(error, ValueError) else str(error)
             raise BadSettings(
-                f"--encryption-key-command gave no key: {why}.",
+                f"--encryption-key-command gave no key: {_why(error)}.",
                 f"Try it by hand. {_HOW}",
             ) from error
+
+
+def _why(error: Exception) -> str:
+    """Without the command itself, which may have a password among its arguments."""
+    match error:
+        case subprocess.TimeoutExpired():
+            return f"it took longer than {_COMMAND_SECONDS:g} s"
+        case subprocess.CalledProcessError():
+            return f"it ended with the status {error.returncode}"
+        case OSError():
+            return error.strerror or type(error).__name__
+    return "it, or what it prints, can not be read"
 
 
 def parse(text: str, name: str) -> KeyRing:

@@ -27,6 +27,7 @@ async def open_vault(settings: ServerSettings, database: Database) -> tuple[Vaul
         place.make()
     vault = Vault(place)
     keys = derive(await _secret(database, vault))
+    await _remove_drafts(database, place)
     await _check_keys(database, vault)
     await _seal_what_is_clear(database, vault, keys.request)
     return vault, keys
@@ -40,9 +41,17 @@ async def _secret(database: Database, vault: Vault) -> bytes:
             raise _wrong_key(vault.place, error.detail) from error
 
 
+async def _remove_drafts(database: Database, place: KeyPlace) -> None:
+    """Of another life of the server, that is; whoever changes keys just now holds the lock."""
+    if isinstance(place, KeyFile):
+        async with database.transaction() as connection:
+            await installation.lock(connection)
+            place.remove_drafts()
+
+
 async def _check_keys(database: Database, vault: Vault) -> None:
     async with database.transaction() as connection:
-        missing = await sealed.keys_in_use(connection) - vault.ring.ids
+        missing = vault.lacks(await sealed.keys_in_use(connection))
     if missing:
         ids = ", ".join(sorted(key.hex() for key in missing))
         raise _wrong_key(vault.place, f"Tasks are sealed with {ids}, which is not there.")
@@ -59,13 +68,14 @@ async def _seal_what_is_clear(database: Database, vault: Vault, request_key: byt
 def _no_file(place: KeyFile) -> BadSettings:
     return BadSettings(
         f"The database is sealed, and its key is not here: there is no {place.path}.",
-        "Put the file of this installation there (from the backup, or from another instance), or"
-        " name it with --encryption-key-file.",
+        "Put it there from the backup. If other instances run, let all of them use one and the"
+        " same file, shared (--encryption-key-file): a copy would lack the next key.",
     )
 
 
 def _wrong_key(place: KeyPlace, why: str) -> BadSettings:
     return BadSettings(
         f"The encryption key in {place.name} is not the one of this database. {why}",
-        "Use the key of this installation: from the backup, or from another instance.",
+        "Use the key of this installation: from the backup, or the same file that its other"
+        " instances use, shared and not copied.",
     )
