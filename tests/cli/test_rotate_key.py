@@ -1,8 +1,10 @@
 """`potluck admin rotate-key`, against a real server."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tests.cli.command_line import CommandLine, InProcess
@@ -58,6 +60,53 @@ def test_nobody_else_may(tmp_path: Path, pool: ServerProcess) -> None:
     refused = signed_in(tmp_path, pool, Wallet("ada")).run("admin", "rotate-key")
     assert refused.status == 77
     assert keys_of(pool) == before
+
+
+def test_a_file_that_everybody_can_read_is_told_to_the_log_alone(
+    tmp_path: Path, pool: ServerProcess
+) -> None:
+    file, before = pool.directory / "server" / "encryption-key", keys_of(pool)
+    admin = signed_in(tmp_path, pool, pool.wallet)
+    file.chmod(0o644)
+    try:
+        refused = admin.run("admin", "rotate-key")
+    finally:
+        file.chmod(0o600)
+    assert refused.status == 70 and "settings" in refused.stderr
+    assert str(file) not in refused.stderr and "chmod" not in refused.stderr
+    assert (
+        f"Every user of this machine can read the file {file}"
+        in (pool.directory / "server.log").read_text()
+    )
+    assert keys_of(pool) == before
+
+
+def test_a_task_that_does_not_open_is_left_and_told(tmp_path: Path, database_url: str) -> None:
+    shared = {
+        "POTLUCK_DATABASE_URL": database_url,
+        "POTLUCK_ENCRYPTION_KEY_FILE": str(tmp_path / "key"),
+    }
+    with ServerProcess(tmp_path / "s", 0, **shared) as server:
+        damaged, _ = server.client().submit("print(1)"), server.client().submit("print(2)")
+        asyncio.run(damage(database_url, damaged))
+        admin = signed_in(tmp_path, server, server.wallet)
+        shown = admin.run("admin", "rotate-key")
+        assert shown.status == 0, shown.stderr
+        assert "2 rows were sealed anew" in shown.stdout.decode(), "one task, and the secret"
+        assert "Tasks that do not open, left as they are with their key: 1." in shown.stderr
+        (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
+        assert (again["remaining"], again["unreadable"]) == (0, 1)
+        assert damaged in (tmp_path / "s" / "server.log").read_text()
+
+
+async def damage(url: str, task_id: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(
+            "UPDATE tasks SET sealed_spec = sealed_spec || '\\x00' WHERE id = $1", task_id
+        )
+    finally:
+        await connection.close()
 
 
 def test_a_key_that_the_server_does_not_keep_is_for_its_keeper_to_change(

@@ -233,3 +233,60 @@ async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change
         await rotation.begin(moved.parts, moved.alice)
     done = await rotation.rewrite(moved.parts, moved.alice)
     assert (done.key_id, done.rewritten, done.remaining) == (key_id(fresh).hex(), 2, 0)
+
+
+async def damage(pool: Pool, count: int) -> None:
+    """The oldest so many, in their last byte."""
+    await pool.sql(
+        "UPDATE tasks SET sealed_spec = set_byte(sealed_spec, length(sealed_spec) - 1,"
+        " 255 - get_byte(sealed_spec, length(sealed_spec) - 1))"
+        " WHERE id IN (SELECT id FROM tasks ORDER BY id LIMIT $1)",
+        count,
+    )
+
+
+async def test_damaged_rows_are_passed_over_and_counted(filed: Pool) -> None:
+    """More of them than fit into a batch, so that the first one has nothing but them."""
+    count = 2 * sealed.BATCH
+    for number in range(count):
+        await enter(filed, number)
+    await damage(filed, sealed.BATCH + 1)
+    before = key_file(filed).read().keys[0]
+    begun = await rotation.begin(filed.parts, filed.alice)
+    assert (begun.remaining, begun.unreadable) == (count, 0), "nobody has looked yet"
+
+    done = await rotation.rewrite(filed.parts, filed.alice)
+    assert (done.rewritten, done.remaining) == (sealed.BATCH - 1, 0)
+    assert done.unreadable == sealed.BATCH + 1
+    used = "SELECT count(*) FROM tasks WHERE encode(sealed_by, 'hex') = $1"
+    assert await filed.sql(used, done.key_id) == sealed.BATCH - 1
+
+    await rotation.begin(filed.parts, filed.alice)
+    await rotation.begin(filed.parts, filed.alice)
+    assert before in key_file(filed).read().keys, "a mended row would still find its key"
+
+
+async def test_rows_whose_key_is_nowhere_are_counted(filed: Pool) -> None:
+    await enter(filed, 1)
+    await enter(filed, 2)
+    await filed.sql(
+        "UPDATE tasks SET sealed_spec = overlay(sealed_spec PLACING 'none'::bytea FROM 2)"
+        " WHERE id = (SELECT min(id) FROM tasks)"
+    )
+    await rotation.begin(filed.parts, filed.alice)
+    done = await rotation.rewrite(filed.parts, filed.alice)
+    assert (done.rewritten, done.remaining, done.unreadable) == (1, 0, 1)
+
+
+async def test_the_start_removes_what_a_crash_left_of_the_keys(filed: Pool, tmp_path: Path) -> None:
+    draft = tmp_path / ".encryption-key.0a1b2c3d"
+    draft.write_bytes(key_file(filed).path.read_bytes())
+    await open_vault(filed.parts.settings, filed.parts.database)
+    assert not draft.exists() and key_file(filed).exists()
+
+
+async def test_who_lacks_the_file_is_told_to_share_it(filed: Pool) -> None:
+    key_file(filed).path.unlink()
+    with pytest.raises(BadSettings) as caught:
+        await open_vault(filed.parts.settings, filed.parts.database)
+    assert "the same file, shared" in caught.value.hint

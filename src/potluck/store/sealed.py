@@ -7,6 +7,10 @@ that was cut short is found again by the next call.
 import hmac
 from collections.abc import Collection
 
+from msgspec import Struct
+
+from potluck.model.error import Unopenable
+from potluck.model.ids import TaskId
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.tasks import SPEC
@@ -15,6 +19,11 @@ from potluck.store.vault import Vault
 _sql = load("sealed")
 # Specs of at most a megabyte each are in memory at once.
 BATCH = 32
+
+
+class Batch(Struct, frozen=True):
+    rewritten: list[TaskId]
+    unreadable: list[TaskId]  # damaged, or moved from elsewhere; left as they are
 
 
 async def keys_in_use(connection: Connection) -> frozenset[bytes]:
@@ -27,15 +36,22 @@ async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
     return count
 
 
-async def rewrite(connection: Connection, vault: Vault, keys: Collection[bytes]) -> int:
-    """Seals some of what these keys sealed with the current one; how many it were."""
-    rows = await connection.fetch(_sql.specs_of_keys, list(keys), BATCH)
-    anew = [
-        vault.seal(*SPEC, row["id"], vault.open(*SPEC, row["id"], row["sealed_spec"]))
-        for row in rows
-    ]
-    await connection.execute(_sql.replace_specs, [row["id"] for row in rows], anew)
-    return len(rows)
+async def rewrite(
+    connection: Connection, vault: Vault, keys: Collection[bytes], passed_over: Collection[TaskId]
+) -> Batch:
+    """Seals some of what these keys sealed with the current one."""
+    rows = await connection.fetch(_sql.specs_of_keys, list(keys), BATCH, list(passed_over))
+    anew: dict[TaskId, bytes] = {}
+    unreadable: list[TaskId] = []
+    for row in rows:
+        try:
+            plain = vault.open(*SPEC, row["id"], row["sealed_spec"])
+        except Unopenable:
+            unreadable.append(row["id"])
+            continue
+        anew[row["id"]] = vault.seal(*SPEC, row["id"], plain)
+    await connection.execute(_sql.replace_specs, list(anew), list(anew.values()))
+    return Batch(list(anew), unreadable)
 
 
 async def seal_clear(connection: Connection, vault: Vault, request_key: bytes) -> int:

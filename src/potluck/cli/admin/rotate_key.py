@@ -33,6 +33,11 @@ def rotate_key(
         screen.emit(done)
         return
     screen.out.line(f"The key is {done.key_id} now; {done.rewritten} rows were sealed anew.")
+    if done.unreadable:
+        screen.err.line(
+            f"Tasks that do not open, left as they are with their key: {done.unreadable}."
+            " The server's log names them."
+        )
     if not rewrite:
         screen.err.line("Back the key's file up, apart from the database's backup.")
 

@@ -6,9 +6,11 @@ call by call. A key leaves the file when nothing is sealed with it any more, and
 rotation after the one that replaced it.
 """
 
+import structlog
+
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict
-from potluck.model.ids import AccountId
+from potluck.model.ids import AccountId, TaskId
 from potluck.server.encryption.places import KeyFile
 from potluck.server.parts import Parts
 from potluck.store import audit, installation, sealed
@@ -17,8 +19,10 @@ from potluck.store.key_ring import key_id, new_key
 from potluck.store.vault import Vault
 from potluck.wire.identity import RotationProgress
 
+log = structlog.get_logger()
+
 # So that one call takes a moment, however much there is to do.
-_BATCHES_PER_CALL = 20
+_ROWS_PER_CALL = 20 * sealed.BATCH
 
 
 async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
@@ -35,25 +39,32 @@ async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
         ring, needed = place.read(), await sealed.keys_in_use(connection)
         older = [key for key in ring.keys[1:] if key_id(key) in needed]
         place.put([new_key(ring), ring.keys[0], *older])
-    return await rewrite(parts, actor, batches=0)
+    return await rewrite(parts, actor, rows=0)
 
 
-async def rewrite(
-    parts: Parts, actor: AccountId, batches: int = _BATCHES_PER_CALL
-) -> RotationProgress:
-    """Some of what older keys sealed, and how much is left. Any number may do it at once."""
-    rewritten = await _reseal_secret(parts, actor)
-    for _ in range(batches):
+async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) -> RotationProgress:
+    """Some of what older keys sealed, and how much is left. Any number may do it at once.
+
+    What does not open is passed over, so that it keeps nothing else from being rewritten; its key
+    stays where it is, as long as there is such a row.
+    """
+    vault, rewritten = parts.vault, await _reseal_secret(parts, actor)
+    unreadable: list[TaskId] = []
+    while rewritten < rows:
         async with parts.database.transaction() as connection:
-            done = await sealed.rewrite(
-                connection, parts.vault, await _older(connection, parts.vault)
-            )
-        rewritten += done
-        if not done:
+            older, _ = await _older(connection, vault)
+            batch = await sealed.rewrite(connection, vault, older, unreadable)
+        rewritten += len(batch.rewritten)
+        unreadable += batch.unreadable
+        if not (batch.rewritten or batch.unreadable):
             break
+    if unreadable:
+        log.error("tasks that do not open", tasks=unreadable)
     async with parts.database.transaction() as connection:
-        remaining = await sealed.count_of(connection, await _older(connection, parts.vault))
-    return RotationProgress(parts.vault.key_id, rewritten, remaining)
+        older, lost = await _older(connection, vault)
+        left = await sealed.count_of(connection, older)
+        hopeless = await sealed.count_of(connection, lost) + len(unreadable)
+    return RotationProgress(vault.key_id, rewritten, max(0, left - len(unreadable)), hopeless)
 
 
 async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
@@ -71,5 +82,8 @@ async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
     return 1
 
 
-async def _older(connection: Connection, vault: Vault) -> frozenset[bytes]:
-    return await sealed.keys_in_use(connection) - {vault.ring.current}
+async def _older(connection: Connection, vault: Vault) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """The keys of what can be rewritten, and those that are named somewhere and are not there."""
+    used = await sealed.keys_in_use(connection)
+    lost = vault.lacks(used)
+    return used - lost - {vault.ring.current}, lost

@@ -12,7 +12,7 @@ UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
 
 -- name: specs_of_keys
 -- Whoever works with a task just now is not kept waiting; the task is found again by a later call.
-SELECT id, sealed_spec FROM tasks WHERE sealed_by = ANY($1) LIMIT $2
+SELECT id, sealed_spec FROM tasks WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_specs
