@@ -13,6 +13,7 @@ async def use(connection: Connection, nonce: str, expires_at: datetime) -> bool:
     return await connection.fetchval(_sql.use, nonce, expires_at) is not None
 
 
-async def forget(connection: Connection, over_for: timedelta) -> None:
+async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
     """The nonces themselves say that they are too old; the margin is for clocks that differ."""
-    await connection.execute(_sql.forget, over_for)
+    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    return gone

@@ -82,5 +82,6 @@ async def of_account(
     ]
 
 
-async def forget(connection: Connection, over_for: timedelta) -> None:
-    await connection.execute(_sql.forget, over_for)
+async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    return gone

@@ -29,5 +29,6 @@ async def use(connection: Connection, code_hash: bytes) -> Approval | None:
     return None if row is None else Approval(row["address"], row["machine"])
 
 
-async def forget(connection: Connection, over_for: timedelta) -> None:
-    await connection.execute(_sql.forget, over_for)
+async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    return gone

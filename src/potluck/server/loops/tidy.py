@@ -1,16 +1,33 @@
-"""Clears away what has ended: nonces, approvals, sessions, and what suspended accounts left."""
+"""Clears away what has ended: nonces, approvals, sessions, and what suspended accounts left.
+
+Each is seen to by itself and completely: one that fails is logged and keeps no other waiting, and
+however much has ended since the last time, nothing is left for the next.
+"""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import TypeAlias
 
+import structlog
+
+from potluck.model.error import Unavailable
 from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
 from potluck.store import nonces, sessions, terminal_approvals
+from potluck.store.database import Connection
 
+log = structlog.get_logger()
+
+_Forget: TypeAlias = Callable[[Connection, timedelta, int], Awaitable[int]]
 # How long after its end something may still be asked for: clocks differ, and people look things up.
-_NONCES_KEPT = timedelta(hours=1)
-_APPROVALS_KEPT = timedelta(hours=1)
-_SESSIONS_KEPT = timedelta(days=30)
+_KEPT: dict[_Forget, timedelta] = {
+    nonces.forget: timedelta(hours=1),
+    terminal_approvals.forget: timedelta(hours=1),
+    sessions.forget: timedelta(days=30),
+}
+# So that no transaction is long.
+_ROWS_AT_ONCE = 1_000
 
 
 class TidyLoop:
@@ -18,9 +35,22 @@ class TidyLoop:
         self._parts = parts
 
     async def run_once(self) -> None:
-        await evict_once(self._parts)
-        async with self._parts.database.transaction() as connection:
-            await nonces.forget(connection, _NONCES_KEPT)
-            await terminal_approvals.forget(connection, _APPROVALS_KEPT)
-            await sessions.forget(connection, _SESSIONS_KEPT)
+        for forget, kept in _KEPT.items():
+            await _survive(forget.__module__, self._forget_all(forget, kept))
+        await _survive(evict_once.__module__, evict_once(self._parts))
         await asyncio.sleep(self._parts.settings.tidy_seconds)
+
+    async def _forget_all(self, forget: _Forget, kept: timedelta) -> None:
+        gone = _ROWS_AT_ONCE
+        while gone == _ROWS_AT_ONCE:
+            async with self._parts.database.transaction() as connection:
+                gone = await forget(connection, kept, _ROWS_AT_ONCE)
+
+
+async def _survive(what: str, tidying: Awaitable[None]) -> None:
+    try:
+        await tidying
+    except Unavailable:  # for the others too; the leader waits and comes again
+        raise
+    except Exception:
+        log.exception("tidying failed", what=what)

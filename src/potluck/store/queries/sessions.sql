@@ -37,6 +37,10 @@ ORDER BY id DESC LIMIT 1000
 
 -- name: forget
 -- What has been over for a while; the audit keeps what matters.
-DELETE FROM sessions WHERE id IN (
-    SELECT id FROM sessions WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT 1000
+WITH gone AS (
+    DELETE FROM sessions WHERE id IN (
+        SELECT id FROM sessions
+        WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2
+    ) RETURNING id
 )
+SELECT count(*) FROM gone

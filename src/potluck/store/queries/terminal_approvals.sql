@@ -11,7 +11,10 @@ WHERE code_hash = $1 AND used_at IS NULL AND expires_at > now()
 RETURNING address, machine
 
 -- name: forget
-DELETE FROM terminal_approvals WHERE code_hash IN (
-    SELECT code_hash FROM terminal_approvals
-    WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT 1000
+WITH gone AS (
+    DELETE FROM terminal_approvals WHERE code_hash IN (
+        SELECT code_hash FROM terminal_approvals
+        WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2
+    ) RETURNING code_hash
 )
+SELECT count(*) FROM gone
