@@ -5,11 +5,12 @@ that holds. It is written in the transaction that it tells of: there is no act w
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from potluck.model.audit import AuditKind
 from potluck.store.database import Connection
@@ -21,6 +22,15 @@ _START = bytes(32)
 _BATCH = 2_000
 
 
+class Fact(Struct, frozen=True):
+    """What an entry tells."""
+
+    kind: AuditKind
+    actor: str
+    subject: str = ""
+    detail: Mapping[str, str] = {}
+
+
 async def append(
     connection: Connection,
     key: bytes,
@@ -29,11 +39,29 @@ async def append(
     subject: str = "",
     detail: Mapping[str, str] | None = None,
 ) -> None:
+    await append_all(connection, key, [Fact(kind, actor, subject, detail or {})])
+
+
+async def append_all(connection: Connection, key: bytes, facts: Sequence[Fact]) -> None:
+    """Several at once: everybody waits for the head, so it is held for one insert only."""
+    if not facts:
+        return
     head = await connection.fetchrow(_sql.lock_head)
-    number, at, told = head["number"] + 1, head["at"], dict(detail or {})
-    chained = _hash(key, head["hash"], number, at, kind, actor, subject, told)
-    await connection.execute(_sql.append, number, at, kind, actor, subject, told, chained)
-    await connection.execute(_sql.move_head, number, chained)
+    first, at, chain = head["number"] + 1, head["at"], [head["hash"]]
+    for number, fact in enumerate(facts, first):
+        said = (number, at, fact.kind, fact.actor, fact.subject, fact.detail)
+        chain.append(_hash(key, chain[-1], *said))
+    await connection.execute(
+        _sql.append,
+        first,
+        at,
+        [fact.kind for fact in facts],
+        [fact.actor for fact in facts],
+        [fact.subject for fact in facts],
+        [fact.detail for fact in facts],
+        chain[1:],
+    )
+    await connection.execute(_sql.move_head, first + len(facts) - 1, chain[-1])
 
 
 async def newest(connection: Connection, before: int, limit: int) -> list[AuditEntry]:

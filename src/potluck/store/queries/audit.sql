@@ -3,8 +3,12 @@
 SELECT number, hash, clock_timestamp() AS at FROM audit_head FOR UPDATE
 
 -- name: append
+-- Several in one statement; `place` counts from 1.
 INSERT INTO audit (number, at, kind, actor, subject, detail, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+SELECT $1::bigint + place - 1, $2, kind, actor, subject, detail, hash
+FROM unnest($3::text[], $4::text[], $5::text[], $6::jsonb[], $7::bytea[])
+    WITH ORDINALITY AS fact (kind, actor, subject, detail, hash, place)
+ORDER BY place
 
 -- name: move_head
 UPDATE audit_head SET number = $1, hash = $2
