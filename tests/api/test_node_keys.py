@@ -80,6 +80,50 @@ def test_a_key_is_authorised_listed_used_and_revoked_at_once(
     assert ada.revoke(key_id) == 404
 
 
+def test_revoking_a_key_ends_its_poll_and_gives_its_work_back(
+    server: ServerProcess, ada: Person
+) -> None:
+    key_id, node = ada.node("at work")
+    registered = node.post(routes.REGISTER_NODE.path, offer(server, Wallet("at work")))
+    node_id = registered["node_id"]
+    poll = routes.ACQUIRE_LEASES.url(node_id=node_id)
+    client = server.client()
+    task_id = client.submit("print('hello')", requirements={"device_kind": "gpu"})
+    (grant,) = await_true(lambda: node.post(poll, {"wait_seconds": 1})["grants"], "the grant")
+    assert grant["task_id"] == task_id
+    held = [{"attempt_id": grant["attempt_id"], "token": grant["token"]}]
+    with ThreadPoolExecutor(1) as threads:
+        heard = heard_at(client, node_id)
+        polling = threads.submit(node.post, poll, {"held": held, "wait_seconds": 20})
+        await_true(lambda: heard_at(client, node_id) != heard, "the poll is open")
+        begun = time.monotonic()
+        assert ada.revoke(key_id) == 204
+        answer = polling.result()
+    assert time.monotonic() - begun < 5
+    assert answer == {**answer, "grants": [], "stop": [grant["attempt_id"]]}
+    assert client.task(task_id)["attempts"][0]["reason"] == "node_left"
+    assert node_id not in [each["id"] for each in client.get(routes.LIST_NODES.path)["nodes"]]
+    assert client.post(routes.CANCEL_TASK.url(task_id=task_id), {})["state"] == "cancelled"
+
+
+def heard_at(client: Api, node_id: str) -> str:
+    (node,) = [
+        each for each in client.get(routes.LIST_NODES.path)["nodes"] if each["id"] == node_id
+    ]
+    at: str = node["heartbeat_at"]
+    return at
+
+
+def test_one_key_registers_one_node_however_often(server: ServerProcess, ada: Person) -> None:
+    _, node = ada.node("again and again")
+    given = offer(server, Wallet("again and again"))
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda _: node.post(routes.REGISTER_NODE.path, given), range(12))
+        )
+    assert len({each["node_id"] for each in answers}) == 1
+
+
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("another wallet's", {"wallet": Wallet("bert").address}),
     ("another server's", {"origin": "https://elsewhere.example"}),
@@ -226,7 +270,8 @@ def test_what_happens_to_keys_and_devices_is_in_the_audit(
     entries = server.client().get(routes.AUDIT.path)["entries"]
     told = [each["kind"] for each in entries if each["subject"] in (key_id, "GPU-watched")]
     assert told[::-1] == [
-        *("node_key_authorised", "node_key_used", "device_bound", "node_key_revoked"),
+        *("node_key_authorised", "node_key_used", "device_bound"),
+        *("node_key_revoked", "device_unbound"),
     ]
 
 

@@ -51,6 +51,7 @@ OUTCOMES = [
     (EndReason.NODE_RESTARTED, 0, 5, 2, 1, TaskState.QUEUED, EndReason.NODE_RESTARTED),
     (EndReason.WITHDRAWN, 0, 99, 9, 1, TaskState.QUEUED, EndReason.WITHDRAWN),
     (EndReason.NODE_LEFT, 0, 99, 9, 1, TaskState.QUEUED, EndReason.NODE_LEFT),
+    (EndReason.SPEC_UNREADABLE, 1, 0, 0, 9, TaskState.FAILED, EndReason.SPEC_UNREADABLE),
     (EndReason.CANCELLED, 0, 0, 0, 9, TaskState.CANCELLED, EndReason.CANCELLED),
 ]
 

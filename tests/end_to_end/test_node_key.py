@@ -26,7 +26,9 @@ from tests.wallets import Wallet
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("server")
-    with ServerProcess(directory, POTLUCK_CHALLENGE_SECONDS="3") as running:
+    with ServerProcess(
+        directory, POTLUCK_CHALLENGE_SECONDS="3", POTLUCK_CONTEST_AWAY_SECONDS="3"
+    ) as running:
         yield running
 
 

@@ -1,5 +1,6 @@
 """A small pool in domain words: accounts, nodes, and the steps that a real one would take."""
 
+import secrets
 from typing import Any
 
 import msgspec
@@ -49,10 +50,15 @@ def request(**changes: Any) -> TaskRequest:
 
 
 def description(
-    devices: int | tuple[DeviceDescription, ...] = 1, price_micro_per_hour: int = 0, **changes: Any
+    devices: int | tuple[DeviceDescription, ...] = 1,
+    price_micro_per_hour: int = 0,
+    machine: str = "GPU",
+    **changes: Any,
 ) -> NodeDescription:
+    """Cards are named by their machine and place: two nodes of one wallet do not share one."""
     if isinstance(devices, int):
-        devices = tuple(_card(place, price_micro_per_hour) for place in range(devices))
+        cards = [f"{machine}-{place}" for place in range(devices)]
+        devices = tuple(_card(uuid, price_micro_per_hour) for uuid in cards)
     offered = NodeDescription(
         name="attic",
         platform="linux",
@@ -67,10 +73,10 @@ def description(
     return msgspec.structs.replace(offered, **changes)
 
 
-def _card(place: int, price_micro_per_hour: int) -> DeviceDescription:
+def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:
     return DeviceDescription(
         kind=DeviceKind.GPU,
-        uuid=f"GPU-{place}",
+        uuid=uuid,
         vendor="NVIDIA",
         model="RTX 4090",
         memory_bytes=24 * GIB,
@@ -87,6 +93,7 @@ class Pool:
         self.bob = bob
         self.bobs = Owner(bob)
         self.leads = leads
+        self.machines: dict[NodeId | None, str] = {}
 
     @classmethod
     async def open(cls, parts: Parts) -> "Pool":
@@ -108,8 +115,11 @@ class Pool:
         return found
 
     async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
-        offer = RegisterNode(description(**changes), node_id)
-        return await lease.register(self.parts, self.bobs, offer)
+        machine = self.machines.get(node_id, f"GPU-{secrets.token_hex(4)}")
+        offer = RegisterNode(description(machine=machine, **changes), node_id)
+        registered = await lease.register(self.parts, self.bobs, offer)
+        self.machines[registered.node_id] = machine
+        return registered
 
     async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
         return await submit.submit(self.parts, self.alice, request(**changes), key)

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from potluck.model.audit import AuditKind
-from potluck.model.error import BadSettings, Conflict, Unopenable
+from potluck.model.error import BadSettings, Conflict
 from potluck.model.ids import TaskId
-from potluck.model.task import ScriptSpec, TaskRequest
+from potluck.model.task import EndReason, ScriptSpec, TaskRequest, TaskState
 from potluck.server.auth.keys import derive
 from potluck.server.encryption import rotation
 from potluck.server.encryption.places import KeyFile
@@ -87,15 +87,28 @@ async def test_swapped_specs_do_not_open(pool: Pool) -> None:
         one,
         other,
     )
-    with pytest.raises(Unopenable, match=rf"sealed_spec of ({one}|{other}) in tasks"):
-        await granted(pool)
+    assert await granted(pool) == []
+    for task_id in (one, other):
+        task = await pool.task(task_id)
+        assert (task.state, task.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
+    await pool.check()
+
+
+async def test_a_task_that_nobody_can_open_does_not_keep_others_from_the_node(pool: Pool) -> None:
+    damaged = (await pool.submit(max_attempts=5)).id
+    await pool.sql("UPDATE tasks SET sealed_spec = set_byte(sealed_spec, 40, 0)")
+    await enter(pool)
+    assert await granted(pool) == [request().spec]
+    task = await pool.task(damaged)
+    assert (task.state, task.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
+    assert len(task.attempts) == 1, "and nobody tries again"
+    await pool.check()
 
 
 async def test_what_another_column_holds_does_not_open(filed: Pool) -> None:
     await enter(filed)
     await filed.sql("UPDATE tasks SET sealed_spec = (SELECT sealed_secret FROM installation)")
-    with pytest.raises(Unopenable):
-        await granted(filed)
+    assert await granted(filed) == []
 
 
 async def test_what_was_there_before_the_vault_is_sealed_at_the_start(pool: Pool) -> None:

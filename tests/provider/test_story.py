@@ -50,6 +50,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (AttemptStopped(ATTEMPT, TASK), ("stopped", TASK)),
     (DeviceUnbound("GPU-1", "RTX", Standing.CONTESTED), ("RTX", "another wallet", "compute on it")),
     (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
+    (DeviceUnbound("GPU-1", "RTX", Standing.ELSEWHERE), ("another node of your wallet", "leaves")),
     (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
     (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
     (ServerAnswers(65.0), ("answers after 1 min 5 s",)),

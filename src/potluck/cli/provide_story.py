@@ -95,16 +95,21 @@ def _finished(pane: Pane, finished: AttemptFinished) -> None:
 
 def _device(screen: Screen, told: DeviceUnbound | DeviceBound) -> None:
     """Whether a device gets work, why not, and what comes next."""
-    named = f"{told.model} ({told.uuid}) is bound to"
+    named = f"{told.model} ({told.uuid}) is"
     if isinstance(told, DeviceBound):
-        _line(screen.out, f"{named} your wallet now, and gets work.", Tone.GOOD)
-        return
-    following = (
-        "Both machines are asked to compute on it; this one answers by itself."
-        if told.standing is Standing.CONTESTED
-        else "The other wallet frees it by leaving the pool with it."
-    )
-    _line(screen.err, f"{named} another wallet, and gets no work. {following}", Tone.WAITING)
+        _line(screen.out, f"{named} bound to your wallet now, and gets work.", Tone.GOOD)
+    else:
+        _line(screen.err, f"{named} {_WHY_NOT[told.standing]}", Tone.WAITING)
+
+
+_OTHER_WALLET = "bound to another wallet, and gets no work."
+_WHY_NOT = {
+    Standing.ELSEWHERE: "offered by another node of your wallet, and gets no work here."
+    " It does when that one leaves, or falls silent.",
+    Standing.CONTESTED: f"{_OTHER_WALLET} Both machines are asked to compute on it;"
+    " this one answers by itself.",
+    Standing.FOREIGN: f"{_OTHER_WALLET} The other wallet frees it by leaving the pool with it.",
+}
 
 
 def _line(pane: Pane, text: str, tone: Tone) -> None:

@@ -16,25 +16,36 @@ class Verdict(StrEnum):
     MOVED = "moved"  # it goes to the wallet that contests it
 
 
+class Side(Struct, frozen=True):
+    """One of the two wallets, and how it fares. It has one answer."""
+
+    account_id: AccountId
+    until: datetime
+    was_right: bool | None = None  # none: it has not answered
+
+    def may_answer(self, now: datetime) -> bool:
+        return self.was_right is None and now < self.until
+
+
 class Contest(Struct, frozen=True):
     """One wallet has a device, another shows it too; both were asked to compute on it."""
 
     uuid: str
-    incumbent_id: AccountId
-    contender_id: AccountId
     seed: bytes
-    closes_at: datetime
-    has_incumbent_answered: bool = False
-    has_contender_answered: bool = False
+    incumbent: Side
+    contender: Side
 
-    def concerns(self, account_id: AccountId) -> bool:
-        return account_id in (self.incumbent_id, self.contender_id)
+    def side_of(self, account_id: AccountId) -> Side | None:
+        sides = (self.incumbent, self.contender)
+        return next((side for side in sides if side.account_id == account_id), None)
 
 
 def verdict(contest: Contest, now: datetime) -> Verdict:
     """Whoever has it and can still compute on it keeps it; else whoever can."""
-    if contest.has_incumbent_answered:
+    if contest.incumbent.was_right:
         return Verdict.KEPT
-    if now < contest.closes_at:
+    if contest.contender.may_answer(now):
         return Verdict.OPEN
-    return Verdict.MOVED if contest.has_contender_answered else Verdict.KEPT
+    if not contest.contender.was_right:
+        return Verdict.KEPT
+    return Verdict.OPEN if contest.incumbent.may_answer(now) else Verdict.MOVED

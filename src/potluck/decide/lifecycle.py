@@ -56,6 +56,7 @@ ATTEMPT_STATE_AFTER: dict[EndReason, AttemptState] = {
     EndReason.CANCELLED: AttemptState.CANCELLED,
     EndReason.DEADLINE: AttemptState.CANCELLED,
     EndReason.POISON: AttemptState.LOST,
+    EndReason.SPEC_UNREADABLE: AttemptState.FAILED,
     EndReason.TOO_MANY_LOSSES: AttemptState.LOST,
 }
 

@@ -18,6 +18,8 @@ POISONED_NODES = 3
 MAX_LOSSES = 5
 # The task had no part in these: it never reached the node, or the owner took the node away.
 UNCOUNTED = frozenset({EndReason.WITHDRAWN, EndReason.NODE_LEFT})
+# Another try would end in the same way.
+HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
 
 
 class History(Struct, frozen=True):
@@ -70,6 +72,6 @@ def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) 
 
 
 def _after_failure(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    if history.failures >= history.max_attempts:
+    if reason in HOPELESS or history.failures >= history.max_attempts:
         return Next(TaskState.FAILED, reason)
     return Next(TaskState.QUEUED, reason, wait.until(now, history.failures))

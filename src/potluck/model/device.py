@@ -22,6 +22,7 @@ class Standing(StrEnum):
     """Whether a device is its node's to offer. Only a bound one gets work."""
 
     BOUND = "bound"  # to the wallet that the node works for
+    ELSEWHERE = "elsewhere"  # another node of the same wallet offers it
     CONTESTED = "contested"  # it is another wallet's, and both are asked to compute on it
     FOREIGN = "foreign"  # it is another wallet's
 

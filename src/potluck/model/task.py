@@ -60,6 +60,7 @@ class EndReason(StrEnum):
     CANCELLED = "cancelled"  # the task's owner called it off
     DEADLINE = "deadline"  # it was not started in time
     POISON = "poison"  # it was lost on three different nodes
+    SPEC_UNREADABLE = "spec_unreadable"  # the server can not open what it is made of
     TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
 
 

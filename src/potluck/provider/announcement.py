@@ -54,7 +54,7 @@ class AttemptStopped(Struct, frozen=True, tag_field="event", tag="attempt_stoppe
 
 
 class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"):
-    """A device of this machine gets no work, as it is bound to another wallet."""
+    """A device of this machine gets no work, and why."""
 
     uuid: str
     model: str
@@ -62,7 +62,7 @@ class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"
 
 
 class DeviceBound(Struct, frozen=True, tag_field="event", tag="device_bound"):
-    """A device that was another wallet's is ours now, and gets work."""
+    """A device that was another wallet's, or another node's, is this one's now, and gets work."""
 
     uuid: str
     model: str

@@ -59,6 +59,9 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     session_seconds: Lifetime = 30 * 86_400.0  # a session ends when it is not used for so long
     node_key_seconds: Lifetime = 90 * 86_400.0  # the longest that a wallet may authorise a key for
     challenge_seconds: Duration = 60.0  # to compute on a device that two wallets show
+    contest_away_seconds: Duration = 86_400.0  # … and if the machine that has it is away
+    contest_again_seconds: Duration = 86_400.0  # whoever contested in vain waits so long
+    nodes_per_account: Annotated[int, Meta(ge=1)] = 1_000
     binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
 from msgspec import Struct
 
 from potluck.decide.retry import Next
 from potluck.decide.settle import Billable
 from potluck.decide.snapshot import Assignment
+from potluck.model.error import InvalidInput, Unopenable
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, Limits, Requirements, TaskSpec, TaskState
@@ -19,10 +21,13 @@ from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.leader import Leadership
 from potluck.store.named import load
+from potluck.store.nodes import Owner
 from potluck.store.tasks import SPEC
 from potluck.store.vault import Vault
 from potluck.wire import codec
 from potluck.wire.provider import GrantedDevice
+
+log = structlog.get_logger()
 
 _sql = load("attempts")
 _tasks = load("tasks")
@@ -42,6 +47,13 @@ class FetchedAttempt(Struct, frozen=True):
     requirements: Requirements
     limits: Limits
     devices: list[GrantedDevice]
+
+
+class Fetched(Struct, frozen=True):
+    """What a node is given, and what it can not be given: nobody can open that any more."""
+
+    attempts: list[FetchedAttempt]
+    unreadable: list[AttemptId]
 
 
 class EndingAttempt(Struct, frozen=True):
@@ -127,31 +139,40 @@ async def fetch(
     connection: Connection,
     vault: Vault,
     node_id: NodeId,
-    account_id: AccountId,
+    owner: Owner,
     held: Sequence[AttemptId],
     lease_seconds: float,
-) -> list[FetchedAttempt]:
+) -> Fetched:
     """What the node was granted and does not hold yet; its lease runs from now on."""
+    lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
-        _sql.fetch, node_id, account_id, held, timedelta(seconds=lease_seconds)
+        _sql.fetch, node_id, owner.account_id, held, lease, owner.node_key_id
     )
     shares = await _shares(connection, [row["id"] for row in rows])
-    return [
+    specs = {row["id"]: _spec(vault, row) for row in rows}
+    granted = [
         FetchedAttempt(
             row["id"],
             row["task_id"],
             row["consumer_id"],
-            _spec(vault, row),
+            spec,
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),
             shares[row["id"]],
         )
         for row in rows
+        if (spec := specs[row["id"]]) is not None
     ]
+    return Fetched(granted, [attempt_id for attempt_id in specs if specs[attempt_id] is None])
 
 
-def _spec(vault: Vault, row: Any) -> TaskSpec:
-    return codec.decode_json(vault.open(*SPEC, row["task_id"], row["sealed_spec"]), TaskSpec)
+def _spec(vault: Vault, row: Any) -> TaskSpec | None:
+    """None if nobody can read it: one task must not keep the others from their node."""
+    try:
+        return codec.decode_json(vault.open(*SPEC, row["task_id"], row["sealed_spec"]), TaskSpec)
+    except (Unopenable, InvalidInput) as error:
+        log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
+        return None
 
 
 async def _shares(

@@ -66,6 +66,11 @@ async def caller(connection: Connection, node_key_id: str, account_id: AccountId
     return accounts.account(await connection.fetchrow(_sql.caller, node_key_id, account_id))
 
 
+async def hold(connection: Connection, node_key_id: str) -> bool:
+    """Whether the key is in force; if so it is locked until the transaction ends."""
+    return await connection.fetchval(_sql.hold, node_key_id) is not None
+
+
 async def address(connection: Connection, node_key_id: str) -> str:
     found: str = await connection.fetchval(_sql.address, node_key_id)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.model.device import DeviceDescription
-from potluck.model.error import NotFound
+from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.node import NodeDescription, NodeState
 from potluck.store.database import Connection
@@ -31,31 +31,30 @@ class SilentNode(Struct, frozen=True):
     account_id: AccountId
 
 
-async def register(
-    connection: Connection, owner: Owner, offer: RegisterNode
-) -> tuple[NodeId, list[DeviceId]]:
-    """The node as it describes itself now; the same node keeps its id and its devices' ids."""
-    node_id = await _update(connection, owner, offer) or await _insert(connection, owner, offer)
-    await connection.execute(_sql.forget_devices, node_id)
-    devices = enumerate(offer.description.devices)
-    return node_id, [await _offer(connection, node_id, place, device) for place, device in devices]
-
-
-async def _update(connection: Connection, owner: Owner, offer: RegisterNode) -> NodeId | None:
-    if offer.node_id is None:
-        return None
-    found = await connection.fetchval(
-        _sql.update, offer.node_id, owner.account_id, owner.node_key_id, *_columns(offer)
-    )
+async def known(connection: Connection, owner: Owner, node_id: NodeId | None) -> NodeId | None:
+    """The node that its key registered before, whatever id the machine remembers."""
+    found = await connection.fetchval(_sql.known, owner.account_id, owner.node_key_id, node_id)
     return None if found is None else NodeId(found)
 
 
-async def _insert(connection: Connection, owner: Owner, offer: RegisterNode) -> NodeId:
-    node_id = new_node_id()
-    await connection.execute(
-        _sql.insert, node_id, owner.account_id, owner.node_key_id, *_columns(offer)
-    )
-    return node_id
+async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
+    """The node that a key speaks for, unless it has left."""
+    found = await connection.fetchval(_sql.of_key, node_key_id)
+    return None if found is None else NodeId(found)
+
+
+async def register(
+    connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
+) -> tuple[NodeId, list[DeviceId]]:
+    """The node as it describes itself now; the same node keeps its id and its devices' ids."""
+    if await connection.fetchval(_sql.count_others, owner.account_id, known_id) >= most:
+        raise _too_many(most)
+    node_id = known_id or new_node_id()
+    values = (owner.account_id, owner.node_key_id, *_columns(offer))
+    await connection.execute(_sql.insert if known_id is None else _sql.update, node_id, *values)
+    await connection.execute(_sql.forget_devices, node_id)
+    devices = enumerate(offer.description.devices)
+    return node_id, [await _offer(connection, node_id, place, device) for place, device in devices]
 
 
 def _columns(offer: RegisterNode) -> tuple[Any, ...]:
@@ -136,6 +135,14 @@ def _view(row: Any, devices: list[DeviceView], viewer_id: AccountId) -> NodeView
         devices=devices,
         is_mine=row["account_id"] == viewer_id,
         heartbeat_at=row["heartbeat_at"],
+    )
+
+
+def _too_many(most: int) -> Conflict:
+    return Conflict(
+        f"This wallet has {most} nodes here, and may have no more.",
+        "Revoke the keys of machines that are gone (`potluck provider keys`),"
+        " or ask the operator to raise POTLUCK_NODES_PER_ACCOUNT.",
     )
 
 

@@ -30,7 +30,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UnboundDevice(Struct, frozen=True):
-    """A device that gets no work, as it is bound to another wallet."""
+    """A device that gets no work here, and why."""
 
     uuid: str
     standing: Standing

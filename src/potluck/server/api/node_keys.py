@@ -10,8 +10,10 @@ from potluck.model.error import NotFound
 from potluck.model.ids import is_id
 from potluck.server.auth import delegation
 from potluck.server.auth.caller import Caller
+from potluck.server.flow import lease
 from potluck.server.parts import Parts
-from potluck.store import audit, node_keys
+from potluck.store import audit, node_keys, nodes
+from potluck.store.nodes import Owner
 from potluck.wire import routes
 from potluck.wire.identity import NewNodeKey, NodeKeyList, NodeKeyView
 
@@ -40,7 +42,7 @@ class NodeKeyController(Controller):
     async def revoke_node_key(
         self, node_key_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> None:
-        """The key is worth nothing from the next call on."""
+        """The key is worth nothing from now on: its node leaves, and what it held is given back."""
         caller = request.user
         async with parts.database.transaction() as connection:
             is_one = is_id(node_key_id, "nodekey")
@@ -58,3 +60,6 @@ class NodeKeyController(Controller):
                 node_key_id,
                 {"key": key},
             )
+            node_id = await nodes.of_key(connection, node_key_id)
+        if node_id is not None:
+            await lease.leave(parts, Owner(caller.id, node_key_id), node_id)

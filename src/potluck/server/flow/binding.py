@@ -1,9 +1,13 @@
 """Binding: one device is bound to one wallet, and a contested one goes to who can compute on it.
 
+Of that wallet's nodes, one at a time offers a card: two that show the same one would sell it twice.
+
 Knowing a card's uuid proves nothing: every task that ran on it has read it. So when a second wallet
 shows a bound device, both are challenged: the wallet that has it keeps it by answering in time;
 otherwise it goes to the other, if that one answered. Until then the newcomer's device gets no work.
-A binding whose nodes have been silent for long lapses, and leaving frees it.
+A machine that is away when its device is contested has longer to answer, and whoever contests in
+vain has to wait before the next time. A binding whose nodes have been silent for long lapses, and
+leaving frees it.
 """
 
 import asyncio
@@ -14,14 +18,16 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from potluck.decide.binding import Contest, Verdict, verdict
+from potluck.decide.binding import Contest, Side, Verdict, verdict
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing
+from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, NodeId
 from potluck.server.flow.notify import hurry
 from potluck.server.parts import Parts
 from potluck.store import audit, bindings
+from potluck.store.audit import Fact
 from potluck.store.bindings import Binding, Concern
 from potluck.store.database import Connection
 from potluck.wire.challenge import (
@@ -46,15 +52,6 @@ class Told(Struct, frozen=True):
     unbound: list[UnboundDevice]
 
 
-class Fact(Struct, frozen=True):
-    """Something for the audit, which is written last: its lock is everybody's."""
-
-    kind: AuditKind
-    account_id: AccountId
-    uuid: str
-    detail: dict[str, str] = {}
-
-
 async def claim(
     parts: Parts, connection: Connection, account_id: AccountId, uuids: Sequence[str]
 ) -> list[Fact]:
@@ -72,10 +69,8 @@ async def free(connection: Connection, account_id: AccountId, node_id: NodeId) -
 
 
 async def record(parts: Parts, connection: Connection, facts: Sequence[Fact]) -> None:
-    for fact in facts:
-        await audit.append(
-            connection, parts.keys.audit, fact.kind, fact.account_id, fact.uuid, fact.detail
-        )
+    """Last in a transaction: the audit's lock is everybody's."""
+    await audit.append_all(connection, parts.keys.audit, facts)
 
 
 async def tell(parts: Parts, account_id: AccountId, node_id: NodeId) -> Told:
@@ -87,8 +82,9 @@ async def tell(parts: Parts, account_id: AccountId, node_id: NodeId) -> Told:
     if due:
         await hurry(parts)
         concerns = await _concerns(parts, node_id)
-    asked = [each for each in concerns if each.contest and _is_asked(each.contest, account_id)]
-    return Told([_challenge(each, account_id) for each in asked], unbound(concerns))
+    asked = [each for each in concerns if _is_asked(each, account_id)]
+    challenges = [await _challenge(parts, each, account_id) for each in asked]
+    return Told(challenges, unbound(concerns))
 
 
 def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
@@ -102,6 +98,10 @@ def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
 async def answer(
     parts: Parts, account_id: AccountId, answers: Sequence[ChallengeAnswer]
 ) -> ChallengesAnswered:
+    if len({each.uuid for each in answers}) < len(answers):
+        raise InvalidInput(
+            "Two answers are about the same device.", "There is one answer to a challenge."
+        )
     right = [each.uuid for each in answers if await _answer(parts, account_id, each)]
     return ChallengesAnswered(right)
 
@@ -117,13 +117,22 @@ async def _claim(
     assert holder is not None, "it is locked since it was claimed"
     if holder.account_id == account_id or contest is not None:
         return facts  # it is ours, or somebody's claim to it is being looked into
-    lapse = timedelta(seconds=parts.settings.binding_lapse_seconds)
-    if await bindings.has_lapsed(connection, holder, lapse):
+    if await bindings.has_lapsed(connection, holder, lapse(parts)):
         return facts + await _move(connection, holder, account_id, "lapsed")
-    lasting = timedelta(seconds=parts.settings.challenge_seconds)
-    await bindings.open_contest(connection, uuid, account_id, secrets.token_bytes(32), lasting)
+    again = timedelta(seconds=parts.settings.contest_again_seconds)
+    if await bindings.has_lost(connection, uuid, account_id, again):
+        return facts
+    return [*facts, await _contest(parts, connection, holder, account_id)]
+
+
+async def _contest(
+    parts: Parts, connection: Connection, holder: Binding, account_id: AccountId
+) -> Fact:
+    away = timedelta(seconds=parts.settings.contest_away_seconds)
+    seed = secrets.token_bytes(32)
+    await bindings.open_contest(connection, holder.uuid, account_id, seed, _lasting(parts), away)
     told = {"bound_to": str(holder.account_id)}
-    return [*facts, Fact(AuditKind.DEVICE_CONTESTED, account_id, uuid, told)]
+    return Fact(AuditKind.DEVICE_CONTESTED, account_id, holder.uuid, told)
 
 
 async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, list[Fact]]:
@@ -137,9 +146,10 @@ async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, li
         return contest, []
     await bindings.close_contest(connection, uuid)
     if decided is Verdict.KEPT:
+        await bindings.lose_contest(connection, uuid, contest.contender.account_id)
         return None, []
-    holder = Binding(uuid, contest.incumbent_id)
-    return None, await _move(connection, holder, contest.contender_id, "contest")
+    holder = Binding(uuid, contest.incumbent.account_id)
+    return None, await _move(connection, holder, contest.contender.account_id, "contest")
 
 
 async def _move(connection: Connection, holder: Binding, new_id: AccountId, why: str) -> list[Fact]:
@@ -165,44 +175,53 @@ async def _apply(parts: Parts, uuid: str, claimant_id: AccountId | None = None) 
 
 
 async def _answer(parts: Parts, account_id: AccountId, given: ChallengeAnswer) -> bool:
+    """Whether it is right and in time. A wrong one counts too: there is no second."""
     async with parts.database.transaction() as connection:
-        found = await bindings.contest_of(connection, given.uuid)
-    if found is None or not _is_asked(found[0], account_id):
-        return False
-    # Milliseconds of arithmetic, which others need not wait for.
-    if not await asyncio.to_thread(_is_right, found[0], account_id, given):
-        return False
-    async with parts.database.transaction() as connection:
-        if not await _note(connection, account_id, given.uuid, found[0]):
+        if await _asked(connection, account_id, given) is None:
             return False
+    # Milliseconds of arithmetic, which others need not wait for.
+    is_right = await asyncio.to_thread(_is_right, given)
+    async with parts.database.transaction() as connection:
+        await bindings.lock(connection, given.uuid)
+        contest = await _asked(connection, account_id, given)
+        if contest is None:
+            return False
+        await bindings.note_answer(connection, contest, account_id, is_right)
     await _apply(parts, given.uuid)
     await hurry(parts)
-    return True
+    return is_right
 
 
-async def _note(connection: Connection, account_id: AccountId, uuid: str, asked: Contest) -> bool:
-    """Whether it is still the same contest, and there is still time."""
-    await bindings.lock(connection, uuid)
-    found = await bindings.contest_of(connection, uuid)
-    if found is None or found[0].seed != asked.seed or found[1] >= found[0].closes_at:
-        return False
-    await bindings.note_answer(connection, found[0], account_id)
-    return True
+async def _asked(
+    connection: Connection, account_id: AccountId, given: ChallengeAnswer
+) -> Contest | None:
+    """The contest that this answers, while this side may still answer."""
+    found = await bindings.contest_of(connection, given.uuid)
+    if found is None:
+        return None
+    contest, now = found
+    side = contest.side_of(account_id)
+    is_open = side is not None and side.may_answer(now)
+    return contest if is_open and given.seed == _seed(contest, account_id) else None
 
 
-def _is_right(contest: Contest, account_id: AccountId, given: ChallengeAnswer) -> bool:
-    seed = _seed(contest, account_id)
-    if given.seed != seed:
-        return False
-    left, right = map(rows, factors(seed))
+def _is_right(given: ChallengeAnswer) -> bool:
+    left, right = map(rows, factors(given.seed))
     claimed = product_rows(given.product)
     chances = ([secrets.randbelow(PRIME) for _ in range(SIZE)] for _ in range(_ROUNDS))
     return all(is_product(left, right, claimed, chance) for chance in chances)
 
 
-def _challenge(concern: Concern, account_id: AccountId) -> DeviceChallenge:
-    assert concern.contest is not None, "only who is asked is challenged"
-    left = (concern.contest.closes_at - concern.now).total_seconds()
+async def _challenge(parts: Parts, concern: Concern, account_id: AccountId) -> DeviceChallenge:
+    """What to show. An incumbent that was away is here: from now on its time runs."""
+    side = _side(concern, account_id)
+    assert concern.contest is not None and side is not None, "only who is asked is challenged"
+    lasting = _lasting(parts)
+    if side.until > concern.now + lasting:
+        async with parts.database.transaction() as connection:
+            await bindings.lock(connection, concern.uuid)
+            await bindings.hurry_incumbent(connection, concern.uuid, lasting)
+    left = min(side.until - concern.now, lasting).total_seconds()
     return DeviceChallenge(concern.uuid, _seed(concern.contest, account_id), max(0.0, left))
 
 
@@ -211,11 +230,14 @@ def _seed(contest: Contest, account_id: AccountId) -> str:
     return hashlib.sha256(contest.seed + account_id.encode()).hexdigest()
 
 
-def _is_asked(contest: Contest, account_id: AccountId) -> bool:
+def _is_asked(concern: Concern, account_id: AccountId) -> bool:
     """Whether this wallet's answer is still wanted."""
-    if account_id == contest.incumbent_id:
-        return not contest.has_incumbent_answered
-    return account_id == contest.contender_id and not contest.has_contender_answered
+    side = _side(concern, account_id)
+    return side is not None and side.may_answer(concern.now)
+
+
+def _side(concern: Concern, account_id: AccountId) -> Side | None:
+    return None if concern.contest is None else concern.contest.side_of(account_id)
 
 
 def _is_decided(concern: Concern) -> bool:
@@ -225,4 +247,12 @@ def _is_decided(concern: Concern) -> bool:
 
 async def _concerns(parts: Parts, node_id: NodeId) -> list[Concern]:
     async with parts.database.transaction() as connection:
-        return await bindings.of_node(connection, node_id)
+        return await bindings.of_node(connection, node_id, lapse(parts))
+
+
+def lapse(parts: Parts) -> timedelta:
+    return timedelta(seconds=parts.settings.binding_lapse_seconds)
+
+
+def _lasting(parts: Parts) -> timedelta:
+    return timedelta(seconds=parts.settings.challenge_seconds)

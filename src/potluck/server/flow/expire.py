@@ -1,5 +1,7 @@
 """Expire: what ran out of time. Leases of silent nodes, assignments nobody fetched, deadlines."""
 
+from datetime import timedelta
+
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import EndReason, TaskState
@@ -7,7 +9,7 @@ from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, leader, nodes, tasks
+from potluck.store import attempts, bindings, leader, nodes, tasks
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
 
@@ -27,9 +29,12 @@ async def expire_once(parts: Parts, leadership: Leadership) -> int:
 
 
 async def forgive_gap(parts: Parts) -> None:
-    """After a time without a leader nobody could beat: every lease starts afresh."""
+    """After a time without a leader nobody could beat: every lease and contest starts afresh."""
     async with parts.database.transaction() as connection:
         await attempts.extend_all(connection, parts.settings.lease_seconds)
+        await bindings.prolong_contests(
+            connection, timedelta(seconds=parts.settings.challenge_seconds)
+        )
         await nodes.pardon_silence(connection)
 
 

@@ -7,17 +7,19 @@ from msgspec import Struct
 
 from potluck.model.error import InvalidInput, StaleLease
 from potluck.model.event import EventKind
-from potluck.model.ids import AccountId, AttemptId, NodeId
+from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
 from potluck.model.node import NodeState
 from potluck.model.task import EndReason
 from potluck.server import topics
+from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow import binding
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, bindings, nodes
+from potluck.store import attempts, bindings, node_keys, nodes
+from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.nodes import Owner
 from potluck.wire import codec
@@ -33,6 +35,9 @@ from potluck.wire.provider import (
     RegisterNode,
 )
 
+# The key's name and place are for the operator, in the log.
+_UNREADABLE = "The server can not open what the task is made of; submit it again."
+
 
 class Telemetry(Struct, frozen=True):
     """What a node said about itself with its last heartbeat."""
@@ -45,12 +50,15 @@ async def register(parts: Parts, owner: Owner, offer: RegisterNode) -> NodeRegis
     uuids = [device.uuid for device in offer.description.devices]
     if len(set(uuids)) < len(uuids):
         raise InvalidInput("Two of the devices have the same uuid.", "Offer each device once.")
+    most = parts.settings.nodes_per_account
     async with parts.database.transaction() as connection:
+        await _hold_key(connection, owner)
         facts = await binding.claim(parts, connection, owner.account_id, uuids)
-        await bindings.lock_nodes(connection, uuids, offer.node_id)
-        node_id, device_ids = await nodes.register(connection, owner, offer)
+        known = await nodes.known(connection, owner, offer.node_id)
+        await bindings.lock_nodes(connection, uuids, known)
+        node_id, device_ids = await nodes.register(connection, owner, known, offer, most)
         await bindings.restand(connection, uuids)
-        concerns = await bindings.of_node(connection, node_id)
+        concerns = await bindings.of_node(connection, node_id, binding.lapse(parts))
         await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
         await binding.record(parts, connection, facts)
     await hurry(parts)
@@ -63,6 +71,12 @@ async def register(parts: Parts, owner: Owner, offer: RegisterNode) -> NodeRegis
         settings.poll_seconds,
         binding.unbound(concerns),
     )
+
+
+async def _hold_key(connection: Connection, owner: Owner) -> None:
+    """One registration of a key at a time, and none of a key that was revoked at this moment."""
+    if owner.node_key_id and not await node_keys.hold(connection, owner.node_key_id):
+        raise not_signed_in()
 
 
 async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
@@ -82,15 +96,14 @@ async def acquire(
     parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
     """Waits, without a database connection, until there is something to say."""
-    account_id = owner.account_id
     await hear(parts, owner, node_id)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
-        answer = await _look(parts, account_id, node_id, request.held)
+        answer = await _look(parts, owner, node_id, request.held)
         if answer.grants or answer.stop or request.wait_seconds <= 0:
             return answer
         await listener.wait(min(request.wait_seconds, parts.settings.poll_seconds))
-    return await _look(parts, account_id, node_id, request.held)
+    return await _look(parts, owner, node_id, request.held)
 
 
 async def heartbeat(
@@ -146,11 +159,17 @@ async def leave(parts: Parts, owner: Owner, node_id: NodeId) -> None:
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, facts)
     for attempt_id in sorted(held):
-        async with parts.database.transaction() as connection:
-            attempt = await attempts.lock_for_end(connection, attempt_id)
-            if attempt is not None and attempt.state.is_live:
-                await end_attempt(parts, connection, attempt, Ending(EndReason.NODE_LEFT))
+        await _end(parts, attempt_id, Ending(EndReason.NODE_LEFT))
+    await parts.live.wake(topics.node(node_id))
     await hurry(parts)
+
+
+async def _end(parts: Parts, attempt_id: AttemptId, ending: Ending) -> None:
+    """In a transaction of its own, unless it has ended meanwhile."""
+    async with parts.database.transaction() as connection:
+        attempt = await attempts.lock_for_end(connection, attempt_id)
+        if attempt is not None and attempt.state.is_live:
+            await end_attempt(parts, connection, attempt, ending)
 
 
 def check_token(parts: Parts, lease: Lease) -> None:
@@ -172,14 +191,18 @@ def _is_true(parts: Parts, lease: Lease) -> bool:
 
 
 async def _look(
-    parts: Parts, account_id: AccountId, node_id: NodeId, claimed: Sequence[Lease]
+    parts: Parts, owner: Owner, node_id: NodeId, claimed: Sequence[Lease]
 ) -> LeasesGranted:
     held = _true_leases(parts, claimed)
     seconds = parts.settings.lease_seconds
     async with parts.database.transaction() as connection:
-        fetched = await attempts.fetch(connection, parts.vault, node_id, account_id, held, seconds)
-        live = await attempts.live_of_node(connection, node_id, account_id)
-    grants = [_grant(parts, attempt) for attempt in fetched]
+        fetched = await attempts.fetch(connection, parts.vault, node_id, owner, held, seconds)
+        live = await attempts.live_of_node(connection, node_id, owner.account_id)
+    for attempt_id in fetched.unreadable:
+        await _end(parts, attempt_id, Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE))
+    if fetched.unreadable:
+        await hurry(parts)
+    grants = [_grant(parts, attempt) for attempt in fetched.attempts]
     return LeasesGranted(grants, _gone(claimed, live), seconds)
 
 

@@ -1,5 +1,6 @@
 -- Rows are locked in one order everywhere, so that nobody waits in a circle:
--- leader, task, attempt, binding, node, device, balance, audit; several of one kind in the order of their ids.
+-- leader, task, attempt, node key, binding, node, device, balance, audit; several of one kind in the
+-- order of their ids.
 
 -- name: assign
 -- The guarded assign, in one statement: either all of it still holds, or nothing changes.
@@ -71,11 +72,19 @@ SELECT id, task_id, consumer_id FROM attempt
 -- name: fetch
 -- What this node was granted and does not list as held. Given again, with the same token, until it
 -- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
--- ignores a grant loses it.
+-- ignores a grant loses it. A poll may have waited for long: whether its caller may have anything is
+-- asked once more.
 WITH fetched AS (
     SELECT id FROM attempts
     WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
-        AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
+        AND EXISTS (
+            SELECT FROM nodes JOIN accounts ON accounts.id = account_id
+            WHERE nodes.id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $5
+                AND nodes.state <> 'left' AND suspended_at IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM node_keys
+                    WHERE node_keys.id = node_key_id
+                        AND (revoked_at IS NOT NULL OR expires_at <= now())))
     ORDER BY id
     FOR UPDATE
 )

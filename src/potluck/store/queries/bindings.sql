@@ -17,7 +17,7 @@ SELECT NOT EXISTS (
 )
 
 -- name: move
-UPDATE bindings SET account_id = $2, bound_at = now() WHERE uuid = $1
+UPDATE bindings SET account_id = $2, node_id = NULL, bound_at = now() WHERE uuid = $1
 
 -- name: lock_of_node
 -- Bindings to the wallet of this node of devices that no other of its nodes shows.
@@ -42,39 +42,102 @@ WHERE id IN (SELECT node_id FROM devices WHERE uuid = ANY($1) AND is_present) OR
 ORDER BY id
 FOR UPDATE
 
+-- name: rehold
+-- Which node of its wallet offers each of these devices: the one that did, while it is online or
+-- has the device in use; else one that is.
+UPDATE bindings SET node_id = (
+    SELECT nodes.id FROM devices JOIN nodes ON nodes.id = devices.node_id
+    WHERE devices.uuid = bindings.uuid AND is_present
+        AND nodes.account_id = bindings.account_id AND state <> 'left'
+    ORDER BY (state = 'online' OR free_milli < 1000) DESC,
+        (nodes.id IS NOT DISTINCT FROM bindings.node_id) DESC, nodes.id
+    LIMIT 1
+)
+WHERE uuid = ANY($1)
+
 -- name: restand
--- How every node stands to these devices, by the bindings and contests as they are now.
+-- How every node stands to these devices, by the bindings and contests as they are now. A processor
+-- is shared by the providers of a machine, each with the cores that its owner chose for it.
 UPDATE devices SET standing = CASE
-    WHEN nodes.account_id = bindings.account_id THEN 'bound'
+    WHEN nodes.account_id = bindings.account_id AND (kind = 'cpu' OR nodes.id = bindings.node_id)
+        THEN 'bound'
+    WHEN nodes.account_id = bindings.account_id THEN 'elsewhere'
     WHEN nodes.account_id = contests.contender_id THEN 'contested'
     ELSE 'foreign' END
 FROM nodes, bindings LEFT JOIN contests USING (uuid)
-WHERE devices.uuid = ANY($1) AND nodes.id = devices.node_id AND bindings.uuid = devices.uuid
+WHERE devices.uuid = ANY($1) AND is_present
+    AND nodes.id = devices.node_id AND bindings.uuid = devices.uuid
 
 -- name: contest
-INSERT INTO contests (uuid, contender_id, seed, closes_at)
-VALUES ($1, $2, $3, clock_timestamp() + $4::interval)
+-- While a node of the incumbent shows the device, and was not told yet, it may be away for longer.
+INSERT INTO contests (uuid, contender_id, seed, contender_by, incumbent_by)
+SELECT $1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + CASE WHEN EXISTS (
+        SELECT FROM devices JOIN nodes ON nodes.id = node_id
+        WHERE devices.uuid = bindings.uuid AND is_present
+            AND nodes.account_id = bindings.account_id AND state <> 'left'
+    ) THEN $5::interval ELSE $4::interval END
+FROM bindings WHERE uuid = $1
+
+-- name: hurry_incumbent
+UPDATE contests SET incumbent_by = least(incumbent_by, clock_timestamp() + $2::interval)
+WHERE uuid = $1
+
+-- name: prolong_contests
+-- After a gap in which nobody could answer. The bindings are locked first, as everywhere.
+WITH contested AS (
+    SELECT uuid FROM bindings WHERE uuid IN (SELECT uuid FROM contests) ORDER BY uuid FOR UPDATE
+)
+UPDATE contests SET
+    incumbent_by = greatest(incumbent_by, clock_timestamp() + $1::interval),
+    contender_by = greatest(contender_by, clock_timestamp() + $1::interval)
+FROM contested WHERE contests.uuid = contested.uuid
 
 -- name: contest_of
-SELECT contests.*, bindings.account_id AS incumbent_id, clock_timestamp() AS now
+-- Its time stands still while nobody leads: the next leader forgives the gap first.
+SELECT contests.*, bindings.account_id AS incumbent_id,
+    least(clock_timestamp(), (SELECT expires_at FROM leader)) AS now
 FROM contests JOIN bindings USING (uuid) WHERE uuid = $1
 
 -- name: answer_as_incumbent
-UPDATE contests SET has_incumbent_answered = true WHERE uuid = $1
+UPDATE contests SET incumbent_was_right = $2 WHERE uuid = $1
 
 -- name: answer_as_contender
-UPDATE contests SET has_contender_answered = true WHERE uuid = $1
+UPDATE contests SET contender_was_right = $2 WHERE uuid = $1
 
 -- name: close_contest
 DELETE FROM contests WHERE uuid = $1
 
+-- name: lose_contest
+INSERT INTO lost_contests (uuid, contender_id, lost_at) VALUES ($1, $2, clock_timestamp())
+ON CONFLICT (uuid, contender_id) DO UPDATE SET lost_at = excluded.lost_at
+
+-- name: forget_lost_contests
+DELETE FROM lost_contests WHERE uuid = $1 AND lost_at <= clock_timestamp() - $2::interval
+
+-- name: has_lost
+SELECT EXISTS (SELECT FROM lost_contests WHERE uuid = $1 AND contender_id = $2)
+
 -- name: of_node
 -- What this node is to be told: devices that are not its own, and contests about those that are.
-SELECT devices.uuid, standing, contests.contender_id, contests.seed, contests.closes_at,
-    contests.has_incumbent_answered, contests.has_contender_answered,
-    bindings.account_id AS incumbent_id, clock_timestamp() AS now
+SELECT devices.uuid, standing, contests.contender_id, contests.seed,
+    contests.incumbent_by, contests.contender_by,
+    contests.incumbent_was_right, contests.contender_was_right,
+    bindings.account_id AS incumbent_id,
+    least(clock_timestamp(), (SELECT expires_at FROM leader)) AS now,
+    CASE
+        WHEN bindings.uuid IS NULL THEN true
+        WHEN standing = 'elsewhere' THEN NOT EXISTS (
+            SELECT FROM devices AS held JOIN nodes AS holder ON holder.id = held.node_id
+            WHERE held.node_id = bindings.node_id AND held.uuid = bindings.uuid AND held.is_present
+                AND (state = 'online' OR state = 'silent' AND held.free_milli < 1000))
+        WHEN standing = 'foreign' THEN NOT EXISTS (
+            SELECT FROM devices AS held JOIN nodes AS holder ON holder.id = held.node_id
+            WHERE held.uuid = bindings.uuid AND holder.account_id = bindings.account_id
+                AND holder.heartbeat_at > now() - $2::interval)
+        ELSE false
+    END AS is_free
 FROM devices
     LEFT JOIN bindings USING (uuid)
     LEFT JOIN contests USING (uuid)
-WHERE node_id = $1 AND is_present AND (standing <> 'bound' OR contests.uuid IS NOT NULL)
+WHERE devices.node_id = $1 AND is_present AND (standing <> 'bound' OR contests.uuid IS NOT NULL)
 ORDER BY devices.uuid

@@ -32,6 +32,11 @@ SELECT accounts.*
 FROM node_keys JOIN accounts ON accounts.id = account_id
 WHERE node_keys.id = $1 AND account_id = $2 AND revoked_at IS NULL AND expires_at > now()
 
+-- name: hold
+SELECT id FROM node_keys
+WHERE id = $1 AND revoked_at IS NULL AND expires_at > now()
+FOR UPDATE
+
 -- name: address
 SELECT address FROM node_keys WHERE id = $1
 

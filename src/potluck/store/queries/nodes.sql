@@ -3,16 +3,26 @@ INSERT INTO nodes (id, account_id, node_key_id, name, state, own_tasks_only, des
     memory_bytes, disk_bytes)
 VALUES ($1, $2, $3, $4, 'online', $5, $6, $7, $8, $9)
 
--- name: update
+-- name: known
 -- A key that was revoked and authorised again is the same key under another id.
+SELECT nodes.id FROM nodes LEFT JOIN node_keys AS registrar ON registrar.id = node_key_id
+WHERE nodes.account_id = $1 AND (
+    nodes.id = $3 AND node_key_id IS NOT DISTINCT FROM $2
+    OR registrar.address = (SELECT address FROM node_keys WHERE id = $2))
+LIMIT 1
+
+-- name: of_key
+SELECT id FROM nodes WHERE node_key_id = $1 AND state <> 'left'
+
+-- name: count_others
+SELECT count(*) FROM nodes
+WHERE account_id = $1 AND id IS DISTINCT FROM $2 AND state <> 'left'
+
+-- name: update
 UPDATE nodes SET
     node_key_id = $3, name = $4, state = 'online', own_tasks_only = $5, description = $6,
     cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now()
-WHERE id = $1 AND account_id = $2 AND (
-    node_key_id IS NOT DISTINCT FROM $3
-    OR (SELECT address FROM node_keys WHERE id = node_key_id)
-        = (SELECT address FROM node_keys WHERE id = $3))
-RETURNING id
+WHERE id = $1 AND account_id = $2
 
 -- name: forget_devices
 UPDATE devices SET is_present = false WHERE node_id = $1
