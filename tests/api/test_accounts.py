@@ -107,6 +107,13 @@ def test_a_key_carries_its_scopes_and_no_more(server: ServerProcess) -> None:
     assert [each["name"] for each in ann.get("/v1/me/keys")["keys"]] == ["reader"]
 
 
+@pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\u2066", "\u0007", "\u2028"])
+def test_a_name_reads_as_it_is(server: ServerProcess, sign: str) -> None:
+    ann, _ = signed_in(server, "with a key")
+    made = ann.post("/v1/me/keys", {"name": f"abc{sign}def", "scopes": ["tasks:read"]})
+    assert made["status"] == 400
+
+
 @pytest.mark.parametrize("scope", ["admin", "account:write", "node", "everything"])
 def test_a_key_can_not_carry_what_takes_a_wallet(server: ServerProcess, scope: str) -> None:
     ann, _ = signed_in(server, "with a key")

@@ -74,6 +74,16 @@ def test_a_later_request_has_its_time_too(server: ServerProcess) -> None:
         assert 0.2 < stranger.closed_after() < SOON_SECONDS
 
 
+def test_a_request_that_began_with_the_one_before_it_has_no_more_time(
+    server: ServerProcess,
+) -> None:
+    """A connection that only rests may do so for longer: see below."""
+    with Raw(server) as stranger:
+        stranger.send(GET + HALF_HEAD)
+        assert stranger.answer().status == 200
+        assert 0.2 < stranger.closed_after() < 0.7
+
+
 def test_a_connection_may_rest_but_not_for_ever(server: ServerProcess) -> None:
     with Raw(server) as client:
         client.send(GET)
@@ -106,6 +116,7 @@ def test_an_answer_that_nobody_reads_is_dropped(edge: ServerProcess) -> None:
             stranger.send(asked)
             time.sleep(0.001)
     assert healthy(edge) < SOON_SECONDS
+    assert "Traceback" not in (edge.directory / "server.log").read_text()
 
 
 def test_a_stream_outlives_every_one_of_these_times(edge: ServerProcess) -> None:

@@ -12,8 +12,9 @@ from msgspec import Meta
 END = "$(?!\\n)"
 # Any text but NUL.
 NO_NUL = f"^[^\\x00]*{END}"
-# One line that is safe to print: no control characters.
-PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}"
+# One line that reads as it is: nothing that is obeyed, unseen or turns text round.
+_DECEIVING = "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
+PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f{_DECEIVING}]*{END}"
 
 SOURCE_CHARACTERS = 524_288
 

@@ -14,7 +14,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]:
-    """The public one first, then where it listens, as somebody on this machine would say it."""
+    """The public one alone, or where it listens.
+
+    Names that every machine has are good only where nobody else can come: a signature for
+    `127.0.0.1`, given at the end of a tunnel to another pool, must not be worth anything here.
+    """
+    if settings.public_url is not None:
+        return (settings.public_url,)
     named = [
         f"{scheme}://{host}{suffix}"
         for host in hosts(settings.host)
@@ -22,7 +28,7 @@ def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]
         for suffix in ("", f":{port}")
         if suffix or _USUAL_PORT[scheme] == port
     ]
-    return tuple(dict.fromkeys([*([settings.public_url] if settings.public_url else []), *named]))
+    return tuple(dict.fromkeys(named))
 
 
 def certificate_names(settings: ServerSettings) -> list[str]:
@@ -38,7 +44,7 @@ def hosts(host: str) -> list[str]:
         return [_bracketed(host), *_LOOPBACK]
     if not _is_unspecified(host):
         return [_bracketed(host)]
-    return [socket.gethostname().lower(), *_own_addresses(), *_LOOPBACK]
+    return [socket.gethostname().lower(), *_own_addresses()]
 
 
 def _own_addresses() -> list[str]:

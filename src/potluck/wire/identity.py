@@ -7,17 +7,15 @@ from msgspec import Meta, Struct
 
 from potluck.model.account import Credential, Role, Scope
 from potluck.model.ids import AccountId, NodeId
-from potluck.model.text import END, Count, LineText
+from potluck.model.text import END, PRINTABLE, Count, LineText
 from potluck.wire.address import AddressText
 
 # A contract wallet's signature may be long; nobody's is longer than this.
 SignatureText = Annotated[str, Meta(pattern=f"^0x[0-9a-fA-F]*{END}", max_length=8_194)]
 MessageText = Annotated[str, Meta(max_length=2_048)]
 SecretText = Annotated[str, Meta(min_length=1, max_length=512, pattern=f"^[!-~]*{END}")]
-MachineText = Annotated[str, Meta(max_length=100, pattern=f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}")]
-NameText = Annotated[
-    str, Meta(min_length=1, max_length=100, pattern=f"^[^\\x00-\\x1f\\x7f-\\x9f]*{END}")
-]
+MachineText = Annotated[str, Meta(max_length=100, pattern=PRINTABLE)]
+NameText = Annotated[str, Meta(min_length=1, max_length=100, pattern=PRINTABLE)]
 Lifetime = Annotated[int, Meta(ge=60, le=10 * 366 * 86_400)]
 
 
@@ -31,6 +29,7 @@ class Challenge(Struct, frozen=True):
     expires_at: datetime
     origins: list[str]
     chain_ids: list[int]
+    node_key_seconds: float = 30 * 86_400.0  # the longest that a node key is authorised for
 
 
 class Login(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ second: a request costs no timer.
 
 import asyncio
 import math
+from collections import deque
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, cast
@@ -58,7 +59,9 @@ class EdgeProtocol(HttpToolsProtocol):
         self._since = self._heard_at = self._stuck_since = self.loop.time()
         self._header_bytes = 0
         self._body_bytes = 0
+        self._has_begun = False
         self._line = b""
+        self._asked: deque[RequestResponseCycle] = deque()  # and not answered, in their order
         self._unread_bytes = 0  # taken by the parser, which has not said yet what they are
 
     def is_overdue(self, now: float) -> bool:
@@ -101,6 +104,12 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._peers.may_connect(self.client[0] if self.client else ""):
             transport.abort()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """uvicorn tells the last request only; whoever answers an earlier one would write on."""
+        for cycle in self._asked:
+            cycle.disconnected = True
+        super().connection_lost(exc)
+
     def pause_writing(self) -> None:
         self._stuck_since = self.loop.time()
         super().pause_writing()
@@ -139,6 +148,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._header_bytes = 0
+        self._has_begun = True
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -158,12 +168,14 @@ class EdgeProtocol(HttpToolsProtocol):
             raise self._overflow(header)
 
     def on_headers_complete(self) -> None:
+        self._has_begun = False
         self._unread_bytes = 0
         said = self._peers.client_behind(self.client, self.headers)
         if said is not None:
             self.scope["client"] = (said.address, 0)
             self.scope["scheme"] = said.scheme
         super().on_headers_complete()
+        self._asked.append(self.cycle)
         self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:
@@ -178,13 +190,15 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         is_next_here = bool(self.pipeline)
+        self._asked.popleft()
         super().on_response_complete()
         if is_next_here:
             return
         if self._phase is Phase.BODY:
             self._enter(Phase.REST)
         elif self._phase is Phase.ANSWER:
-            self._enter(Phase.IDLE)
+            # The beginning of the next request may have come together with this one.
+            self._enter(Phase.HEAD if self._has_begun else Phase.IDLE)
 
     def _refuse(self, error: PotluckError) -> None:
         """Answers if nothing was answered yet, and hears no more of this client."""
