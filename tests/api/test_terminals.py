@@ -322,7 +322,7 @@ def _with_a_wrong_signature(said: dict[str, Any], api: Api) -> dict[str, Any]:
 
 
 def _for_longer(said: dict[str, Any], api: Api) -> dict[str, Any]:
-    later = said["delegation"]["expires_at"] + 1
+    later = said["delegation"]["issued_at"] + 90 * 86_400 + 1
     word = {**said["delegation"], "expires_at": later}
     return {
         **said,

@@ -43,7 +43,10 @@ class Terminal:
     def answer(self, question: str, text: str) -> None:
         """Types the text once the question is there."""
         self.until(question)
-        os.write(self._ours, f"{text}\n".encode())
+        self.press(f"{text}\n")
+
+    def press(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
 
     def until(self, words: str) -> str:
         """What it has shown once these words are there."""

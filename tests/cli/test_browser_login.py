@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from potluck.cli.browser import is_page_of
 from potluck.wire import routes
+from potluck.wire.delegation import digest
+from potluck.wire.identity import Delegation
+from potluck.wire.signature import sign
 from tests.cli.command_line import PATIENCE_SECONDS, CommandLine
 from tests.cli.terminal import Terminal
 from tests.processes import Api, ServerProcess
@@ -48,9 +53,13 @@ def asks(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
 def approve(page: Api, asked: dict[str, Any]) -> None:
     code = {"user_code": asked["user_code"]}
     who = {"address": ANN.address, "chain_id": 1, "origin": page.url}
-    message = page.post(routes.DRAFT_TERMINAL.url(**code), who)["message"]
-    signed = json.dumps({"message": message, "signature": ANN.sign_text(message)}).encode()
-    assert page.call("POST", routes.APPROVE_TERMINAL.url(**code), signed).status == 204
+    drafted = page.post(routes.DRAFT_TERMINAL.url(**code), who)
+    signed = {"message": drafted["message"], "signature": ANN.sign_text(drafted["message"])}
+    if drafted["delegation"] is not None:
+        word = digest(msgspec.convert(drafted["delegation"], Delegation))
+        signed["delegation"] = {**drafted["delegation"], "signature": sign(ANN.key, word)}
+    body = json.dumps(signed).encode()
+    assert page.call("POST", routes.APPROVE_TERMINAL.url(**code), body).status == 204
 
 
 def test_a_wallet_elsewhere_lets_the_terminal_in(
@@ -68,6 +77,42 @@ def test_a_wallet_elsewhere_lets_the_terminal_in(
     config = Path(user.variables["POTLUCK_CONFIG_DIR"])
     assert not (config / "wallet.json").exists()
     assert "device_code" not in f"{asked}{stderr!r}"
+    # Nor is one made for somebody whose wallet is in a browser.
+    user.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
+    told = user.run("login")
+    assert told.status == 78 and ANN.address in told.stderr and "--browser" in told.stderr
+    assert not (config / "wallet.json").exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_machine_is_authorised_by_any_name_of_the_server_and_asks_once(
+    pool: ServerProcess, page: Api, user: CommandLine, tmp_path: Path, host: str
+) -> None:
+    url = pool.url.replace("127.0.0.1", host)
+    place = ["--data-dir", str(tmp_path / "provider"), "--unsafe-no-sandbox"]
+    with user.start("provide", url, "--browser", "--json", *place) as process:
+        try:
+            approve(page, asks(process))
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["event"] == "registered"
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize(
+    ("page_url", "is_opened"),
+    [
+        ("https://pool.example/device#CODE", True),
+        ("http://pool.example:8470/device", True),
+        ("https://elsewhere.example/device", False),
+        ("file:///etc/passwd", False),
+        ("javascript:alert(1)", False),
+        ("--help", False),
+        ("http://[", False),
+    ],
+)
+def test_the_server_does_not_choose_what_is_opened(page_url: str, is_opened: bool) -> None:
+    assert is_page_of("https://pool.example", page_url) is is_opened
 
 
 def test_a_refusal_in_the_browser_ends_it(

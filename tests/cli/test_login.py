@@ -6,12 +6,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from eth_account import Account
 
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.terminal import Terminal
-from tests.processes import ServerProcess
+from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess
 from tests.wallets import Wallet
 
 
@@ -143,8 +144,48 @@ def test_a_key_file_is_used_and_remembered(
     monkeypatch.chdir(tmp_path)
     assert user.run("login", pool.url, "--key-file", "key").status == 0
     assert address_of(user) == mine.address
+    assert tomllib.loads((config(user) / "profile.toml").read_text())["key_file"] == str(path)
+    assert user.run("login", pool.url).status == 0
+    assert address_of(user) == mine.address, "the wallet of the last time"
     assert not (config(user) / "wallet.json").exists()
     assert tomllib.loads((config(user) / "profile.toml").read_text())["key_file"] == str(path)
+
+
+def test_no_wallet_is_made_for_a_server_that_is_not_there(tmp_path: Path) -> None:
+    user = InProcess(tmp_path / "user")
+    user.variables["POTLUCK_WALLET_PASSWORD"] = "some words"
+    assert user.run("login", "http://127.0.0.1:1").status == 69
+    assert not (config(user) / "wallet.json").exists()
+
+
+def test_ctrl_d_at_the_password_ends_it_quietly(tmp_path: Path, pool: ServerProcess) -> None:
+    user = CommandLine(tmp_path / "person")
+    with Terminal(user, "login", pool.url) as terminal:
+        terminal.until("Password for your new wallet: ")
+        terminal.press("\x04")
+        assert "unexpected" not in terminal.rest()
+        assert terminal.status() == 130
+
+
+def test_signing_in_again_ends_the_session_before(pool: ServerProcess, ann: CommandLine) -> None:
+    before = tomllib.loads((config(ann) / "profile.toml").read_text())["access_token"]
+    assert ann.run("login").status == 0
+    (listed,) = ann.run("sessions", "list", "--json").lines()
+    assert [each["is_current"] for each in listed["sessions"]] == [True]
+    assert pool.client(before).call("GET", "/v1/me").status == 401
+
+
+def test_an_invite_is_not_left_in_the_command_line_of_a_provider(
+    tmp_path: Path, pool: ServerProcess, invite: str
+) -> None:
+    wallet = {"POTLUCK_WALLET_KEY": Wallet("with a machine").key.hex()}
+    place = ["--data-dir", str(tmp_path / "provider"), "--unsafe-no-sandbox"]
+    for option in (["--invite", invite], [f"--invite={invite}"]):
+        asked = ["provide", pool.url, *option, *place]
+        environment = {**FAST_PROVIDER, **wallet, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")}
+        with PotluckProcess(asked, environment, tmp_path / "log") as provider:
+            words = psutil.Process(provider.process.pid).cmdline()
+        assert invite not in " ".join(words) and "--data-dir" in words
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path, pool: ServerProcess) -> None:
@@ -212,9 +253,14 @@ def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
     assert told.status == 64 and "an admin is made by an admin" in told.stderr
 
 
-def test_sessions_are_listed_and_ended(pool: ServerProcess, ann: CommandLine) -> None:
-    first = tomllib.loads((config(ann) / "profile.toml").read_text())["access_token"]
-    assert ann.run("login").status == 0
+def test_sessions_are_listed_and_ended(
+    tmp_path: Path, pool: ServerProcess, ann: CommandLine
+) -> None:
+    elsewhere = InProcess(tmp_path / "her other machine")
+    elsewhere.variables["POTLUCK_WALLET_PASSWORD"] = ann.variables["POTLUCK_WALLET_PASSWORD"]
+    keystore = config(ann) / "wallet.json"
+    assert elsewhere.run("login", pool.url, "--key-file", keystore).status == 0
+    first = tomllib.loads((config(elsewhere) / "profile.toml").read_text())["access_token"]
     (listed,) = ann.run("sessions", "list", "--json").lines()
     (old,) = [each for each in listed["sessions"] if not each["is_current"]]
     assert "(this one)" in ann.run("sessions", "list").stdout.decode()

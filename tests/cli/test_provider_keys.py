@@ -46,3 +46,11 @@ def test_a_machine_is_listed_revoked_and_brought_back_by_the_wallet(
     asked = ["provide", pool.url, "--data-dir", str(tmp_path / "provider"), "--authorise"]
     with PotluckProcess(asked, environment, tmp_path / "again.log") as again:
         assert again.first["node_id"] == provider.node_id, "the same key, so the same node"
+
+
+def test_a_server_may_allow_short_times_only(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path, POTLUCK_NODE_KEY_SECONDS="60") as server,
+        ProviderProcess(tmp_path, server, **FAST_PROVIDER) as provider,
+    ):
+        assert provider.node_id

@@ -98,6 +98,34 @@ def test_a_part_that_dies_again_and_again_is_told_with_the_end_of_its_log(
         assert_ended(children)
 
 
+def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
+    directory: Path, port: int, person: CommandLine
+) -> None:
+    with Upped(person, directory, port=port) as up:
+        up.ready()
+        (listed,) = person.run("provider", "keys", "--json").lines()
+        (key,) = listed["node_keys"]
+        assert person.run("provider", "revoke", key["id"]).status == 0
+        assert "revoked" in up.wait_for("provider_unavailable")["detail"]
+        assert whoami(person)
+        assert up.interrupt() == 0
+        up.wait_for("stopped")
+        assert "restarting" not in [each["event"] for each in up.events]
+    with Upped(person, directory, port=port) as up:
+        assert up.wait_for("provider_ready")["authorised_anew"] is True
+        up.ready()
+        assert up.interrupt() == 0
+
+
+def test_a_machine_whose_time_is_over_is_authorised_again(tmp_path: Path) -> None:
+    person = CommandLine(tmp_path / "config")
+    person.variables["POTLUCK_NODE_KEY_SECONDS"] = "15"
+    with Upped(person, tmp_path / "data") as up:
+        up.ready()
+        assert up.wait_for("restarted")["part"] == "provider"
+        assert up.interrupt() == 0
+
+
 def test_a_second_ctrl_c_does_not_wait(directory: Path, port: int, person: CommandLine) -> None:
     with Upped(person, directory, port=port) as up:
         up.ready()
@@ -193,11 +221,14 @@ def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
     person = CommandLine(tmp_path / "config")
     wallet = Wallet("an operator with a variable")
     person.variables["POTLUCK_WALLET_KEY"] = wallet.key.hex()
+    person.variables["POTLUCK_CHAIN_RPC_URLS"] = "1=http://127.0.0.1:1/with-a-password"
     with Upped(person, tmp_path / "data") as up:
         assert up.ready()["address"] == wallet.address
         shown = [f"{child.cmdline()} {child.environ()}" for child in up.children()]
         assert len(shown) >= 2
         assert not [each for each in shown if wallet.key.hex() in each]
+        assert "with-a-password" in str(up.child("server").environ())
+        assert "with-a-password" not in str(up.child("provide").environ())
         assert up.interrupt() == 0
     assert not (tmp_path / "config" / "wallet.json").exists()
 

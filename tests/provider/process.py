@@ -71,7 +71,7 @@ async def provider_process(
 ) -> AsyncIterator[HeardProvider]:
     """A wallet has let its key work for it; that wallet is nowhere near."""
     key, ends = ensure_key(directory), int(time.time()) + 30 * 86_400
-    save_delegation(directory, Authorised(origin_of(url), key, ends))
+    save_delegation(directory, Authorised(origin_of(url), key, int(time.time()), ends))
     arguments = ("provide", url, "--data-dir", str(directory), "--json", *options)
     process = await asyncio.create_subprocess_exec(
         *potluck(*arguments),

@@ -64,7 +64,8 @@ def test_it_signs_texts_and_devices(tmp_path: Path) -> None:
 
 
 def test_what_the_wallet_said_is_kept_for_each_server_and_for_this_key(tmp_path: Path) -> None:
-    known = Authorised(ORIGIN, ensure_key(tmp_path), int(time.time()) + 60)
+    now = int(time.time())
+    known = Authorised(ORIGIN, ensure_key(tmp_path), now, now + 60)
     assert load_authorised(tmp_path, ORIGIN) is None
     save_delegation(tmp_path, known)
     assert load_authorised(tmp_path, ORIGIN) == known

@@ -7,7 +7,8 @@ runs in it: the program starts itself afresh, without the variables that could h
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from potluck.wire.identity import Delegation
 
 AGAIN = "--authorise"
-# A word that ends sooner than this is renewed while somebody is there to sign.
-_SOON_SECONDS = 3 * 86_400
+# A word of whose time less than this is left is renewed while somebody is there to sign.
+_SOON = 0.1
+# Told to the program that we become: whatever it finds, it does not ask again.
+ASKED = "POTLUCKASKED"
+_INVITE = "--invite"
 
 
 class Wish(Struct, frozen=True):
@@ -41,7 +45,19 @@ def is_authorised(directory: Path, url: str) -> bool:
     from potluck.wire.own_origin import origin_of
 
     known = load_authorised(directory, origin_of(url))
-    return known is not None and known.expires_at > time.time() + _SOON_SECONDS
+    if known is None:
+        return False
+    soon = (known.expires_at - known.issued_at) * _SOON
+    return known.expires_at > time.time() + soon
+
+
+def has_ended(directory: Path, url: str) -> bool:
+    """Whether the wallet's word was for a time that is over."""
+    from potluck.provider.identity import load_authorised
+    from potluck.wire.own_origin import origin_of
+
+    known = load_authorised(directory, origin_of(url))
+    return known is not None and known.expires_at <= time.time()
 
 
 def authorise(screen: Screen, door: "Transport", directory: Path, wish: Wish) -> None:
@@ -58,13 +74,13 @@ def authorise(screen: Screen, door: "Transport", directory: Path, wish: Wish) ->
 
 
 def _here(screen: Screen, door: "Transport", key: str, wish: Wish) -> "Delegation":
-    from potluck.cli.login import open_wallet
+    from potluck.cli.login import chosen_key_file, open_wallet
     from potluck.consumer import Potluck
     from potluck.consumer.delegate import authorise as sign
     from potluck.consumer.delegate import become_provider
     from potluck.consumer.sign_in import sign_in
 
-    wallet = open_wallet(screen, wish.key_file)
+    wallet = open_wallet(screen, door, chosen_key_file(door.url, wish.key_file))
     tokens = sign_in(door, wallet, wish.invite)
     with Potluck.through(door, tokens.access_token) as potluck:
         become_provider(potluck)
@@ -79,9 +95,10 @@ def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "A
     from potluck.consumer.terminal import ask_for_terminal, await_approval
     from potluck.model.error import NodeKeyRefused
     from potluck.provider.identity import Authorised
+    from potluck.wire.own_origin import origin_of
 
     asked = ask_for_terminal(door, wish.invite, key)
-    show_page(screen, asked)
+    show_page(screen, asked, door.url)
     tokens = await_approval(door, asked)
     with Potluck.through(door, tokens.access_token) as potluck:
         known = [each for each in potluck.account.node_keys() if each.key == key]
@@ -91,7 +108,10 @@ def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "A
             "The wallet signed in, and did not authorise this machine's key.",
             "Run it again, and sign both things that the page asks for.",
         )
-    return Authorised(known[0].origin, key, int(known[0].expires_at.timestamp()))
+    # The page may have another name of the same server; we look for the one that was typed.
+    held = known[0]
+    begins, ends = int(held.issued_at.timestamp()), int(held.expires_at.timestamp())
+    return Authorised(origin_of(door.url), key, begins, ends)
 
 
 def holds_secrets(variables: Mapping[str, str] = os.environ) -> bool:
@@ -100,16 +120,28 @@ def holds_secrets(variables: Mapping[str, str] = os.environ) -> bool:
 
 def start_afresh() -> NoReturn:
     """The same command in a new program: what this one knew is gone with its memory."""
-    arguments = [word for word in sys.orig_argv[1:] if word != AGAIN]
+    command = [sys.executable, *_without_what_was_for_us(sys.orig_argv[1:])]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, [sys.executable, *arguments], without_secrets())  # noqa: S606
+    os.execve(sys.executable, command, {**without_secrets(), ASKED: "1"})  # noqa: S606
+
+
+def _without_what_was_for_us(words: Sequence[str]) -> list[str]:
+    """An invite is a secret, and a command line is not: everybody here can read it."""
+    kept: list[str] = []
+    for before, word in pairwise(("", *words)):
+        if word in (AGAIN, _INVITE) or before == _INVITE or word.startswith(f"{_INVITE}="):
+            continue
+        kept.append(word)
+    return kept
 
 
 def authorise_first(screen: Screen, door: "Transport", directory: Path, wish: Wish) -> None:
     """Returns in a program that needs no wallet and knows of none."""
+    if os.environ.pop(ASKED, None) is not None:
+        return
     is_due = wish.again or not is_authorised(directory, door.url)
     if is_due:
         authorise(screen, door, directory, wish)
-    if is_due or holds_secrets():
+    if is_due or holds_secrets() or wish.invite is not None:
         start_afresh()

@@ -4,6 +4,7 @@ import os
 import sys
 import webbrowser
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from potluck.cli.screen import Screen, Tone, printable
 from potluck.cli.units import show_seconds
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from potluck.wire.identity import TerminalAsked
 
 
-def show_page(screen: Screen, asked: "TerminalAsked") -> None:
+def show_page(screen: Screen, asked: "TerminalAsked", url: str) -> None:
     """Where to go and which code to compare. The secret that we poll with is not shown."""
     if screen.json:
         screen.emit(
@@ -30,8 +31,18 @@ def show_page(screen: Screen, asked: "TerminalAsked") -> None:
     pane.line(f"  {printable(asked.verification_uri_complete)}", Tone.STRONG)
     pane.line(f"  {printable(asked.user_code)}", Tone.STRONG)
     pane.line(f"Waiting; the code is good for {show_seconds(asked.expires_in)}.", Tone.FAINT)
-    if pane.is_terminal and _has_windows():
-        webbrowser.open(asked.verification_uri_complete)
+    page = asked.verification_uri_complete
+    if pane.is_terminal and _has_windows() and is_page_of(url, page):
+        webbrowser.open(page)
+
+
+def is_page_of(url: str, page: str) -> bool:
+    """Whether a page is of the server that was typed: it does not choose what is opened here."""
+    try:
+        parts = urlsplit(page)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.hostname == urlsplit(url).hostname
 
 
 def _has_windows() -> bool:

@@ -10,6 +10,7 @@ import typer
 from potluck.cli.options import CaFingerprintOption, InviteOption, JsonOption, KeyFileOption
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.start.welcome import warn_of_variables
+from potluck.model.error import BadSettings
 
 if TYPE_CHECKING:
     from potluck.consumer.transport import Transport
@@ -37,7 +38,8 @@ def login(
     """Sign in with your wallet; the first time, make one. The next commands speak as you."""
     from potluck.consumer.connect import door
     from potluck.consumer.pin import pin_ca
-    from potluck.consumer.profile import Profile, changing_profile, chosen_url, save_profile
+    from potluck.consumer.profile import Profile, chosen_url
+    from potluck.consumer.session import replace_profile
     from potluck.consumer.sign_in import session_of
     from potluck.local.directory import config_directory
 
@@ -48,14 +50,13 @@ def login(
     )
     with closing(door(address, ca_file)) as line:
         if browser:
-            tokens = _through_a_browser(screen, line, invite)
+            used, tokens = None, _through_a_browser(screen, line, invite)
         else:
-            tokens = _with_a_wallet(screen, line, key_file, invite)
-        trusted = line.ca_file
-    kept_key = key_file.absolute() if key_file is not None and not browser else None
-    profile = Profile(address, session_of(tokens), _text(trusted), _text(kept_key))
-    with changing_profile():
-        path = save_profile(profile)
+            used = chosen_key_file(address, key_file)
+            tokens = _with_a_wallet(screen, line, used, invite)
+        path = replace_profile(
+            line, Profile(address, session_of(tokens), _text(line.ca_file), _text(used))
+        )
     if json:
         who = {"account_id": tokens.account_id, "address": tokens.address}
         screen.emit({"event": "signed_in", "url": address, **who, "profile": str(path)})
@@ -64,13 +65,25 @@ def login(
         warn_of_variables(screen.err, address)
 
 
-def open_wallet(screen: Screen, key_file: Path | None) -> "Wallet":
+def chosen_key_file(url: str, key_file: Path | None) -> Path | None:
+    """The one that was named, else the one that signed in there the last time."""
+    from potluck.consumer.profile import saved_for
+    from potluck.consumer.wallet import KEY_VARIABLE
+
+    if key_file is not None:
+        return key_file.absolute()
+    saved = None if os.environ.get(KEY_VARIABLE) else saved_for(url)
+    return Path(saved.key_file) if saved is not None and saved.key_file else None
+
+
+def open_wallet(screen: Screen, line: "Transport", key_file: Path | None) -> "Wallet":
     """The wallet that is here, or a new one; whoever makes one is told where it is."""
     from potluck.cli.prompt import hidden, new_password
     from potluck.consumer import wallet
 
     if wallet.is_known(key_file):
         return wallet.load(key_file, hidden)
+    _check_before_making(line)
     made = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or new_password())
     if not screen.json:
         screen.err.line(f"Made the wallet {made.address}, in {wallet.keystore_path()}.")
@@ -78,12 +91,29 @@ def open_wallet(screen: Screen, key_file: Path | None) -> "Wallet":
     return made
 
 
+def _check_before_making(line: "Transport") -> None:
+    """No wallet is made for a server that is not there, or for somebody who has one elsewhere."""
+    from potluck.consumer.profile import saved_for
+    from potluck.consumer.sign_in import challenge
+    from potluck.wire.own_origin import own_origin
+
+    saved = saved_for(line.url)
+    if saved is not None and saved.session is not None:
+        raise BadSettings(
+            f"You are signed in to {line.url} as {saved.session.address}, and that wallet is not"
+            " here.",
+            "Sign with it again: --browser, or --key-file FILE. To come with a new wallet instead,"
+            " `potluck logout` first.",
+        )
+    own_origin(line.url, challenge(line))
+
+
 def _with_a_wallet(
     screen: Screen, line: "Transport", key_file: Path | None, invite: str | None
 ) -> "Tokens":
     from potluck.consumer.sign_in import sign_in
 
-    return sign_in(line, open_wallet(screen, key_file), invite)
+    return sign_in(line, open_wallet(screen, line, key_file), invite)
 
 
 def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":
@@ -91,7 +121,7 @@ def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) ->
     from potluck.consumer.terminal import ask_for_terminal, await_approval
 
     asked = ask_for_terminal(line, invite)
-    show_page(screen, asked)
+    show_page(screen, asked, line.url)
     return await_approval(line, asked)
 
 

@@ -3,6 +3,8 @@
 import getpass
 import sys
 
+import typer
+
 from potluck.model.error import BadSettings, InvalidInput
 
 _SHORTEST = 8
@@ -15,7 +17,10 @@ def hidden(question: str) -> str:
             f"There is no terminal to ask for this: {question.rstrip(': ')}.",
             "Set POTLUCK_WALLET_PASSWORD, or do it in a terminal.",
         )
-    return getpass.getpass(question)
+    try:
+        return getpass.getpass(question)
+    except EOFError:  # Ctrl-D: they do not want to say
+        raise typer.Abort from None
 
 
 def new_password() -> str:

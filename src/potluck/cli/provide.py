@@ -124,8 +124,10 @@ def provide(
         "unsafe_no_sandbox": unsafe_no_sandbox or None,
     }
     screen, address = Screen(json), chosen_url(url)
-    pinned = ca_fingerprint and pin_ca(address, ca_fingerprint, config_directory())
-    with closing(door(address, pinned or None)) as line:
+    ca_file = (
+        None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())
+    )
+    with closing(door(address, ca_file)) as line:
         settings = read_settings(address, line.ca_file, options, os.environ)
         wish = Wish(authorise, browser, invite, key_file, settings.name[:100])
         authorise_first(screen, line, settings.data_directory, wish)

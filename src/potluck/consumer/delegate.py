@@ -1,17 +1,15 @@
 """A wallet's word that a node key may work for it, at the server that we speak to."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.wallet import Wallet
 from potluck.model.account import Role
-from potluck.wire.delegation import NODE_SCOPES, digest
+from potluck.wire.delegation import NODE_SCOPES, digest, lasting_seconds
 from potluck.wire.identity import Delegation
 from potluck.wire.own_origin import own_origin
-
-LASTING = timedelta(days=30)
 
 
 def become_provider(client: Potluck) -> None:
@@ -21,23 +19,17 @@ def become_provider(client: Potluck) -> None:
         client.account.choose_roles([*roles, Role.PROVIDER])
 
 
-def authorise(
-    client: Potluck,
-    wallet: Wallet,
-    key_address: str,
-    machine: str,
-    lasting: timedelta = LASTING,
-) -> Delegation:
+def authorise(client: Potluck, wallet: Wallet, key_address: str, machine: str) -> Delegation:
     """Signs it and hands it to the server; the answer is what the provider keeps."""
     asked = client.challenge()
-    now = datetime.now(UTC)
+    now = int(datetime.now(UTC).timestamp())
     word = Delegation(
         wallet=wallet.address,
         key=key_address,
         origin=own_origin(client.url, asked),
         scopes=NODE_SCOPES,
-        issued_at=int(now.timestamp()),
-        expires_at=int((now + lasting).timestamp()),
+        issued_at=now,
+        expires_at=now + lasting_seconds(asked.node_key_seconds),
         nonce=asked.nonce,
         signature="0x",
     )

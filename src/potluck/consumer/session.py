@@ -5,12 +5,16 @@ time refreshes: it holds the profile, reads it again, and takes what another has
 When the session has ended, a wallet that needs no person signs in again.
 """
 
+import contextlib
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
 from potluck.consumer import wallet
+from potluck.consumer.ask import tell
+from potluck.consumer.bearer import FixedToken
 from potluck.consumer.profile import (
     Profile,
     Session,
@@ -20,7 +24,8 @@ from potluck.consumer.profile import (
 )
 from potluck.consumer.sign_in import refresh, session_of, sign_in
 from potluck.consumer.transport import Transport
-from potluck.model.error import LocalError, NotSignedIn
+from potluck.model.error import LocalError, NotSignedIn, PotluckError
+from potluck.wire import routes
 from potluck.wire.identity import Tokens
 
 
@@ -81,6 +86,26 @@ class SavedSession:
     def _ends_soon(self, session: Session) -> bool:
         margin = timedelta(seconds=self._door.patience.renew_seconds)
         return datetime.now(UTC) + margin >= session.access_expires_at
+
+
+def replace_profile(door: Transport, profile: Profile) -> Path:
+    """Keeps the profile. The session that it replaces at the same server is ended there, if it
+    can be: nobody here could do so any more."""
+    with changing_profile():
+        before = saved_for(profile.url)
+        path = save_profile(profile)
+    if before is not None and before.session is not None:
+        with contextlib.suppress(PotluckError):
+            _end(door, before.session)
+    return path
+
+
+def _end(door: Transport, session: Session) -> None:
+    token = session.access_token
+    if datetime.now(UTC) >= session.access_expires_at:
+        token = refresh(door, session.refresh_token).access_token
+    with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as line:
+        tell(line, routes.LOGOUT)
 
 
 def signed_out(url: str) -> NotSignedIn:

@@ -33,7 +33,8 @@ class Authorised(Struct, frozen=True):
 
     origin: str
     key: str
-    expires_at: int  # seconds since 1970
+    issued_at: int  # seconds since 1970
+    expires_at: int
 
 
 class NodeKey:

@@ -12,6 +12,7 @@ from potluck.wire.identity import Delegation
 
 # All that a node key may do.
 NODE_SCOPES = (str(Scope.NODE),)
+_USUAL_SECONDS = 30 * 86_400
 
 _NAME, _VERSION = "Potluck", "1"
 _DOMAIN = (("name", "string"), ("version", "string"), ("salt", "bytes32"))
@@ -24,6 +25,11 @@ _NODE_KEY = (
     ("expiresAt", "uint256"),
     ("nonce", "string"),
 )
+
+
+def lasting_seconds(longest: float) -> int:
+    """How long a wallet is asked to authorise a key for, where the server allows so much."""
+    return int(min(_USUAL_SECONDS, longest))
 
 
 def digest(delegation: Delegation) -> bytes:

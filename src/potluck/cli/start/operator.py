@@ -12,7 +12,8 @@ from potluck.cli.prompt import hidden
 from potluck.consumer import Potluck, wallet
 from potluck.consumer.connect import door
 from potluck.consumer.delegate import authorise, become_provider
-from potluck.consumer.profile import Profile, changing_profile, save_profile, saved_for
+from potluck.consumer.profile import Profile, saved_for
+from potluck.consumer.session import replace_profile
 from potluck.consumer.sign_in import machine, session_of, sign_in
 from potluck.consumer.wallet import Wallet
 from potluck.model.error import NotSignedIn, StartFailed
@@ -54,22 +55,25 @@ def sign_in_here(operator: Operator, url: str) -> Profile:
     if saved is not None and _still_holds(saved, operator.address):
         return saved
     with closing(door(url)) as line:
-        tokens = sign_in(line, operator.wallet())
-    profile = Profile(url, session_of(tokens))
-    with changing_profile():
-        save_profile(profile)
+        profile = Profile(url, session_of(sign_in(line, operator.wallet())))
+        replace_profile(line, profile)
     return profile
 
 
-def authorise_here(operator: Operator, profile: Profile, directory: Path) -> None:
-    """Lets the provider in this directory work for the operator, for weeks from now."""
+def authorise_here(operator: Operator, profile: Profile, directory: Path) -> bool:
+    """Lets the provider in this directory work for the operator, for weeks from now.
+
+    True if that was said before, and the server does not go by it any more.
+    """
     key = ensure_key(directory)
+    is_remembered = is_authorised(directory, profile.url)
     with Potluck.as_saved(profile) as potluck:
         become_provider(potluck)
         # Asked too, not only remembered: the server may have another database than the last time.
         is_known = any(each.key == key for each in potluck.account.node_keys())
-        if not (is_known and is_authorised(directory, profile.url)):
+        if not (is_known and is_remembered):
             save_delegation(directory, authorise(potluck, operator.wallet(), key, machine()))
+    return is_remembered and not is_known
 
 
 def _still_holds(saved: Profile, address: str) -> bool:

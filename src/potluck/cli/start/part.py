@@ -26,6 +26,14 @@ from potluck.wire.problem import Problem, to_error
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 _LAST_WORDS_SECONDS = 1.0
+# What may carry a password or a key, and is for the server alone.
+_OF_THE_SERVER = (
+    "POTLUCK_DATABASE_URL",
+    "POTLUCK_REDIS_URL",
+    "POTLUCK_CHAIN_RPC_URLS",
+    "POTLUCK_ENCRYPTION_KEY",
+    "POTLUCK_ENCRYPTION_KEY_COMMAND",
+)
 
 
 class Said(Struct, frozen=True):
@@ -150,8 +158,8 @@ class Part:
 
 
 def _variables(command: str) -> dict[str, str]:
-    """None of the parts holds the wallet, and only the server reads what is encrypted."""
-    return without_secrets(*(() if command == "server" else ("POTLUCK_ENCRYPTION_KEY",)))
+    """None of the parts holds the wallet, and only the server what is the server's."""
+    return without_secrets(*(() if command == "server" else _OF_THE_SERVER))
 
 
 def ended_how(status: int) -> str:

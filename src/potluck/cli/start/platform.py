@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from potluck.cli.authorise import ASKED, has_ended
 from potluck.cli.screen import Screen
 from potluck.cli.start.checklist import Checklist, Step
 from potluck.cli.start.first_task import FirstTask, begin_first_task
@@ -27,9 +28,13 @@ from potluck.cli.start.part import (
 )
 from potluck.cli.start.welcome import show_welcome, tell_of_profile, warn_of_variables
 from potluck.consumer.profile import Profile, profile_path, saved_url
-from potluck.model.error import PotluckError, SandboxUnavailable, StartFailed
+from potluck.model.error import NodeKeyRefused, PotluckError, SandboxUnavailable, StartFailed
 
 SERVER, PROVIDER = "server", "provider"
+_ANEW = (
+    "its key was revoked, or the database is another: your wallet has authorised it anew",
+    "`potluck up --no-provider` leaves it out.",
+)
 
 
 class Plan(Struct, frozen=True):
@@ -109,16 +114,16 @@ class Platform:
     def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> bool:
         """Whether this machine now takes work."""
         with self._checklist.step("provider", "looking for devices and a sandbox") as step:
-            authorise_here(self._plan.operator, profile, self._plan.directory / PROVIDER)
+            is_anew = authorise_here(self._plan.operator, profile, self._provider_directory)
             self._launch_provider(profile, offer)
             try:
                 registered = self._await(PROVIDER, "registered")
-            except SandboxUnavailable as error:
+            except (SandboxUnavailable, NodeKeyRefused) as error:
                 step.fell_short("takes no work here: " + error.detail, error.hint)
                 self._emit("provider_unavailable", detail=error.detail, hint=error.hint)
                 return False
-            step.done(*describe_offer(registered))
-        self._emit("provider_ready", registered=registered)
+            step.done(*describe_offer(registered), *(_ANEW if is_anew else ()))
+        self._emit("provider_ready", registered=registered, authorised_anew=is_anew)
         return True
 
     def _launch_server(self, options: tuple[str, ...]) -> None:
@@ -127,7 +132,7 @@ class Platform:
 
     def _launch_provider(self, profile: Profile, offer: tuple[str, ...]) -> None:
         options = (profile.url, *self._at(PROVIDER), *offer)
-        self._provider.start("provide", options, {})
+        self._provider.start("provide", options, {ASKED: "1"})  # signing is done here
 
     def _run_first_task(self, profile: Profile) -> None:
         with self._checklist.step("first task", "running a first small task") as step:
@@ -138,6 +143,10 @@ class Platform:
             self._emit("first_task", task=outcome.task, stdout=outcome.stdout)
         else:
             self._emit("first_task_failed", detail=outcome.detail)
+
+    @property
+    def _provider_directory(self) -> Path:
+        return self._plan.directory / PROVIDER
 
     def _at(self, part: str) -> tuple[str, ...]:
         return ("--data-dir", str(self._plan.directory / part))
@@ -179,11 +188,15 @@ class Platform:
                 self._revive(self._part(news.part), news.status)
 
     def _revive(self, part: Part, status: int) -> None:
+        error = part.failure(status)
+        if isinstance(error, NodeKeyRefused) and not self._signs_again():
+            self._go_without_provider(error)
+            return
         now = time.monotonic()
         recent = [at for at in self._restarts if now - at < self._plan.restart_window_seconds]
         self._restarts = [*recent, now]
         if not part.has_served or len(recent) >= self._plan.most_restarts:
-            raise part.failure(status)
+            raise error
         self._say(f"The {part.name} ended {ended_how(status)}; starting it again …")
         self._emit("restarting", part=part.name, status=status)
         if part is self._server:
@@ -192,9 +205,30 @@ class Platform:
             self._await(SERVER, "ready")
         elif self._plan.provider_options is not None:
             self._launch_provider(self._profile, self._plan.provider_options)
-            self._await(PROVIDER, "registered")
+            try:
+                self._await(PROVIDER, "registered")
+            except NodeKeyRefused as refused:
+                self._go_without_provider(refused)
+                return
         self._say(f"The {part.name} is back.")
         self._emit("restarted", part=part.name)
+
+    def _signs_again(self) -> bool:
+        """For a key whose time is over. One that was revoked, somebody wanted to be revoked."""
+        if not has_ended(self._provider_directory, self._profile.url):
+            return False
+        try:
+            authorise_here(self._plan.operator, self._profile, self._provider_directory)
+        except PotluckError as error:
+            self._say(f"The wallet could not sign for the provider: {error.detail}")
+            return False
+        return True
+
+    def _go_without_provider(self, error: NodeKeyRefused) -> None:
+        """The pool is more than this machine's devices."""
+        self._say(f"The provider has ended. {error.detail}")
+        self._say("The server stays. The next `potluck up` authorises this machine again.")
+        self._emit("provider_unavailable", detail=error.detail, hint=error.hint)
 
     def _next(self, deadline: float | None) -> Happening | None:
         """The next news that is good, or nothing in time; bad news are raised."""

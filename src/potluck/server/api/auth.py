@@ -27,6 +27,7 @@ class AuthController(Controller):
             now + timedelta(seconds=settings.nonce_seconds),
             list(parts.origins),
             list(settings.chain_ids),
+            settings.node_key_seconds,
         )
 
     @post(routes.LOGIN.template, operation_id="login")

@@ -8,7 +8,7 @@ from potluck.server.auth.terminal.waiting import Pending
 from potluck.server.parts import Parts
 from potluck.wire import sign_in
 from potluck.wire.address import checksummed
-from potluck.wire.delegation import NODE_SCOPES, typed_data
+from potluck.wire.delegation import NODE_SCOPES, lasting_seconds, typed_data
 from potluck.wire.identity import Delegation, TerminalDraft, TerminalWallet
 from potluck.wire.own_origin import TERMINAL_STATEMENT
 from potluck.wire.sign_in import SignIn
@@ -49,7 +49,7 @@ def draft(parts: Parts, pending: Pending, wallet: TerminalWallet, now: datetime)
         origin=wallet.origin,
         scopes=NODE_SCOPES,
         issued_at=int(now.timestamp()),
-        expires_at=int(now.timestamp() + parts.settings.node_key_seconds),
+        expires_at=int(now.timestamp()) + lasting_seconds(parts.settings.node_key_seconds),
         nonce=new_nonce(parts.keys.nonce, now),
         signature="0x",
     )
