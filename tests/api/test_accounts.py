@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import Api, ServerProcess
+from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
 
 
@@ -189,7 +189,9 @@ def test_a_closed_pool_takes_nobody(tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def unowned(directory: Path) -> ServerProcess:
-    return ServerProcess(directory, POTLUCK_OPERATOR="", POTLUCK_REGISTRATION="closed")
+    return ServerProcess(
+        directory, POTLUCK_OPERATOR="", POTLUCK_REGISTRATION="closed", POTLUCK_TIDY_SECONDS="0.2"
+    )
 
 
 def test_the_invite_in_the_data_directory_makes_the_first_admin(
@@ -204,5 +206,6 @@ def test_the_invite_in_the_data_directory_makes_the_first_admin(
         first = server.client(login(server, "first", code)["access_token"])
         assert "admin" in first.get("/v1/me")["roles"]
         assert login(server, "second", code)["code"] == "registration_closed"
+        await_true(lambda: not path.exists(), "the invite is gone with the first admin")
     with unowned(directory) as server:
         assert server.first["admin_invite"] is None and not path.exists()

@@ -18,19 +18,35 @@ _LASTING = timedelta(days=365)
 
 async def install_operator(parts: Parts) -> Path | None:
     """The file with the invite for the first admin, while the pool has none."""
-    path = parts.settings.data_directory / "admin-invite"
+    path = _invite_file(parts)
     async with parts.database.transaction() as connection:
         if parts.settings.operator is not None:
             await _make_admin(connection, parts, parts.settings.operator)
-        if await accounts.has_admin(connection):
-            await invites.revoke_first(connection)
-            path.unlink(missing_ok=True)
+        if await _withdraw(connection, path):
             return None
         if not path.exists():
             write_whole(path, new_secret(INVITE_PREFIX).encode())
         code = secret_hash(path.read_text().strip())
         await invites.offer_first(connection, code, _ALL, _LASTING)
     return path
+
+
+async def withdraw_invite(parts: Parts) -> None:
+    """Once there is an admin, the file is of no use to anybody."""
+    async with parts.database.transaction() as connection:
+        await _withdraw(connection, _invite_file(parts))
+
+
+async def _withdraw(connection: Connection, path: Path) -> bool:
+    if not await accounts.has_admin(connection):
+        return False
+    await invites.revoke_first(connection)
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _invite_file(parts: Parts) -> Path:
+    return parts.settings.data_directory / "admin-invite"
 
 
 async def _make_admin(connection: Connection, parts: Parts, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Clears away what has ended: nonces, approvals, sessions, and what suspended accounts left.
+"""Clears away what has ended: nonces, approvals, sessions, invites, and what the suspended left.
 
 Each is seen to by itself and completely: one that fails is logged and keeps no other waiting, and
 however much has ended since the last time, nothing is left for the next.
@@ -12,6 +12,7 @@ from typing import TypeAlias
 import structlog
 
 from potluck.model.error import Unavailable
+from potluck.server.accounts.operator import withdraw_invite
 from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
 from potluck.store import nonces, sessions, terminal_approvals
@@ -37,7 +38,8 @@ class TidyLoop:
     async def run_once(self) -> None:
         for forget, kept in _KEPT.items():
             await _survive(forget.__module__, self._forget_all(forget, kept))
-        await _survive(evict_once.__module__, evict_once(self._parts))
+        for duty in (evict_once, withdraw_invite):
+            await _survive(duty.__module__, duty(self._parts))
         await asyncio.sleep(self._parts.settings.tidy_seconds)
 
     async def _forget_all(self, forget: _Forget, kept: timedelta) -> None:
