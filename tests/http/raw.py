@@ -28,9 +28,12 @@ class Answer(NamedTuple):
 class Raw:
     """One connection; the block closes it."""
 
-    def __init__(self, server: ServerProcess, handshake: bool = True) -> None:
+    def __init__(
+        self, server: ServerProcess, handshake: bool = True, source: str = "127.0.0.1"
+    ) -> None:
         self._received = b""
-        self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS)
+        place = ("127.0.0.1", server.port)
+        self.socket = socket.create_connection(place, PATIENCE_SECONDS, (source, 0))
         if handshake and server.url.startswith("https"):
             self.socket = context_for(server).wrap_socket(self.socket, server_hostname="127.0.0.1")
 

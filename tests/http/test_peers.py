@@ -26,6 +26,10 @@ FORWARDED = {
     "IPv4 in the clothes of IPv6": (["::ffff:203.0.113.9"], "203.0.113.9"),
     "a word": (["unknown"], "10.0.0.7"),
     "a word before a proxy": (["unknown, 10.0.0.8"], "10.0.0.8"),
+    "the client and its port": (["203.0.113.9:555"], "203.0.113.9"),
+    "a client of IPv6 and its port": (["[2001:db9::1]:5"], "2001:db9::1"),
+    "a client of IPv6 in brackets": (["[2001:db9::1]"], "2001:db9::1"),
+    "two proxies and their ports": (["203.0.113.9:1, 10.0.0.8:2"], "203.0.113.9"),
     "noise": (["\xff\x00, ,,"], "10.0.0.7"),
 }
 
@@ -69,7 +73,7 @@ def test_without_proxies_everybody_may_and_nobody_is_believed() -> None:
     assert nobody.client_behind(PROXY, [(b"x-forwarded-for", b"1.2.3.4")]) is None
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "", "10.0.0.0/33"])
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "ten", "", "10.0.0.0/33", "0.0.0.0/0", "::/0"])
 def test_what_is_no_network_is_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="--behind-proxy"):
         Peers([text])

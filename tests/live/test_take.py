@@ -31,13 +31,20 @@ async def test_a_burst_is_let_through_and_no_more(live: Live) -> None:
     assert all(9 < wait <= 10 for wait in waits[5:]), "a refusal takes nothing"
 
 
+async def test_a_look_takes_nothing(live: Live) -> None:
+    assert [await live.peek("calls", 0.1, 2) for _ in range(5)] == [0.0] * 5
+    assert [await live.take("calls", 0.1, 2) for _ in range(2)] == [0.0] * 2
+    assert 9 < await live.peek("calls", 0.1, 2) <= 10
+    assert await live.peek("other", 0.1, 2) == 0
+
+
 async def test_the_bucket_fills_again(live: Live) -> None:
     for _ in range(5):
-        await live.take("calls", 50, 5)
-    wait_seconds = await live.take("calls", 50, 5)
-    assert 0 < wait_seconds <= 0.02
+        await live.take("calls", 5, 5)
+    wait_seconds = await live.take("calls", 5, 5)
+    assert 0 < wait_seconds <= 0.2
     await asyncio.sleep(wait_seconds + 0.005)
-    assert await live.take("calls", 50, 5) == 0
+    assert await live.take("calls", 5, 5) == 0
 
 
 async def test_keys_have_a_bucket_each(live: Live) -> None:
@@ -68,6 +75,7 @@ async def test_without_redis_an_instance_counts_alone(own_redis: RedisServer) ->
         began = time.monotonic()
         waits = [await live.take("calls", 0.01, 4) for _ in range(20)]
         assert waits.count(0.0) == 4
+        assert await live.peek("calls", 0.01, 4) > 0
         assert time.monotonic() - began < 5
     finally:
         await live.close()

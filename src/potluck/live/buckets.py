@@ -23,14 +23,23 @@ class Buckets:
     def take(self, key: str, per_second: float, burst: int, now: float) -> float:
         """Zero if it was taken, else after how many seconds there is something to take."""
         self._clear_full(now)
-        full_at = max(now, self._full_at.get(key, now)) + 1 / per_second
-        too_early_seconds = full_at - burst / per_second - now
-        if too_early_seconds > _NOISE_SECONDS:
-            return too_early_seconds
+        wait_seconds = self.peek(key, per_second, burst, now)
+        if wait_seconds:
+            return wait_seconds
+        full_at = self._after_one_more(key, per_second, now)
         if key not in self._full_at:
             heapq.heappush(self._order, (full_at, key))
         self._full_at[key] = full_at
         return 0.0
+
+    def peek(self, key: str, per_second: float, burst: int, now: float) -> float:
+        """What `take` would say; nothing is taken."""
+        full_at = self._after_one_more(key, per_second, now)
+        too_early_seconds = full_at - burst / per_second - now
+        return too_early_seconds if too_early_seconds > _NOISE_SECONDS else 0.0
+
+    def _after_one_more(self, key: str, per_second: float, now: float) -> float:
+        return max(now, self._full_at.get(key, now)) + 1 / per_second
 
     def clear(self) -> None:
         self._full_at.clear()

@@ -56,6 +56,9 @@ class InProcessLive:
     async def take(self, key: str, per_second: float, burst: int) -> float:
         return self._buckets.take(key, per_second, burst, time.monotonic())
 
+    async def peek(self, key: str, per_second: float, burst: int) -> float:
+        return self._buckets.peek(key, per_second, burst, time.monotonic())
+
     async def ping(self) -> bool:
         return True
 

@@ -46,6 +46,10 @@ class Live(Protocol):
         """
         ...
 
+    async def peek(self, key: str, per_second: float, burst: int) -> float:
+        """What `take` would say just now; nothing is taken."""
+        ...
+
     async def ping(self) -> bool:
         """Whether the live side answers just now."""
         ...

@@ -23,7 +23,7 @@ from potluck.model.error import BadSettings
 _PREFIX = "potluck:"
 _ANSWER_SECONDS = 1.0
 _CONNECTIONS = 32
-# What Buckets.take does, in one step for all instances and by the clock of Redis.
+# What Buckets.take and peek do, in one step for all instances and by the clock of Redis.
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -33,8 +33,10 @@ local too_early = full_at - burst * each - now
 if too_early > 0.000001 then
   return string.format('%.6f', too_early)
 end
-local kept = math.ceil((full_at - now) * 1000)
-redis.call('SET', KEYS[1], string.format('%.6f', full_at), 'PX', kept)
+if ARGV[3] == 'take' then
+  local kept = math.ceil((full_at - now) * 1000)
+  redis.call('SET', KEYS[1], string.format('%.6f', full_at), 'PX', kept)
+end
 return '0'
 """
 
@@ -47,7 +49,7 @@ class RedisLive:
         self._listeners = Listeners()
         self._outage = Outage()
         self._buckets = Buckets()  # for the time without Redis
-        self._take = client.register_script(_TAKE)
+        self._bucket = client.register_script(_TAKE)
         self._channel = WakeChannel(client, self._listeners, self._outage)
 
     @classmethod
@@ -84,13 +86,24 @@ class RedisLive:
         await self._outage.softly(lambda: self._client.delete(_PREFIX + key), 0)
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
-        def ask() -> Awaitable[bytes]:
-            return cast(Awaitable[bytes], self._take([_PREFIX + key], [per_second, burst]))
-
-        waited = await self._outage.softly(ask, None)
+        waited = await self._ask_bucket(key, per_second, burst, "take")
         if waited is None:
             return self._buckets.take(key, per_second, burst, time.monotonic())
-        return float(waited)
+        return waited
+
+    async def peek(self, key: str, per_second: float, burst: int) -> float:
+        waited = await self._ask_bucket(key, per_second, burst, "peek")
+        if waited is None:
+            return self._buckets.peek(key, per_second, burst, time.monotonic())
+        return waited
+
+    async def _ask_bucket(self, key: str, per_second: float, burst: int, verb: str) -> float | None:
+        def ask() -> Awaitable[bytes]:
+            asked = self._bucket([_PREFIX + key], [per_second, burst, verb])
+            return cast(Awaitable[bytes], asked)
+
+        waited = await self._outage.softly(ask, None)
+        return None if waited is None else float(waited)
 
     async def ping(self) -> bool:
         return bool(await self._outage.softly(lambda: self._client.ping(), False))

@@ -5,7 +5,7 @@ that tests run with tenths of seconds.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -88,12 +88,18 @@ def read_settings(
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
     exposure.check(chosen.host, chosen, chosen.public_url)
+    said = {name for name in ServerSettings.__struct_fields__ if _is_said(name, options, variables)}
     return replace(
         chosen,
         operator=_operator(chosen.operator),
         public_url=_public_url(chosen.public_url),
-        registration=_registration(chosen, options, variables),
+        registration=_registration(chosen, said),
+        address_requests_per_second=_address_rate(chosen, said),
     )
+
+
+def _is_said(name: str, options: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
+    return options.get(name) is not None or bool(variables.get(f"POTLUCK_{name.upper()}"))
 
 
 def _operator(address: str | None) -> str | None:
@@ -123,11 +129,18 @@ def _public_url(url: str | None) -> str | None:
     return f"{parts.scheme}://{parts.netloc.lower().removesuffix(usual)}"
 
 
-def _registration(
-    chosen: ServerSettings, options: Mapping[str, Any], variables: Mapping[str, str]
-) -> Registration:
+def _registration(chosen: ServerSettings, said: Set[str]) -> Registration:
     """Open where only this machine can come; elsewhere a stranger needs an invite."""
-    if options.get("registration") is not None or variables.get("POTLUCK_REGISTRATION"):
+    if "registration" in said:
         return chosen.registration
-    is_private = exposure.is_loopback(chosen.host) and chosen.public_url is None
-    return Registration.OPEN if is_private else Registration.INVITE
+    return Registration.OPEN if _is_private(chosen) else Registration.INVITE
+
+
+def _address_rate(chosen: ServerSettings, said: Set[str]) -> float:
+    """Where only this machine can come, all have one address, and nobody is a stranger."""
+    name = "address_requests_per_second"
+    return 0.0 if _is_private(chosen) and name not in said else getattr(chosen, name)
+
+
+def _is_private(chosen: ServerSettings) -> bool:
+    return exposure.is_loopback(chosen.host) and chosen.public_url is None

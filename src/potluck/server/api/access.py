@@ -29,16 +29,16 @@ class Authentication(AbstractAuthenticationMiddleware):
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
         parts: Parts = connection.app.state.parts
-        scope = POLICY[_operation(connection.route_handler)]
+        scope, address = POLICY[_operation(connection.route_handler)], _address(connection)
         if scope is OPEN:
-            await parts.limiter.check_address(_address(connection))
+            await parts.limiter.check_address(address)
             return AuthenticationResult(user=None, auth=None)
         said = connection.headers.getall("authorization", [])
-        found = await _find_caller(parts, _credential(said))
+        found = await _find_caller(parts, _credential(said), address)
         if found is None:
-            await parts.limiter.check_address(_address(connection))
+            await parts.limiter.check_address(address)
             raise not_signed_in()
-        await parts.limiter.check_account(_counted(found))
+        await _count(parts, found)
         caller.check(found, scope)
         return AuthenticationResult(user=found, auth=None)
 
@@ -79,13 +79,21 @@ def check_policies(app: Litestar) -> None:
                 raise AssertionError(f"{route.path} has no row in server/auth/policy.py")
 
 
-async def _find_caller(parts: Parts, credential: str) -> Caller | None:
-    async with parts.database.transaction() as connection:
-        if credential.startswith(KEY_PREFIX):
+async def _find_caller(parts: Parts, credential: str, address: str) -> Caller | None:
+    """Junk does not reach the database: it knows no more about it than we do.
+
+    A token of ours is looked up whatever others at that address did. A key could be a guess.
+    """
+    if credential.startswith(KEY_PREFIX):
+        await parts.limiter.check_guesses(address)
+        await parts.limiter.check_crowd(address)
+        async with parts.database.transaction() as connection:
             return await _by_key(parts, connection, credential)
-        claims = access_tokens.read(parts.keys.access, credential)
-        if claims is None:
-            return None
+    claims = access_tokens.read(parts.keys.access, credential)
+    if claims is None:
+        return None
+    await parts.limiter.check_crowd(address)
+    async with parts.database.transaction() as connection:
         account = await _by_claims(connection, claims)
     if account is None:
         return None
@@ -110,6 +118,14 @@ async def _by_key(parts: Parts, connection: Connection, secret: str) -> Caller |
     return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
 
 
+async def _count(parts: Parts, found: Caller) -> None:
+    """Machines are counted one by one as well: an account may have a thousand."""
+    if found.credential is Credential.NODE:
+        await parts.limiter.check_machine(found.credential_id, found.id)
+    else:
+        await parts.limiter.check_account(found.id)
+
+
 def _operation(handler: object) -> str:
     """The name that the policy knows a route by."""
     named = handler.operation_id if isinstance(handler, HTTPRouteHandler) else None
@@ -117,17 +133,14 @@ def _operation(handler: object) -> str:
 
 
 def _credential(headers: list[str]) -> str:
-    """Of exactly one header: with two, a proxy and we might each believe another one."""
+    """Of exactly one header: with two, a proxy and we might each believe another one.
+
+    Empty, which nobody is known by, where there is none.
+    """
     scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
-    if scheme.lower() != "bearer" or not 0 < len(credential) <= access_tokens.LONGEST_TOKEN:
-        raise not_signed_in()
-    return credential
+    is_one = scheme.lower() == "bearer" and len(credential) <= access_tokens.LONGEST_TOKEN
+    return credential if is_one else ""
 
 
 def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     return connection.client.host if connection.client else ""
-
-
-def _counted(found: Caller) -> str:
-    """Machines are counted one by one: an account may have a thousand."""
-    return found.credential_id if found.credential is Credential.NODE else found.id

@@ -40,9 +40,10 @@ class HealthController(Controller):
             "database": await _database(parts),
             "live": "ok" if await parts.live.ping() else "does not answer",
         }
-        ready = all(state == "ok" for state in found.values())
-        health = Health("ok" if ready else "not ready", __version__, found)
-        return Response(health, status_code=200 if ready else 503)
+        if all(state == "ok" for state in found.values()):
+            return Response(Health("ok", __version__, found))
+        health = Health("not ready", __version__, found)
+        return Response(health, status_code=503, headers={"Retry-After": "1"})
 
 
 async def _database(parts: Parts) -> str:

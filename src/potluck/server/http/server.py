@@ -9,6 +9,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn._types import ASGI3Application
 
+from potluck.server.http.door import Door
 from potluck.server.http.headers import BrowserHeaders
 from potluck.server.http.peers import Peers
 from potluck.server.http.protocol import EdgeProtocol
@@ -34,7 +35,14 @@ class EdgeServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        loop = asyncio.get_running_loop()
+        doors = [Door(listener, self._settings, self._let_in) for listener in sockets or ()]
+        self.servers = cast("list[asyncio.Server]", doors)
+        for door in doors:
+            door.open()
+        self.started = True
+        self.accepts.set()
+
+    async def _let_in(self, connection: socket.socket) -> object:
         secure: dict[str, Any] = {}
         if self._tls is not None:
             secure = {
@@ -42,14 +50,8 @@ class EdgeServer(uvicorn.Server):
                 "ssl_handshake_timeout": self._settings.handshake_seconds,
                 "ssl_shutdown_timeout": _TLS_GOODBYE_SECONDS,
             }
-        self.servers = [
-            await loop.create_server(
-                self._protocol, sock=listener, backlog=self.config.backlog, **secure
-            )
-            for listener in sockets or ()
-        ]
-        self.started = True
-        self.accepts.set()
+        loop = asyncio.get_running_loop()
+        return await loop.connect_accepted_socket(self._protocol, connection, **secure)
 
     async def on_tick(self, counter: int) -> bool:
         now = asyncio.get_running_loop().time()

@@ -27,9 +27,16 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     max_url_bytes: Annotated[int, Meta(ge=256)] = 8_192
     max_header_bytes: Annotated[int, Meta(ge=1_024)] = 16_384  # the request line and all headers
     max_headers: Annotated[int, Meta(ge=16)] = 100
+    max_connections: Annotated[int, Meta(ge=2)] = 10_000  # and no more than files allow
+    max_connections_per_address: Annotated[int, Meta(ge=1)] = 1_000
 
-    # Strangers are counted by their address, since wallets are free; accounts by their id.
+    # Strangers are counted by their address, since wallets are free; accounts by their id. A crowd
+    # is all who sign in from one address, or all machines of one account.
     address_requests_per_second: Rate = 20.0
     address_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     account_requests_per_second: Rate = 1_000.0
     account_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5_000
+    crowd_requests_per_second: Rate = 2_000.0
+    crowd_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    # Of all strangers together: what they ask for is kept in memory until it is answered.
+    terminal_asks_per_second: Rate = 50.0

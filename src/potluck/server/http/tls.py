@@ -34,8 +34,8 @@ class Tls(Struct, frozen=True):
             await asyncio.sleep(every_seconds)
             try:
                 self._load(self.context)
-            except BadSettings as error:
-                log.error("the certificate can not be renewed", error=error.detail)
+            except (BadSettings, OSError, ValueError) as error:  # a full disk is no end either
+                log.error("the certificate can not be renewed", error=str(error))
 
 
 def open_tls(

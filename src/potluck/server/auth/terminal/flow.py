@@ -46,6 +46,7 @@ _LEEWAY = 0.8
 
 async def ask(parts: Parts, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
     """Keeps the question and hands out both codes."""
+    await parts.limiter.check_terminals()
     lasting = timedelta(seconds=parts.settings.terminal_seconds)
     user_code = await _unused_code(parts, now)
     device_code = new_device_code(parts.keys.device, user_code, now + lasting)

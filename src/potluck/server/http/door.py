@@ -1,0 +1,157 @@
+"""Where connections come in: no more of them than there is room for.
+
+They are counted when they are accepted, before a TLS handshake: one that never says a word takes a
+file too. One holder gets half of the room at most, so that nobody fills it alone.
+"""
+
+import asyncio
+import resource
+import socket
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+
+import structlog
+
+from potluck.server.http.peers import holders
+from potluck.server.http.settings import HttpSettings
+
+# The rest of the files is for PostgreSQL, Redis, blobs and ourselves.
+_SHARE_OF_FILES = 0.8
+# Then those who are in have their turn.
+_ACCEPTED_AT_ONCE = 64
+_OUT_OF_FILES_SECONDS = 0.5
+_REMIND_SECONDS = 60.0
+
+log = structlog.get_logger()
+
+
+class Room:
+    """How many connections there are, in all and by holder; and how many there may be."""
+
+    def __init__(self, settings: HttpSettings, open_files: int) -> None:
+        self._most = min(settings.max_connections, int(open_files * _SHARE_OF_FILES))
+        # Behind a proxy all come from its address.
+        self._most_each = None if settings.behind_proxy else settings.max_connections_per_address
+        self._open: Counter[str] = Counter()
+
+    def enter(self, address: str) -> Sequence[str] | None:
+        """What to say when leaving; None where there is no room."""
+        places = self._places(address)
+        if any(self._open[name] >= most for name, most in places.items()):
+            return None
+        self._open.update(places.keys())
+        return tuple(places)
+
+    def leave(self, names: Sequence[str]) -> None:
+        self._open.subtract(names)
+        for name in names:
+            if not self._open[name]:
+                del self._open[name]
+
+    def _places(self, address: str) -> dict[str, int]:
+        if self._most_each is None:
+            return {"all": self._most}
+        half = self._most // 2
+        each = {who: min(times * self._most_each, half) for who, times in holders(address)}
+        return {"all": self._most, **each}
+
+
+class Door:
+    """To uvicorn it is one of its servers: `close` lets nobody in any more."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        settings: HttpSettings,
+        let_in: Callable[[socket.socket], Coroutine[None, None, object]],
+    ) -> None:
+        self._listener = listener
+        self._let_in = let_in
+        self._room = Room(settings, _open_files())
+        self._entering: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._retry: asyncio.TimerHandle | None = None
+        self._remind_at = 0.0
+
+    def open(self) -> None:
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener)
+        if self._retry is not None:
+            self._retry.cancel()
+        for task in self._entering:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*self._entering, return_exceptions=True)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                connection, peer = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            names = self._room.enter(peer[0])
+            if names is None:
+                connection.close()
+                self._tell(peer[0])
+                continue
+            task = self._loop.create_task(self._enter(_Counted(connection, self._room, names)))
+            self._entering.add(task)
+            task.add_done_callback(self._entering.discard)
+
+    async def _enter(self, connection: "_Counted") -> None:
+        try:
+            await self._let_in(connection)
+        except OSError as error:  # the handshake failed, or took too long
+            log.debug("a connection did not come in", error=type(error).__name__)
+            connection.close()
+
+    def _pause(self, error: OSError) -> None:
+        """The system has no room for one more: whoever waits there would wake us without end."""
+        log.error("no connection can be accepted", error=error.strerror)
+        self._loop.remove_reader(self._listener)
+        self._retry = self._loop.call_later(_OUT_OF_FILES_SECONDS, self.open)
+
+    def _tell(self, address: str) -> None:
+        now = time.monotonic()
+        if now >= self._remind_at:
+            self._remind_at = now + _REMIND_SECONDS
+            log.warning("turned a connection away; there are too many", address=address)
+
+
+class _Counted(socket.socket):
+    """A connection that says when it is over; loops close it, detach it, or forget it."""
+
+    def __init__(self, connection: socket.socket, room: Room, names: Sequence[str]) -> None:
+        kind = (connection.family, connection.type, connection.proto)
+        super().__init__(*kind, fileno=connection.detach())
+        self.setblocking(False)
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._leave = weakref.finalize(self, room.leave, names)
+
+    def close(self) -> None:
+        super().close()
+        self._leave()
+
+    def detach(self) -> int:
+        self._leave()
+        return super().detach()
+
+
+def _open_files() -> int:
+    """How many this process may have open, after asking for all that it can get."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        log.info("the limit of open files stays as it is")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if soft == resource.RLIM_INFINITY else soft
