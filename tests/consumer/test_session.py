@@ -88,6 +88,17 @@ def test_a_refused_token_is_renewed_once(server: FakeServer) -> None:
     assert asked(server) == ["/v1/me access-1", "/v1/auth/refresh nobody", "/v1/me access-2"]
 
 
+def test_a_key_in_the_variable_that_is_refused_is_named(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_old")
+    server.plays("/v1/me", NO)
+    with Potluck(server.url) as potluck, pytest.raises(NotSignedIn) as raised:
+        potluck.me()
+    assert "The key in POTLUCK_TOKEN is not accepted." in raised.value.detail
+    assert "unset POTLUCK_TOKEN" in raised.value.hint
+
+
 def test_a_new_token_that_is_refused_too_is_the_end_of_it(server: FakeServer) -> None:
     save(server)
     server.plays("/v1/me", NO)

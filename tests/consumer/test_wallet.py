@@ -137,6 +137,15 @@ def test_an_unattended_wallet_opens_by_itself(config: Path) -> None:
     ]
 
 
+def test_a_password_that_was_kept_for_another_wallet_is_not_the_last_word() -> None:
+    wallet.make_unattended()
+    own = keystore.locked(bytes.fromhex(KEY), "my own words")
+    wallet.keystore_path().write_bytes(own)
+    with pytest.raises(NotSignedIn, match="does not open"):
+        wallet.load()
+    assert wallet.load(ask=answering("my own words")).address == ADDRESS
+
+
 def test_a_wallet_is_never_overwritten() -> None:
     made = wallet.make_unattended()
     for again in (wallet.make_unattended, lambda: wallet.make("other")):

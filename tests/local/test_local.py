@@ -3,6 +3,7 @@
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,9 @@ import pytest
 from msgspec import Meta, Struct
 
 from potluck.local import settings
-from potluck.local.directory import data_directory, held
+from potluck.local.directory import config_directory, data_directory, held
 from potluck.local.durable import write_whole
+from potluck.local.lock import take
 from potluck.model.error import BadSettings, DataDirectoryInUse
 
 IN_USE = DataDirectoryInUse("taken")
@@ -75,6 +77,10 @@ class Sample(Struct, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65_535)] = 1
 
 
+class Pairs(Struct, frozen=True, kw_only=True):
+    pairs: Mapping[int, str] = {}
+
+
 def sample(options: dict[str, object], variables: dict[str, str]) -> Sample:
     given = {"place": Path("/given")}
     return settings.read(Sample, "X_", options, variables, given, {"port": "--the-port"})
@@ -101,3 +107,31 @@ def test_nonsense_is_named(
 ) -> None:
     with pytest.raises(BadSettings, match=name):
         sample(options, variables)
+
+
+def test_what_was_said_is_not_repeated() -> None:
+    """It may be an address with a password in it, and errors go to logs."""
+    for said in ("a-secret", "1=x,a-secret", "one=a-secret"):
+        with pytest.raises(BadSettings) as raised:
+            settings.read(Pairs, "X_", {}, {"X_PAIRS": said}, {}, {})
+        assert "X_PAIRS" in raised.value.detail and "secret" not in raised.value.detail
+
+
+def test_the_configuration_directory_is_where_it_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert config_directory({"POTLUCK_CONFIG_DIR": "~/here"}) == Path("/home/ann/here")
+    assert config_directory({"POTLUCK_CONFIG_DIR": "here"}) == Path.cwd() / "here"
+
+
+def test_only_another_holder_makes_us_wait(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    with place.open("wb") as first, place.open("wb") as second:
+        assert take(first.fileno())
+        assert not take(second.fileno())
+    with pytest.raises(OSError, match="descriptor"):
+        take(second_closed(place))
+
+
+def second_closed(place: Path) -> int:
+    with place.open("wb") as file:
+        return file.fileno()

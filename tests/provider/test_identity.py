@@ -1,5 +1,6 @@
 """The node key: made once, for its owner's eyes only, and never shown."""
 
+import errno
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,27 @@ def test_a_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> No
 def test_many_that_make_it_at_once_find_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(lambda _: ensure_key(tmp_path), range(16)))) == 1
+
+
+def test_a_key_that_was_half_written_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half_written(path: Path, data: bytes) -> None:
+        path.write_bytes(data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full, pytest.raises(BadSettings, match="No space"):
+        full.setattr("potluck.provider.identity.write_new", half_written)
+        ensure_key(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert ensure_key(tmp_path)
+
+
+def test_a_word_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
+    (tmp_path / "delegations").touch()
+    word = Authorised(ORIGIN, ensure_key(tmp_path), 1, 2)
+    with pytest.raises(BadSettings, match="can not be used"):
+        save_delegation(tmp_path, word)
 
 
 def test_the_key_is_in_no_text_about_it(tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ def test_options_win_over_variables_and_variables_over_defaults() -> None:
     assert both.heartbeat_seconds == 3
 
 
+def test_no_variable_leads_to_another_server_than_the_one_that_was_named() -> None:
+    said = read(POTLUCK_PROVIDER_URL="http://127.0.0.1:1", POTLUCK_PROVIDER_CA_FILE="/a/ca.pem")
+    assert (said.url, said.ca_file) == (URL, None)
+
+
 def test_what_installations_may_do_is_the_owners_to_say() -> None:
     said = read(
         POTLUCK_PROVIDER_ALLOW_BUILDS="true",

@@ -13,13 +13,16 @@ from potluck.consumer.profile import Profile, chosen_url, saved_for
 from potluck.consumer.session import SavedSession, signed_out
 from potluck.consumer.transport import Transport
 
+_TOKEN_VARIABLE = "POTLUCK_TOKEN"  # noqa: S105 - its name
+
 
 def connect(url: str | None, token: str | None, patience: Patience) -> Transport:
     address = chosen_url(url)
-    given = token or os.environ.get("POTLUCK_TOKEN")
     saved = saved_for(address)
-    if given:
-        return Transport(address, patience, _ca_file(saved), FixedToken(given))
+    if token:
+        return Transport(address, patience, _ca_file(saved), FixedToken(token))
+    if named := os.environ.get(_TOKEN_VARIABLE):
+        return Transport(address, patience, _ca_file(saved), FixedToken(named, _TOKEN_VARIABLE))
     if saved is None or saved.session is None:
         raise signed_out(address)
     return as_saved(saved, patience)

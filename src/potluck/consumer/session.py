@@ -45,6 +45,9 @@ class SavedSession:
         self._session = self._renew(refused)
         return self._session.access_token
 
+    def explained(self, refusal: NotSignedIn) -> NotSignedIn:
+        return refusal
+
     def close(self) -> None:
         self._door.close()
 

@@ -100,6 +100,8 @@ class Transport:
 
     def _refusal(self, response: BaseHTTPResponse, body: bytes) -> PotluckError:
         told = failure(response.status, body, self.url)
+        if isinstance(told, NotSignedIn) and self._bearer is not None:
+            told = self._bearer.explained(told)
         if told.retry_after_seconds is None:
             asked = response.headers.get("Retry-After")
             told.retry_after_seconds = retry_after_seconds(asked, datetime.now(UTC))

@@ -148,17 +148,42 @@ def _from_text(text: str, source: str) -> Wallet:
 
 def _from_keystore(path: Path, ask: Ask | None) -> Wallet:
     try:
-        return Wallet(keystore.unlocked(path, _password(path, ask)))
+        return Wallet(_unlocked(path, ask))
     except ValueError as error:
         raise BadSettings(f"The keystore {path} holds no key.", "Export it again.") from error
+
+
+def _unlocked(path: Path, ask: Ask | None) -> bytes:
+    kept = None if os.environ.get(PASSWORD_VARIABLE) else _kept_password(path)
+    if kept is None:
+        return keystore.unlocked(path, _password(path, ask))
+    try:
+        return keystore.unlocked(path, kept)
+    except NotSignedIn:
+        if ask is None:
+            raise
+    # It was kept for another wallet, which somebody has replaced by their own.
+    return keystore.unlocked(path, _password(path, ask))
+
+
+def _kept_password(path: Path) -> str | None:
+    """What `potluck up` wrote beside the wallet that it made."""
+    if path != keystore_path():
+        return None
+    try:
+        return password_path().read_text().strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(
+            f"The password in {password_path()} can not be read: {error}.", "Check who owns it."
+        ) from error
 
 
 def _password(path: Path, ask: Ask | None) -> str:
     said = os.environ.get(PASSWORD_VARIABLE)
     if said:
         return said
-    if path == keystore_path() and password_path().exists():
-        return password_path().read_text().strip()
     if ask is not None:
         return ask(f"Password of the wallet {path}: ")
     raise NotSignedIn(

@@ -4,17 +4,12 @@ The lock is the operating system's, so it ends with the process, however that en
 """
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from potluck.local.lock import take
 from potluck.model.error import BadSettings, DataDirectoryInUse
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 
 def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
@@ -31,7 +26,7 @@ def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
     """POTLUCK_CONFIG_DIR, else the usual place of this system: the profile and the wallet."""
     named = variables.get("POTLUCK_CONFIG_DIR")
     if named:
-        return Path(named)
+        return named_directory(named)
     from platformdirs import user_config_path
 
     return user_config_path("potluck")
@@ -51,22 +46,25 @@ def held(directory: Path, in_use: DataDirectoryInUse, lock: str = "lock") -> Ite
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory / lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise BadSettings(
-            f"The data directory {directory} can not be used: {error.strerror}.",
-            "Name another one with --data-dir, or mend its permissions.",
-        ) from error
+        raise _unusable(directory, error) from error
     try:
-        _take(descriptor, in_use)
+        _take(directory, descriptor, in_use)
         yield
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, in_use: DataDirectoryInUse) -> None:
+def _take(directory: Path, descriptor: int, in_use: DataDirectoryInUse) -> None:
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_ours = take(descriptor)
     except OSError as error:
-        raise in_use from error
+        raise _unusable(directory, error) from error
+    if not is_ours:
+        raise in_use
+
+
+def _unusable(directory: Path, error: OSError) -> BadSettings:
+    return BadSettings(
+        f"The data directory {directory} can not be used: {error.strerror}.",
+        "Name another one with --data-dir, or mend its permissions.",
+    )

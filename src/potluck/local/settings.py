@@ -48,7 +48,7 @@ def _split(value: Any, kind: Any, source: str) -> Any:
         return values
     pairs = [part.partition("=") for part in values]
     if not all(name and said for name, _, said in pairs):
-        raise BadSettings(f"{source} is {value!r}.", f"Write {source} as 1=…,2=…")
+        raise BadSettings(f"{source} is not made of pairs.", f"Write {source} as 1=…,2=…")
     return {name.strip(): said.strip() for name, _, said in pairs}
 
 
@@ -56,7 +56,8 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
     try:
         return msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise BadSettings(f"{source} is {value!r}: {error}.", f"Change {source}.") from error
+        # Not what was said: it may be an address with a password in it.
+        raise BadSettings(f"{source}: {error}.", f"Change {source}.") from error
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -4,18 +4,13 @@ The lock is the operating system's, so it ends with the process, however that en
 """
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from potluck.local.lock import take
 from potluck.model.error import BadSettings
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 _PAUSE_SECONDS = 0.02
 
@@ -27,10 +22,7 @@ def turn(lock: Path, patience_seconds: float = 60.0) -> Iterator[None]:
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise BadSettings(
-            f"{lock} can not be made: {error.strerror}.",
-            "Make its directory writable, or name another with POTLUCK_CONFIG_DIR.",
-        ) from error
+        raise _unusable(lock, error) from error
     try:
         _wait(descriptor, lock, time.monotonic() + patience_seconds)
         yield
@@ -39,7 +31,7 @@ def turn(lock: Path, patience_seconds: float = 60.0) -> Iterator[None]:
 
 
 def _wait(descriptor: int, lock: Path, deadline: float) -> None:
-    while not _take(descriptor):
+    while not _take(descriptor, lock):
         if time.monotonic() > deadline:
             raise BadSettings(
                 f"Another process holds {lock} and does not let go.", "See what it waits for."
@@ -47,12 +39,15 @@ def _wait(descriptor: int, lock: Path, deadline: float) -> None:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _take(descriptor: int) -> bool:
+def _take(descriptor: int, lock: Path) -> bool:
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return take(descriptor)
+    except OSError as error:
+        raise _unusable(lock, error) from error
+
+
+def _unusable(lock: Path, error: OSError) -> BadSettings:
+    return BadSettings(
+        f"{lock} can not be made or held: {error.strerror}.",
+        "Make its directory writable, or name another with POTLUCK_CONFIG_DIR.",
+    )

@@ -10,7 +10,8 @@ DATA/delegations/    for each server's origin: the wallet's word
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import msgspec
 from coincurve import PrivateKey
 from msgspec import Struct
 
-from potluck.local.durable import sync, write_new, write_whole
+from potluck.local.durable import draft_of, sync, write_new, write_whole
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings
 from potluck.wire.device_statement import DeviceStatement, statement_digest
@@ -75,24 +76,22 @@ def ensure_key(data_directory: Path) -> str:
 
 def load_key(data_directory: Path) -> NodeKey:
     path = data_directory / "node-key"
-    try:
+    with _told(f"The node key {path}"):
         data_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
             _make(path)
         return NodeKey(_read(path))
-    except OSError as error:
-        raise BadSettings(
-            f"The node key {path} can not be used: {error.strerror}.",
-            "Name another directory with --data-dir, or mend its permissions.",
-        ) from error
 
 
 def load_authorised(data_directory: Path, origin: str) -> Authorised | None:
     """What is known here of the wallet's word for this key and server."""
     path = _delegation_path(data_directory, origin)
+    if not path.exists():
+        return None
     try:
-        known = msgspec.json.decode(path.read_bytes(), type=Authorised)
-    except (FileNotFoundError, msgspec.DecodeError):
+        with _told(f"The wallet's word in {path}"):
+            known = msgspec.json.decode(path.read_bytes(), type=Authorised)
+    except msgspec.DecodeError:
         return None
     is_ours = (known.origin, known.key) == (origin, ensure_key(data_directory))
     return known if is_ours else None
@@ -100,15 +99,31 @@ def load_authorised(data_directory: Path, origin: str) -> Authorised | None:
 
 def save_delegation(data_directory: Path, word: Delegation | Authorised) -> None:
     path = _delegation_path(data_directory, word.origin)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_whole(path, msgspec.json.encode(word))
+    with _told(f"The wallet's word in {path}"):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(path, msgspec.json.encode(word))
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadSettings(
+            f"{what} can not be used: {error.strerror}.",
+            "Name another directory with --data-dir, or mend its permissions.",
+        ) from error
 
 
 def _make(path: Path) -> None:
+    """Whole from the first moment, and never in the place of another."""
+    draft = draft_of(path)
     try:
-        write_new(path, PrivateKey().secret.hex().encode())
-    except FileExistsError:
-        return  # another process was quicker by a moment
+        write_new(draft, PrivateKey().secret.hex().encode())
+        with suppress(FileExistsError):  # another process was quicker by a moment
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)
     sync(path.parent)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from potluck.local import settings
 from potluck.local.directory import data_directory
@@ -62,7 +63,9 @@ def read_settings(
         "name": platform.node() or "provider",
         "data_directory": data_directory(variables) / "provider",
     }
-    return settings.read(ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED)
+    read = settings.read(ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED)
+    # Where the wallet was asked to sign is where the provider goes; no variable says otherwise.
+    return replace(read, url=url, ca_file=ca_file)
 
 
 _SPELLED = {
