@@ -132,6 +132,7 @@ async def test_a_card_goes_to_the_wallets_other_node_when_the_first_is_silent(
     await pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", owner.node_id)
     await pool.sql("UPDATE devices SET free_milli = 0 WHERE node_id = $1", owner.node_id)
     assert await twin.standing() is Standing.ELSEWHERE, "there it is still in use"
+    assert len((await twin.register()).unbound) == 1, "also for who registers again"
     await pool.sql("UPDATE devices SET free_milli = 1000")
     assert await twin.standing() is Standing.BOUND
     assert await owner.standing() is Standing.ELSEWHERE, "and it stays there"
