@@ -48,7 +48,6 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
         (("run", "--nonsense", __file__), "--nonsense"),
         (("cancel",), "Missing argument"),
         (("frobnicate",), "No such command"),
-        (("admin",), "Missing command"),
     ],
     ids=lambda value: " ".join(map(str, value))[-40:] if isinstance(value, tuple) else "",
 )

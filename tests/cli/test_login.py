@@ -243,6 +243,16 @@ def test_a_key_can_not_be_more_than_a_key(ann: CommandLine) -> None:
     assert ann.run("keys", "add", "x", "--expires", "soon").status == 64
 
 
+def test_a_group_without_a_command_lists_or_helps(ann: CommandLine) -> None:
+    for group in ("keys", "sessions"):
+        assert ann.run(group, "--json").lines() == ann.run(group, "list", "--json").lines()
+        assert ann.run(group).status == 0
+        assert "revoke" in ann.run("keys", "--help").stdout.decode()
+    for group, command in (("provider", "revoke"), ("admin", "invites")):
+        shown = ann.run(group)
+        assert shown.status == 0 and command in shown.stdout.decode()
+
+
 def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
     assert ann.run("roles").stdout == b"consumer\n"
     assert ann.run("roles", "provider", "consumer").stdout == b"consumer, provider\n"

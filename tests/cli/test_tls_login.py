@@ -45,11 +45,21 @@ def test_a_key_in_ci_names_the_authority_by_a_file(
     assert user.run("login", pool.url, "--ca-fingerprint", pool.fingerprint).status == 0
     (made,) = user.run("keys", "add", "ci", "--json").lines()
     (authority,) = Path(user.variables["POTLUCK_CONFIG_DIR"]).glob("ca-*.pem")
+    assert f"POTLUCK_CA_FILE={authority}" in user.run("keys", "add", "more").stderr
     script = InProcess(tmp_path / "ci", pool.url, made["secret"])
     told = script.run("ps")
     assert told.status == 69 and "--ca-fingerprint" in told.stderr
     script.variables["POTLUCK_CA_FILE"] = str(authority)
     assert script.run("ps").status == 0
+
+
+def test_who_invites_is_told_the_whole_line_to_hand_over(
+    pool: PrivateServer, user: CommandLine
+) -> None:
+    assert user.run("login", pool.url, "--ca-fingerprint", pool.fingerprint).status == 0
+    told = user.run("admin", "invite").stderr
+    assert f"potluck login {pool.url} --ca-fingerprint {pool.fingerprint}" in told
+    assert "export POTLUCK_INVITE=" in told and "--invite" not in told
 
 
 def test_without_it_the_server_is_not_believed(pool: PrivateServer, user: CommandLine) -> None:

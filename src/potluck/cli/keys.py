@@ -52,7 +52,8 @@ def add_key(
     screen = Screen(json)
     lasting = int(parse_seconds(expires, "--expires"))
     with connect(server) as potluck:
-        made, url = potluck.account.make_key(name, scope or _USUAL, lasting), potluck.url
+        made = potluck.account.make_key(name, scope or _USUAL, lasting)
+        url, ca_file = potluck.url, potluck.ca_file
     if json:
         screen.emit(made)
         return
@@ -60,6 +61,9 @@ def add_key(
     screen.out.line(made.secret)
     screen.err.line("It is shown this once. Where it is used:")
     screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
+    if ca_file is not None:
+        screen.err.line(f"  export POTLUCK_CA_FILE={ca_file}", Tone.STRONG)
+        screen.err.line("(that file, copied along: the server has an authority of its own)")
 
 
 def revoke_key(

@@ -13,6 +13,7 @@ from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.failure import misused, tell
+from potluck.cli.group import Helping, Listing
 from potluck.cli.keys import add_key, list_keys, revoke_key
 from potluck.cli.login import login
 from potluck.cli.logout import logout
@@ -69,23 +70,23 @@ for account_command in (login, logout, whoami, roles):
 for pool_command in (up, server, provide, nodes, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
-keys = typer.Typer(help="API keys, for CI and scripts.")
+keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")
 keys.command("list", cls=Command)(list_keys)
 keys.command("add", cls=Command)(add_key)
 keys.command("revoke", cls=Command)(revoke_key)
 app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
 
-provider = typer.Typer(help="The machines that work for my wallet.")
+provider = typer.Typer(cls=Helping, help="The machines that work for my wallet.")
 provider.command("keys", cls=Command)(list_node_keys)
 provider.command("revoke", cls=Command)(revoke_node_key)
 app.add_typer(provider, name="provider", rich_help_panel=_POOL)
 
-sessions = typer.Typer(help="Where my wallet is signed in.")
+sessions = typer.Typer(cls=Listing, help="Where my wallet is signed in.")
 sessions.command("list", cls=Command)(list_sessions)
 sessions.command("end", cls=Command)(end_session)
 app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
 
-admin = typer.Typer(help="What only admins may do.")
+admin = typer.Typer(cls=Helping, help="What only admins may do.")
 admin.command("accounts", cls=Command)(accounts)
 admin.command("roles", cls=Command)(set_roles)
 for admin_command in (suspend, resume, grant, invite, invites, audit, rotate_key):

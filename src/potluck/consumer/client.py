@@ -10,6 +10,7 @@ What concerns accounts is in `account.py` and, for admins, in `admin.py`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
@@ -83,6 +84,11 @@ class Potluck:
     @property
     def url(self) -> str:
         return self._transport.url
+
+    @property
+    def ca_file(self) -> Path | None:
+        """The authority that the server is believed by, if it is not one of the system's."""
+        return self._transport.ca_file
 
     def submit(self, request: TaskRequest) -> TaskView:
         """Puts a task into the queue, once, however often the network makes us ask."""

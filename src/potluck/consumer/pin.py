@@ -1,11 +1,20 @@
 """The authority of a pool that has one of its own: fetched once, compared, kept for its clients."""
 
+import re
 from pathlib import Path
 
 from potluck.local.durable import write_whole
 from potluck.local.trust import checked_fingerprint, fetch_ca, require_https
 from potluck.model.error import BadSettings
 from potluck.wire import routes
+
+_NAME = re.compile(r"ca-([0-9a-f]{64})\.pem")
+
+
+def pinned_fingerprint(ca_file: Path | None) -> str | None:
+    """Of an authority that is kept here, so that others can be told; none for any other."""
+    named = None if ca_file is None else _NAME.fullmatch(ca_file.name)
+    return None if named is None else f"sha256:{named[1]}"
 
 
 def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:

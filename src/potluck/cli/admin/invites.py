@@ -1,7 +1,7 @@
 """`potluck admin invite` and `invites`: how strangers get in where registration is not open."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import parse_credits, parse_seconds, show_ahead, show_credits
 from potluck.model.account import Role
 from potluck.wire.identity import InviteView, NewInvite
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
 
 
 def invite(
@@ -37,14 +40,15 @@ def invite(
         int(parse_seconds(expires, "--expires")),
     )
     with connect(server) as potluck:
-        made, url = potluck.admin.invite(wanted), potluck.url
+        made, address = potluck.admin.invite(wanted), _with_pin(potluck)
     if json:
         screen.emit(made)
         return
     screen.err.line(f"Made {made.invite.id}. Its code:")
     screen.out.line(made.code)
     screen.err.line("It is shown this once; hand it over on a safe way. To come in with it:")
-    screen.err.line(f"  potluck login {url} --invite CODE", Tone.STRONG)
+    screen.err.line("  export POTLUCK_INVITE=CODE", Tone.STRONG)
+    screen.err.line(f"  potluck login {address}", Tone.STRONG)
 
 
 def invites(
@@ -70,6 +74,14 @@ def invites(
         *(Column("USES LEFT", is_number=True), Column("ENDS IN", is_number=True)),
     ]
     show_table(screen.out, columns, [_row(each) for each in found])
+
+
+def _with_pin(potluck: "Potluck") -> str:
+    """The address, with what others need to believe a server that has an authority of its own."""
+    from potluck.consumer.pin import pinned_fingerprint
+
+    fingerprint = pinned_fingerprint(potluck.ca_file)
+    return potluck.url if fingerprint is None else f"{potluck.url} --ca-fingerprint {fingerprint}"
 
 
 def _row(each: InviteView) -> list[Cell]:

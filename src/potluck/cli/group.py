@@ -1,0 +1,22 @@
+"""What a group of commands does when none of them is named."""
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+_HELP = ("-h", "--help")
+
+
+class Helping(TyperGroup):
+    """Tells which commands there are."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ["--help"])
+
+
+class Listing(TyperGroup):
+    """Lists what there is: `potluck keys` is `potluck keys list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
+        return super().parse_args(ctx, args if is_named else ["list", *args])
