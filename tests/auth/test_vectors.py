@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from potluck.model.error import InvalidInput, NotSignedIn
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.sign_in import is_for, is_in_force, verify_signature
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
@@ -44,8 +45,9 @@ def parts(origin: str = "http://127.0.0.1", **rpc_urls: str) -> Parts:
     """A server's parts, as far as a signature is concerned."""
     urls = {int(chain_id.removeprefix("chain_")): url for chain_id, url in rpc_urls.items()}
     nothing: dict[str, Any] = dict.fromkeys(Parts.__struct_fields__)
-    settings = ServerSettings(data_directory=Path("unused"), chain_rpc_urls=urls)
-    return Parts(**{**nothing, "settings": settings, "origins": (origin,)})
+    settings = ServerSettings(data_directory=Path("unused"))
+    known = {"settings": settings, "origins": (origin,), "contract_wallets": ContractWallets(urls)}
+    return Parts(**{**nothing, **known})
 
 
 async def verify(vector: dict[str, Any]) -> None:

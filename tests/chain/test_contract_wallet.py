@@ -1,11 +1,13 @@
 """A contract wallet signs in by EIP-1271, through a real node; whatever is not its yes is a no."""
 
+import asyncio
 import time
 
 import pytest
+from aiohttp import web
 
 from potluck.server.auth import contract_wallet
-from potluck.server.auth.contract_wallet import accepts
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.wire.signature import address_of, sign, text_digest
 from tests.chain import rpc
 from tests.chain.anvil import Anvil
@@ -24,7 +26,13 @@ def wallet(chain: Anvil) -> str:
 
 
 async def said_yes(chain: Anvil, address: str, signature: bytes = SIGNATURE) -> bool:
-    return await accepts({chain.chain_id: chain.url}, chain.chain_id, address, DIGEST, signature)
+    return await ContractWallets({chain.chain_id: chain.url}).accept(
+        chain.chain_id, address, DIGEST, signature
+    )
+
+
+async def accepted(rpc_urls: dict[int, str]) -> bool:
+    return await ContractWallets(rpc_urls).accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
 
 
 async def test_its_owner_s_signature_is_a_yes(chain: Anvil, wallet: str) -> None:
@@ -77,19 +85,21 @@ async def test_a_contract_that_says_anything_else_is_not(chain: Anvil, code: byt
 
 
 async def test_a_chain_without_an_rpc_is_not_asked(chain: Anvil, wallet: str) -> None:
-    assert not await accepts({}, chain.chain_id, wallet, DIGEST, SIGNATURE)
-    assert not await accepts({1: chain.url}, chain.chain_id, wallet, DIGEST, SIGNATURE)
+    assert not await ContractWallets({}).accept(chain.chain_id, wallet, DIGEST, SIGNATURE)
+    assert not await ContractWallets({1: chain.url}).accept(
+        chain.chain_id, wallet, DIGEST, SIGNATURE
+    )
 
 
 async def test_an_rpc_of_another_chain_is_not_believed(chain: Anvil, wallet: str) -> None:
     """The same wallet, the same signature, but the message names chain 1."""
-    assert not await accepts({1: chain.url}, 1, wallet, DIGEST, SIGNATURE)
+    assert not await ContractWallets({1: chain.url}).accept(1, wallet, DIGEST, SIGNATURE)
 
 
 @pytest.mark.parametrize("answer", [rpc.honest, rpc.in_pieces])
 async def test_an_rpc_that_says_yes_is_believed(answer: rpc.Answer) -> None:
     async with serving(answer) as url:
-        assert await accepts({rpc.CHAIN_ID: url}, rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
+        assert await accepted({rpc.CHAIN_ID: url})
 
 
 @pytest.mark.parametrize("answer", LIARS.values(), ids=LIARS)
@@ -99,7 +109,7 @@ async def test_an_rpc_that_lies_or_hangs_is_a_no(
     monkeypatch.setattr(contract_wallet, "_SECONDS", 0.3)
     async with serving(answer) as url:
         before = time.monotonic()
-        assert not await accepts({rpc.CHAIN_ID: url}, rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
+        assert not await accepted({rpc.CHAIN_ID: url})
         assert time.monotonic() - before < 2
 
 
@@ -108,12 +118,42 @@ async def test_a_redirect_is_not_followed() -> None:
     async with serving(rpc.honest) as target:
         for status in (301, 302, 303, 307, 308):
             async with serving(rpc.sending(b"", status, Location=target)) as url:
-                assert not await accepts(
-                    {rpc.CHAIN_ID: url}, rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE
-                )
+                assert not await accepted({rpc.CHAIN_ID: url})
 
 
 async def test_an_rpc_that_is_down_is_a_no() -> None:
     async with serving(rpc.honest) as url:
         pass
-    assert not await accepts({rpc.CHAIN_ID: url}, rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
+    assert not await accepted({rpc.CHAIN_ID: url})
+
+
+async def test_an_rpc_is_asked_once_which_chain_it_serves() -> None:
+    asked: list[str] = []
+
+    async def counting(request: web.Request, method: str) -> web.StreamResponse:
+        asked.append(method)
+        return await rpc.honest(request, method)
+
+    async with serving(counting) as url:
+        wallets = ContractWallets({rpc.CHAIN_ID: url})
+        for _ in range(3):
+            assert await wallets.accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE)
+    assert asked == ["eth_chainId", *["eth_call"] * 3]
+
+
+async def test_few_questions_are_open_at_a_time() -> None:
+    is_open = most = 0
+
+    async def thinking(request: web.Request, method: str) -> web.StreamResponse:
+        nonlocal is_open, most
+        is_open += 1
+        most = max(most, is_open)
+        await asyncio.sleep(0.02)
+        is_open -= 1
+        return await rpc.honest(request, method)
+
+    async with serving(thinking) as url:
+        wallets = ContractWallets({rpc.CHAIN_ID: url})
+        said = [wallets.accept(rpc.CHAIN_ID, NOBODY, DIGEST, SIGNATURE) for _ in range(40)]
+        assert await asyncio.gather(*said) == [True] * 40
+    assert 1 < most <= 8

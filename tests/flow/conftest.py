@@ -9,6 +9,7 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
 from potluck.server.limiter import Limiter
 from potluck.server.parts import Parts
@@ -55,6 +56,7 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         vault=Vault(GivenKeys("the tests", KeyRing([bytes(32)]))),
         origins=("http://127.0.0.1:8470",),
         limiter=Limiter(live, chosen),
+        contract_wallets=ContractWallets({}),
         authority_pem=None,
         instance="this-instance",
         stopping=asyncio.Event(),

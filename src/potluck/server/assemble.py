@@ -23,6 +23,7 @@ from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.accounts.operator import install_operator
 from potluck.server.api.app import make_app
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.encryption.start import open_vault
 from potluck.server.http.server import first, http_server
 from potluck.server.http.tls import Tls, open_tls
@@ -122,6 +123,7 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
             vault=vault,
             origins=origins(settings, "http" if tls is None else "https", port),
             limiter=Limiter(live, settings),
+            contract_wallets=ContractWallets(settings.chain_rpc_urls),
             authority_pem=None if tls is None else tls.authority_pem,
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),

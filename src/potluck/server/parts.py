@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import Keys
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
@@ -22,6 +23,7 @@ class Parts(Struct, frozen=True):
     vault: Vault  # seals what is sensitive
     origins: tuple[str, ...]  # what this server is called; the first is its own name for itself
     limiter: Limiter
+    contract_wallets: ContractWallets
     authority_pem: bytes | None  # the private authority that clients pin, if there is one
     instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end

@@ -23,7 +23,9 @@ class NodeLoginController(Controller):
     async def node_login(self, data: NodeLogin, parts: Parts) -> NodeToken:
         """Trades an EIP-4361 message that a node key signed for a token of a few minutes."""
         now = datetime.now(UTC)
-        said = await sign_in.verify(parts, data.message, data.signature, now, NODE_STATEMENT)
+        said = await sign_in.verify(
+            parts, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
+        )
         async with parts.database.transaction() as connection:
             holder = await node_keys.by_address(connection, said.address)
             if holder is None:

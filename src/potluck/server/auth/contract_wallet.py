@@ -1,9 +1,12 @@
 """EIP-1271: a contract wallet is asked, on the chain that the message names, whether it signed.
 
 One read-only call with a cap on gas, time and answer; an RPC that serves another chain than it was
-configured for is not believed. Whatever goes wrong is a no.
+configured for is not believed. Whatever goes wrong is a no. Anybody can make the server ask, with
+any bad signature, so few questions are open at a time.
 """
 
+import asyncio
+import time
 from collections.abc import Mapping
 
 import aiohttp
@@ -16,26 +19,45 @@ _MAGIC = bytes.fromhex("1626ba7e")  # isValidSignature(bytes32,bytes), and its y
 _GAS = "0x2dc6c0"  # three million
 _SECONDS = 5.0
 _LONGEST_ANSWER = 4096
+_AT_ONCE = 8
+# An RPC does not become another chain's while it runs, but an operator may put another one there.
+_CHAIN_SECONDS = 600.0
 
 
-async def accepts(
-    rpc_urls: Mapping[int, str], chain_id: int, address: str, digest: bytes, signature: bytes
-) -> bool:
-    url = rpc_urls.get(chain_id)
-    if url is None:
-        return False
-    patience = aiohttp.ClientTimeout(total=_SECONDS)
-    try:
-        async with aiohttp.ClientSession(timeout=patience) as session:
-            if int(await _ask(session, url, "eth_chainId", []), 16) != chain_id:
-                log.warning("the RPC serves another chain", chain_id=chain_id)
-                return False
-            call = {"to": address, "gas": _GAS, "data": "0x" + _encoded(digest, signature).hex()}
-            answer = await _ask(session, url, "eth_call", [call, "latest"])
-    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-        log.info("no answer from a contract wallet", chain_id=chain_id, reason=type(error).__name__)
-        return False
-    return answer == f"0x{_MAGIC.hex()}{'0' * 56}"
+class ContractWallets:
+    """Those of all chains that the operator said where to ask."""
+
+    def __init__(self, rpc_urls: Mapping[int, str]) -> None:
+        self._rpc_urls = rpc_urls
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._known_until: dict[int, float] = {}  # chains whose RPC was seen to serve them
+
+    async def accept(self, chain_id: int, address: str, digest: bytes, signature: bytes) -> bool:
+        url = self._rpc_urls.get(chain_id)
+        if url is None:
+            return False
+        call = {"to": address, "gas": _GAS, "data": "0x" + _encoded(digest, signature).hex()}
+        try:
+            # Who does not get a turn in time is refused too, rather than kept waiting.
+            async with asyncio.timeout(_SECONDS), self._turns, aiohttp.ClientSession() as session:
+                if not await self._serves(session, url, chain_id):
+                    log.warning("the RPC serves another chain", chain_id=chain_id)
+                    return False
+                answer = await _ask(session, url, "eth_call", [call, "latest"])
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            reason = type(error).__name__
+            log.info("no answer from a contract wallet", chain_id=chain_id, reason=reason)
+            return False
+        return answer == f"0x{_MAGIC.hex()}{'0' * 56}"
+
+    async def _serves(self, session: aiohttp.ClientSession, url: str, chain_id: int) -> bool:
+        now = time.monotonic()
+        if now < self._known_until.get(chain_id, 0.0):
+            return True
+        is_so = int(await _ask(session, url, "eth_chainId", []), 16) == chain_id
+        if is_so:
+            self._known_until[chain_id] = now + _CHAIN_SECONDS
+        return is_so
 
 
 def _encoded(digest: bytes, signature: bytes) -> bytes:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth import nonce
-from potluck.server.auth.contract_wallet import accepts
 from potluck.server.parts import Parts
 from potluck.store import nonces
 from potluck.store.database import Connection
@@ -19,7 +18,12 @@ from potluck.wire.signature import recover, text_digest
 
 
 async def verify(
-    parts: Parts, message: str, signature: str, now: datetime, statement: str | None = None
+    parts: Parts,
+    message: str,
+    signature: str,
+    now: datetime,
+    statement: str | None = None,
+    may_be_contract: bool = True,
 ) -> SignIn:
     """What the message says, once all of it holds and the signature is the address's own.
 
@@ -35,18 +39,23 @@ async def verify(
         raise refused()
     if nonce.expiry(parts.keys.nonce, said.nonce, now, _lifetime(parts)) is None:
         raise refused()
-    await verify_signature(parts, said.address, text_digest(message), signature, said.chain_id)
+    chain_id = said.chain_id if may_be_contract else None
+    await verify_signature(parts, said.address, text_digest(message), signature, chain_id)
     return said
 
 
 async def verify_signature(
-    parts: Parts, address: str, digest: bytes, signature: str, chain_id: int
+    parts: Parts, address: str, digest: bytes, signature: str, chain_id: int | None
 ) -> None:
-    """A key's signature is recovered; what is none may be a contract's, which the chain knows."""
+    """A key's signature is recovered; what is none may be a contract's, which the chain knows.
+
+    Without a chain it is a key's, or nobody's.
+    """
     signed = bytes.fromhex(signature.removeprefix("0x")) if len(signature) % 2 == 0 else b""
     if recover(digest, signed) == address:
         return
-    if not await accepts(parts.settings.chain_rpc_urls, chain_id, address, digest, signed):
+    wallets = parts.contract_wallets
+    if chain_id is None or not await wallets.accept(chain_id, address, digest, signed):
         raise refused()
 
 
