@@ -203,7 +203,11 @@ def test_without_redis_each_counts_for_itself(
         shared = {"POTLUCK_DATABASE_URL": url, "POTLUCK_REDIS_URL": own_redis.url, **FEW}
         with ServerProcess(tmp_path_factory.mktemp("alone"), 0, **shared) as server:
             own_redis.kill()
-            assert statuses(server.client(""), "/healthz", 10) == [200] * 8 + [429] * 2
+            assert statuses(server.client(""), "/healthz", 7) == [200] * 7
+            unready = server.client("").call("GET", "/readyz")
+            assert (unready.status, unready.headers["Retry-After"]) == (503, "1")
+            assert unready.json()["parts"]["live"] == "does not answer"
+            assert statuses(server.client(""), "/healthz", 2) == [429] * 2
 
 
 def test_normal_work_is_not_hindered(tmp_path_factory: pytest.TempPathFactory) -> None:

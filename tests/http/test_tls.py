@@ -230,6 +230,22 @@ def test_files_of_one_s_own_are_served_and_read_again(tmp_path: Path) -> None:
         await_true(lambda: "new.example.org" in names_served(pinned, server), "the new certificate")
 
 
+def test_a_renewal_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """As on a full disk: a file stands where the directory should be."""
+    with ServerProcess(tmp_path, 0, POTLUCK_TLS="auto", POTLUCK_TLS_RELOAD_SECONDS="0.1") as server:
+        directory = authority_file(server).parent
+        log, away = tmp_path / "server.log", directory.with_name("away")
+        pinned = context_for(server)
+        before = names_served(pinned, server)
+        directory.rename(away)
+        directory.write_text("")
+        await_true(lambda: "can not be renewed" in log.read_text(), "it says so")
+        directory.unlink()
+        (away / "server.pem").unlink()
+        away.rename(directory)
+        await_true(lambda: names_served(pinned, server) != before, "the new certificate")
+
+
 def names_served(context: ssl.SSLContext, server: ServerProcess) -> str:
     with (
         socket.create_connection(("127.0.0.1", server.port), 10) as plain,
