@@ -12,7 +12,7 @@ from potluck.server.settings import ServerSettings
 from tests.architecture.places import DOCS
 
 # Given by the command itself, not by a variable of this pattern.
-GIVEN_OTHERWISE = {"url", "data_directory", "name"}
+GIVEN_OTHERWISE = {"url", "ca_file", "data_directory", "name"}
 Kind = type[ServerSettings] | type[ProviderSettings]
 CASES: list[tuple[str, Kind]] = [
     ("POTLUCK_", ServerSettings),

@@ -117,9 +117,11 @@ def test_what_was_said_is_not_repeated() -> None:
         assert "X_PAIRS" in raised.value.detail and "secret" not in raised.value.detail
 
 
-def test_the_configuration_directory_is_where_it_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
-    assert config_directory({"POTLUCK_CONFIG_DIR": "~/here"}) == Path("/home/ann/here")
+def test_the_configuration_directory_is_where_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert config_directory({"POTLUCK_CONFIG_DIR": "~/here"}) == tmp_path / "here"
     assert config_directory({"POTLUCK_CONFIG_DIR": "here"}) == Path.cwd() / "here"
 
 
