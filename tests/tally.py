@@ -43,6 +43,7 @@ class Tally:
             passed, failed = self._passed[row], len(self._failed.get(row, []))
             self._properties.append((_ROW, f"{row}: {passed}/{passed + failed}"))
         assert not self._failed, self._failed
+        assert self._passed, "nothing was tried"
 
 
 def show_tallies(reporter: pytest.TerminalReporter) -> None:

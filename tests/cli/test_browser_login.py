@@ -90,13 +90,15 @@ def test_a_machine_is_authorised_by_any_name_of_the_server_and_asks_once(
 ) -> None:
     url = pool.url.replace("127.0.0.1", host)
     place = ["--data-dir", str(tmp_path / "provider"), "--unsafe-no-sandbox"]
-    with user.start("provide", url, "--browser", "--json", *place) as process:
-        try:
-            approve(page, asks(process))
-            assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["event"] == "registered"
-        finally:
-            process.terminate()
+    for is_first in (True, False):
+        with user.start("provide", url, "--browser", "--json", *place) as process:
+            try:
+                if is_first:
+                    approve(page, asks(process))
+                assert process.stdout is not None
+                assert json.loads(process.stdout.readline())["event"] == "registered"
+            finally:
+                process.terminate()
 
 
 @pytest.mark.parametrize(
