@@ -12,6 +12,7 @@ from potluck.model.error import Conflict, InvalidInput, NotFound, NotSignedIn
 from potluck.model.ids import NodeId
 from potluck.model.task import GIB
 from potluck.provider.product import plain_product
+from potluck.server import topics
 from potluck.server.flow import expire, lease
 from potluck.store import accounts, audit
 from potluck.store.mint import new_node_id
@@ -375,6 +376,14 @@ async def test_leaving_frees_a_device_for_who_waits(pool: Pool, owner: Side, oth
     assert await other.gets_work()
     (unbound,) = (await owner.register()).unbound
     assert unbound.standing is Standing.CONTESTED, "now it is the other's"
+
+
+async def test_leaving_ends_an_open_poll(pool: Pool, owner: Side) -> None:
+    await owner.register()
+    async with pool.parts.live.listen(topics.node(owner.node_id)) as listener:
+        await owner.leave()
+        async with asyncio.timeout(10):
+            await listener.wait(60)
 
 
 async def test_leaving_with_one_of_two_nodes_frees_nothing(
