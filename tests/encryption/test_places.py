@@ -86,9 +86,9 @@ def test_a_file_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
     place = KeyFile(tmp_path / "key")
     place.make()
     place.path.chmod(0o644)
-    with pytest.raises(BadSettings, match="Every user") as caught:
+    with pytest.raises(BadSettings, match="can read") as caught:
         place.read()
-    assert caught.value.hint == f"chmod 600 {place.path}"
+    assert caught.value.hint == f"First: chmod 600 {place.path}"
 
 
 def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
-from potluck.consumer.pin import pin_ca
+from potluck.consumer.pin import pin_ca, pinned
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
 from potluck.provider.exchange import Call, Exchange
@@ -306,3 +306,13 @@ def test_what_is_not_open_may_start(options: dict[str, object], tmp_path: Path) 
 def test_plain_http_needs_no_certificate(tmp_path: Path) -> None:
     assert open_tls(ServerSettings(data_directory=tmp_path), tmp_path, list) is None
     assert not list(tmp_path.iterdir())
+
+
+def test_an_authority_that_was_pinned_once_is_remembered(
+    secure: ServerProcess, tmp_path: Path
+) -> None:
+    url, directory = secure.url, tmp_path / "config"
+    assert pinned(url, directory) is None
+    path = pin_ca(url, secure.first["ca_fingerprint"], directory)
+    assert pinned(url, directory) == path
+    assert pinned("https://elsewhere.example", directory) is None

@@ -14,6 +14,8 @@ from potluck.local import settings
 from potluck.local.directory import config_directory, data_directory, held
 from potluck.local.durable import write_whole
 from potluck.local.lock import take
+from potluck.local.private import check_private, keep_private
+from potluck.model.account import Registration
 from potluck.model.error import BadSettings, DataDirectoryInUse
 
 IN_USE = DataDirectoryInUse("taken")
@@ -77,6 +79,10 @@ class Sample(Struct, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65_535)] = 1
 
 
+class Choices(Struct, frozen=True, kw_only=True):
+    choice: Registration | None = None
+
+
 class Pairs(Struct, frozen=True, kw_only=True):
     pairs: Mapping[int, str] = {}
 
@@ -137,3 +143,23 @@ def test_only_another_holder_makes_us_wait(tmp_path: Path) -> None:
 def second_closed(place: Path) -> int:
     with place.open("wb") as file:
         return file.fileno()
+
+
+def test_a_secret_of_ours_is_closed_to_others_and_one_of_theirs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("x")
+    for mode, group_may in ((0o644, True), (0o644, False), (0o640, False)):
+        path.chmod(mode)
+        with pytest.raises(BadSettings, match="can read"):
+            check_private(path, group_may)
+    path.chmod(0o640)
+    check_private(path, group_may=True)
+    keep_private(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    keep_private(tmp_path / "none")
+
+
+def test_a_choice_is_told_with_its_members() -> None:
+    with pytest.raises(BadSettings) as raised:
+        settings.read(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
+    assert raised.value.hint == "It is one of: open, invite, closed."

@@ -7,8 +7,6 @@ import typer
 
 from potluck.model.error import BadSettings, InvalidInput
 
-_SHORTEST = 8
-
 
 def hidden(question: str) -> str:
     """What the person typed. Where there is nobody to ask, says what to do instead."""
@@ -24,13 +22,11 @@ def hidden(question: str) -> str:
 
 
 def new_password() -> str:
-    """Typed twice, and not too short: it is all that protects the file."""
+    """Typed twice."""
+    from potluck.consumer.wallet import check_password
+
     first = hidden("Password for your new wallet: ")
-    if len(first) < _SHORTEST:
-        raise InvalidInput(
-            f"A password of less than {_SHORTEST} characters is guessed in no time.",
-            "A few random words are easy to keep and hard to guess.",
-        )
+    check_password(first)
     if hidden("The same again: ") != first:
         raise InvalidInput("The two passwords differ.", "Try again.")
     return first

@@ -1,7 +1,7 @@
 """The line to a server, as the one who is signed in there.
 
 A token that was given wins over POTLUCK_TOKEN, and that over the session in the profile. The
-authority of the profile is believed for the profile's server alone; POTLUCK_CA_FILE names another.
+authority that was pinned for a server is believed for it alone; POTLUCK_CA_FILE names another.
 """
 
 import os
@@ -9,9 +9,11 @@ from pathlib import Path
 
 from potluck.consumer.bearer import FixedToken
 from potluck.consumer.patience import Patience
+from potluck.consumer.pin import pinned
 from potluck.consumer.profile import Profile, chosen_url, saved_for
 from potluck.consumer.session import SavedSession, signed_out
 from potluck.consumer.transport import Transport
+from potluck.local.directory import config_directory
 
 _TOKEN_VARIABLE = "POTLUCK_TOKEN"  # noqa: S105 - its name
 
@@ -20,9 +22,9 @@ def connect(url: str | None, token: str | None, patience: Patience) -> Transport
     address = chosen_url(url)
     saved = saved_for(address)
     if token:
-        return Transport(address, patience, _ca_file(saved), FixedToken(token))
+        return Transport(address, patience, _ca_file(address), FixedToken(token))
     if named := os.environ.get(_TOKEN_VARIABLE):
-        return Transport(address, patience, _ca_file(saved), FixedToken(named, _TOKEN_VARIABLE))
+        return Transport(address, patience, _ca_file(address), FixedToken(named, _TOKEN_VARIABLE))
     if saved is None or saved.session is None:
         raise signed_out(address)
     return as_saved(saved, patience)
@@ -36,9 +38,10 @@ def as_saved(saved: Profile, patience: Patience | None = None) -> Transport:
 
 def door(url: str, ca_file: Path | None = None, patience: Patience | None = None) -> Transport:
     """For those who are not in yet."""
-    return Transport(url, patience or Patience(), ca_file or _ca_file(saved_for(url)))
+    return Transport(url, patience or Patience(), ca_file or _ca_file(url))
 
 
-def _ca_file(saved: Profile | None) -> Path | None:
+def _ca_file(url: str) -> Path | None:
+    saved = saved_for(url)
     named = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
-    return Path(named) if named else None
+    return Path(named) if named else pinned(url, config_directory())

@@ -19,6 +19,7 @@ from msgspec import Struct
 from potluck.consumer.address import checked_url, spelled_url
 from potluck.local.directory import config_directory
 from potluck.local.durable import write_whole
+from potluck.local.private import keep_private
 from potluck.local.turn import turn
 from potluck.model.error import BadSettings
 
@@ -118,6 +119,7 @@ def _nested(found: dict[str, str]) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, str]:
     try:
+        keep_private(path)
         values = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}

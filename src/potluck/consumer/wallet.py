@@ -9,7 +9,6 @@ in variables, or in nobody's sight: never in a command line, a log or a `repr`.
 import os
 import re
 import secrets
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +17,9 @@ from coincurve import PrivateKey
 from potluck.consumer import keystore
 from potluck.local.directory import config_directory
 from potluck.local.durable import write_whole
+from potluck.local.private import check_private, keep_private
 from potluck.local.turn import turn
-from potluck.model.error import BadSettings, NotSignedIn
+from potluck.model.error import BadSettings, InvalidInput, NotSignedIn
 from potluck.wire.signature import address_of, sign
 
 KEY_VARIABLE = "POTLUCK_WALLET_KEY"
@@ -27,6 +27,7 @@ PASSWORD_VARIABLE = "POTLUCK_WALLET_PASSWORD"  # noqa: S105 - its name
 
 Ask = Callable[[str], str]  # a question for the person, answered unseen
 
+_SHORTEST_PASSWORD = 8
 _LONGEST_RAW = 80  # 64 digits, 0x, line breaks
 _HEXADECIMAL = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 
@@ -89,7 +90,17 @@ def load(key_file: Path | None = None, ask: Ask | None = None) -> Wallet:
 
 def make(password: str) -> Wallet:
     """A new wallet in the configuration directory, which must not have one yet."""
+    check_password(password)
     return _make(password, is_kept=False)
+
+
+def check_password(password: str) -> None:
+    """Not too short: it is all that protects the file."""
+    if len(password) < _SHORTEST_PASSWORD:
+        raise InvalidInput(
+            f"A password of less than {_SHORTEST_PASSWORD} characters is guessed in no time.",
+            "A few random words are easy to keep and hard to guess.",
+        )
 
 
 def make_unattended() -> Wallet:
@@ -124,16 +135,15 @@ def _from_file(path: Path, ask: Ask | None) -> Wallet:
     try:
         with path.open("rb") as file:
             begins = file.read(_LONGEST_RAW + 1)
-            mode = os.fstat(file.fileno()).st_mode
     except OSError as error:
         raise BadSettings(
             f"The key file {path} can not be read: {error.strerror}.", "Check its name and owner."
         ) from error
     if begins.lstrip().startswith(b"{"):
         return _from_keystore(path, ask)
-    if mode & 0o077 and sys.platform != "win32":
-        raise BadSettings(f"Others can read the private key in {path}.", f"First: chmod 600 {path}")
-    return _from_text(begins.decode("ascii", "replace"), str(path))
+    found = _from_text(begins.decode("ascii", "replace"), str(path))
+    check_private(path)
+    return found
 
 
 def _from_text(text: str, source: str) -> Wallet:
@@ -171,6 +181,7 @@ def _kept_password(path: Path) -> str | None:
     if path != keystore_path():
         return None
     try:
+        keep_private(password_path())
         return password_path().read_text().strip()
     except FileNotFoundError:
         return None

@@ -1,8 +1,9 @@
 """One frozen value from options, variables and defaults, in that order; one way to complain."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -57,7 +58,13 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         return msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         # Not what was said: it may be an address with a password in it.
-        raise BadSettings(f"{source}: {error}.", f"Change {source}.") from error
+        raise BadSettings(f"{source}: {error}.", _advice(kind, source)) from error
+
+
+def _advice(kind: Any, source: str) -> str:
+    named = [each for each in (kind, *get_args(kind)) if isinstance(each, type)]
+    choices = [member.value for each in named if issubclass(each, StrEnum) for member in each]
+    return f"It is one of: {', '.join(choices)}." if choices else f"Change {source}."
 
 
 def _path(kind: type, value: Any) -> Any:

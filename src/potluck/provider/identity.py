@@ -20,6 +20,7 @@ from coincurve import PrivateKey
 from msgspec import Struct
 
 from potluck.local.durable import draft_of, sync, write_new, write_whole
+from potluck.local.private import keep_private
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings
 from potluck.wire.device_statement import DeviceStatement, statement_digest
@@ -128,6 +129,7 @@ def _make(path: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
+    keep_private(path)
     text = path.read_text("ascii", "replace").strip()
     if not _KEY.fullmatch(text):
         raise BadSettings(

@@ -19,7 +19,7 @@ from potluck.model.account import Registration
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
-from potluck.wire.address import AddressText, checksummed
+from potluck.wire.address import checksummed
 from potluck.wire.routes import DEFAULT_PORT
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]
@@ -33,7 +33,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT
     public_url: str | None = None  # where people reach it; needed if that is not where it listens
-    operator: AddressText | None = None  # this wallet is an admin from the start
+    operator: str | None = None  # this wallet is an admin from the start
     registration: Registration = Registration.OPEN  # if not said: open for this machine alone
     chain_ids: tuple[int, ...] = (1,)  # the chains that a sign-in message may name
     chain_rpc_urls: Mapping[int, str] = {}  # where contract wallets of a chain are asked

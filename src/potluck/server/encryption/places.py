@@ -6,7 +6,6 @@ given a new key by the server itself; for the other two, whoever keeps the keys 
 
 import os
 import shlex
-import stat
 import subprocess
 import threading
 import time
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from potluck.local.durable import draft_of, remove_drafts, sync, write_new, write_whole
+from potluck.local.private import check_private
 from potluck.model.error import BadSettings, Unavailable
 from potluck.server.settings import ServerSettings
 from potluck.store.key_ring import KEY_BYTES, GivenKeys, KeyPlace, KeyRing, key_id, new_key
@@ -62,14 +62,10 @@ class KeyFile:
     def read(self) -> KeyRing:
         self._seen = self._look()
         try:
-            others_may = os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o007
+            check_private(self.path, group_may=True)
             text = self.path.read_text("ascii")
         except (OSError, UnicodeError) as error:
             raise self._bad(f"can not be read: {error}") from error
-        if others_may:
-            raise BadSettings(
-                f"Every user of this machine can read {self.name}.", f"chmod 600 {self.path}"
-            )
         return parse(text, self.name)
 
     def has_changed(self) -> bool:

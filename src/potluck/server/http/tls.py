@@ -8,6 +8,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from potluck.local.private import check_private
 from potluck.model.error import BadSettings
 from potluck.server.http import authority
 from potluck.server.http.settings import HttpSettings
@@ -46,6 +47,7 @@ def open_tls(
     if settings.tls_cert is not None and settings.tls_key is not None:
         certificate, key = settings.tls_cert, settings.tls_key
         _load_files(context, certificate, key)
+        check_private(key, group_may=True)
         return Tls(context, None, lambda context: _load_files(context, certificate, key))
     if settings.tls is None:
         return None
