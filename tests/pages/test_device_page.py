@@ -214,7 +214,6 @@ PAYLOADS = [
     "</bdi></dd><iframe srcdoc='<script>parent.alert(1)</script>'>",
     "{{constructor.constructor('alert(1)')()}}",
     "${alert(1)}`-alert(1)-`",
-    "\u202etxet eht fo dne eht\u2066",
 ]
 
 
