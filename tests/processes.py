@@ -3,11 +3,14 @@
 import base64
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +49,14 @@ FAST_PROVIDER = {
 def potluck(*arguments: str | Path) -> list[str]:
     """The command line of a Potluck command."""
     return [sys.executable, "-m", "potluck", *map(str, arguments)]
+
+
+def free_port() -> int:
+    """One that no other test is given meanwhile: those that ask for any port get higher ones."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("a hundred ports in a row are taken")
 
 
 def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
@@ -118,7 +129,13 @@ class ServerProcess(PotluckProcess):
     def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        arguments = ["server", "--port", str(port), "--data-dir", str(directory / "server")]
+        arguments = [
+            "server",
+            "--port",
+            str(port or free_port()),
+            "--data-dir",
+            str(directory / "server"),
+        ]
         given = {"POTLUCK_OPERATOR": self.wallet.address}
         if (
             "POTLUCK_DATABASE_URL" in environment

@@ -1,7 +1,6 @@
 """Whatever goes wrong: a sentence, what to do next, a non-zero exit, and never a traceback."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from potluck.store.mint import new_task_id
 from potluck.wire.consumer import TaskPage
 from tests.cli.command_line import CommandLine, Finished
 from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
+from tests.processes import free_port
 
 
 def assert_told(finished: Finished, status: int, words: str) -> None:
@@ -28,8 +28,7 @@ def test_no_profile(stranger: CommandLine) -> None:
 
 
 def test_the_server_is_not_running(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     told = CommandLine(tmp_path, url).run("ps")
     assert_told(told, 69, f"Nothing answers at {url}: is the server running?")
     assert "potluck up" in told.stderr

@@ -12,6 +12,7 @@ import pytest
 from potluck.consumer.keystore import locked
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.upped import PATIENCE_SECONDS, Upped
+from tests.processes import free_port
 from tests.wallets import Wallet
 
 
@@ -24,13 +25,21 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def port() -> int:
     """The same for all too: a provider knows its server by the address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture
 def person(directory: Path) -> CommandLine:
     return CommandLine(directory / "config")
+
+
+@pytest.fixture
+def lived_in(directory: Path, port: int, person: CommandLine) -> None:
+    """Somebody was here before, whichever of these tests this process runs first."""
+    if not (directory / "provider" / "delegations").exists():
+        with Upped(person, directory, port=port) as up:
+            up.ready()
+            assert up.interrupt() == 0
 
 
 def whoami(person: CommandLine) -> str:
@@ -173,6 +182,7 @@ def hide_bubblewrap(person: CommandLine, tmp_path: Path) -> None:
     person.variables["PYTHONPATH"] = str(tmp_path)
 
 
+@pytest.mark.usefixtures("lived_in")
 def test_the_wallet_stays_and_one_session_is_enough(
     directory: Path, port: int, person: CommandLine
 ) -> None:
@@ -189,6 +199,7 @@ def test_the_wallet_stays_and_one_session_is_enough(
     assert len(listed["sessions"]) == 1
 
 
+@pytest.mark.usefixtures("lived_in")
 def test_the_wallet_is_not_opened_when_nothing_is_to_be_signed(
     directory: Path, port: int, person: CommandLine
 ) -> None:
@@ -204,6 +215,7 @@ def test_the_wallet_is_not_opened_when_nothing_is_to_be_signed(
         password.write_text(right)
 
 
+@pytest.mark.usefixtures("lived_in")
 def test_a_new_database_at_the_same_address_is_signed_in_to_anew(
     directory: Path, port: int, person: CommandLine, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ from tests.consumer.fake_server import (
     state_event,
     streams,
 )
+from tests.processes import free_port
 
 HASTE = Patience(
     connect_seconds=1.0,
@@ -156,9 +157,7 @@ def test_garbage_is_an_error_of_ours(
 
 
 def test_nothing_answers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    client = Potluck(f"http://127.0.0.1:{port}", "secret", HASTE)
+    client = Potluck(f"http://127.0.0.1:{free_port()}", "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="is the server running") as raised:
         client.me()
     assert "potluck up" in raised.value.hint

@@ -1,11 +1,10 @@
 """What a server is called: names that others have too are good only where nobody else can come."""
 
-import socket
 from pathlib import Path
 
 from potluck.server.origins import origins
 from potluck.server.settings import read_settings
-from tests.processes import Api, ServerProcess
+from tests.processes import Api, ServerProcess, free_port
 from tests.wallets import Wallet
 
 
@@ -33,8 +32,7 @@ def test_a_public_name_is_the_only_one(tmp_path: Path) -> None:
 
 def test_a_signature_for_loopback_is_worth_nothing_at_a_public_pool(tmp_path: Path) -> None:
     """It may have been given at the end of a tunnel to somebody else's server."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with ServerProcess(tmp_path, port, POTLUCK_PUBLIC_URL="https://pool.example"):
         here, wallet = f"127.0.0.1:{port}", Wallet("at the end of a tunnel")
         api = Api(f"http://{here}", "")

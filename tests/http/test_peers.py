@@ -1,6 +1,5 @@
 """Behind a proxy: only it may connect, and only it is believed about who asks."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from potluck.server.http.peers import Client, Peers
 from tests.http.conftest import EDGE
 from tests.http.raw import Raw
 from tests.http.test_slow import GET
-from tests.processes import ServerProcess
+from tests.processes import ServerProcess, free_port
 
 PROXIES = Peers(["10.0.0.0/8", "2001:db8::/32"])
 PROXY = ("10.0.0.7", 4711)
@@ -94,8 +93,7 @@ def test_a_proxy_is_served_and_believed(tmp_path: Path) -> None:
 
 
 def behind(networks: str, directory: Path, **environment: str) -> ServerProcess:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     public = {"POTLUCK_PUBLIC_URL": f"https://pool.example.org:{port}"}
     proxied = {**EDGE, **public, "POTLUCK_BEHIND_PROXY": networks, **environment}
     return ServerProcess(directory, port, **proxied)
