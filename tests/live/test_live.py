@@ -2,26 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-
-import pytest
 
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
-from potluck.live.redis import RedisLive
 
 NEVER_SECONDS = 0.05  # how long a wait lasts that should find nothing
 SOON_SECONDS = 10.0
-
-
-@pytest.fixture(params=["in_process", "redis"])
-async def live(request: pytest.FixtureRequest) -> AsyncIterator[Live]:
-    if request.param == "in_process":
-        driver: Live = InProcessLive()
-    else:
-        driver = await RedisLive.connect(request.getfixturevalue("redis_url"))
-    yield driver
-    await driver.close()
 
 
 async def test_a_wake_ends_a_wait(live: Live) -> None:

@@ -2,27 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.live.buckets import Buckets
-from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.live.redis import RedisLive
 from tests.redis_server import RedisServer
-
-
-@pytest.fixture(params=["in_process", "redis"])
-async def live(request: pytest.FixtureRequest) -> AsyncIterator[Live]:
-    if request.param == "in_process":
-        driver: Live = InProcessLive()
-    else:
-        driver = await RedisLive.connect(request.getfixturevalue("redis_url"))
-    yield driver
-    await driver.close()
 
 
 async def test_a_burst_is_let_through_and_no_more(live: Live) -> None:

@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import parse_seconds, show_age, show_ahead
+from potluck.cli.units import parse_seconds, show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire.identity import KeyView
 
@@ -83,7 +83,7 @@ def revoke_key(
 
 def _row(key: KeyView) -> list[Cell]:
     now = datetime.now(UTC)
-    used = f"{show_age(key.used_at, now)} ago" if key.used_at else "never"
+    used = show_since(key.used_at, now)
     return [
         *(Cell(key.id), Cell(key.name), Cell(", ".join(key.scopes))),
         *(Cell(used), Cell(show_ahead(key.expires_at, now))),

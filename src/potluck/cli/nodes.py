@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_age, show_bytes
+from potluck.cli.units import show_bytes, show_since
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.node import NodeState
 from potluck.wire.consumer import NodeView
@@ -47,7 +47,7 @@ def _row(node: NodeView, now: datetime) -> list[Cell]:
         Cell(str(node.cores)),
         Cell(show_bytes(node.memory_bytes)),
         Cell(node.sandbox.driver),
-        Cell(f"{show_age(node.heartbeat_at, now)} ago"),
+        Cell(show_since(node.heartbeat_at, now)),
     ]
 
 

@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_age, show_ahead
+from potluck.cli.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
 
 
@@ -46,7 +46,7 @@ def revoke_node_key(
 
 def _row(key: NodeKeyView) -> list[Cell]:
     now = datetime.now(UTC)
-    used = f"{show_age(key.used_at, now)} ago" if key.used_at else "never"
+    used = show_since(key.used_at, now)
     return [
         *(Cell(key.id), Cell(key.machine), Cell(key.key), Cell(key.node_id or "")),
         *(Cell(used), Cell(show_ahead(key.expires_at, now))),

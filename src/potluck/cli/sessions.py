@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_age, show_ahead
+from potluck.cli.units import show_ahead, show_since
 from potluck.wire.identity import SessionView
 
 
@@ -48,6 +48,6 @@ def _row(session: SessionView) -> list[Cell]:
     return [
         Cell(session.id),
         Cell(f"{session.machine or 'unknown'}{here}", Tone.STRONG if here else Tone.PLAIN),
-        Cell(f"{show_age(session.used_at, now)} ago"),
+        Cell(show_since(session.used_at, now)),
         Cell(show_ahead(session.expires_at, now)),
     ]

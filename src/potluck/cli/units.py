@@ -82,6 +82,10 @@ def show_ahead(then: datetime, now: datetime) -> str:
     return show_age(now, then) if then > now else "over"
 
 
+def show_since(then: datetime | None, now: datetime) -> str:
+    return "never" if then is None else f"{show_age(then, now)} ago"
+
+
 def show_age(then: datetime, now: datetime) -> str:
     """Only the largest unit."""
     seconds = max(now - then, timedelta()).total_seconds()
