@@ -18,14 +18,14 @@ from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import DeviceKind, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
-from potluck.model.node import NodeState
+from potluck.model.node import NodeState, SandboxStrength
 from potluck.model.task import EndReason, TaskState
 from tests.architecture.places import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
-    *(Refusal, Standing, Role, Registration, Credential, Scope, AuditKind),
+    *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
 ]
 
 

@@ -15,6 +15,7 @@ from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import EndReason, TaskState, WaitingReason
 from potluck.model.usage import Usage
 from potluck.wire.consumer import (
+    AttemptDevice,
     AttemptView,
     DeviceView,
     LogPage,
@@ -38,7 +39,7 @@ def an_ended_task() -> TaskView:
         state=AttemptState.FAILED,
         node_id=NodeId("node_1"),
         node_name="attic",
-        devices=["CPU Ryzen"],
+        devices=[AttemptDevice(DeviceId("device_1"), "CPU Ryzen", 500, 0)],
         assigned_at=NOW,
         usage=Usage(cpu_seconds=1.5, memory_peak_bytes=2**20),
     )

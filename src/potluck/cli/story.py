@@ -44,7 +44,7 @@ def last_attempt(task: TaskView) -> AttemptView | None:
 
 def place(attempt: AttemptView) -> str:
     """The node, and the devices it gave."""
-    devices = ", ".join(attempt.devices)
+    devices = ", ".join(device.model for device in attempt.devices)
     return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
 
 

@@ -55,6 +55,9 @@ ATTEMPT_STATE_AFTER: dict[EndReason, AttemptState] = {
     EndReason.WITHDRAWN: AttemptState.LOST,
     EndReason.CANCELLED: AttemptState.CANCELLED,
     EndReason.DEADLINE: AttemptState.CANCELLED,
+    EndReason.DEPENDENCY: AttemptState.CANCELLED,
+    EndReason.SILENCE: AttemptState.LOST,
+    EndReason.ITEMS_FAILED: AttemptState.FAILED,
     EndReason.POISON: AttemptState.LOST,
     EndReason.SPEC_UNREADABLE: AttemptState.FAILED,
     EndReason.TOO_MANY_LOSSES: AttemptState.LOST,
@@ -76,6 +79,7 @@ REPORTABLE = frozenset(
         EndReason.SANDBOX_FAILED,
         EndReason.NODE_RESTARTED,
         EndReason.NODE_LEFT,
+        EndReason.SILENCE,
     }
 )
 

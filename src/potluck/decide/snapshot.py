@@ -1,30 +1,44 @@
-"""The picture of the pool that one scheduling round decides on."""
+"""The picture of the pool that one scheduling round decides on. Times are seconds since 1970."""
 
 from msgspec import Struct
 
 from potluck.model.device import DeviceKind
-from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
-from potluck.model.task import Limits, Requirements
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.node import SandboxStrength
+from potluck.model.task import ItemRange, Limits, Requirements
 
 
-class WaitingTask(Struct, frozen=True):
-    """A queued task and what its next attempt needs."""
+class WaitingTask(Struct, frozen=True, gc=False):
+    """A task that could have an attempt, or an array that could have one more."""
 
     id: TaskId
     account_id: AccountId
-    requirements: Requirements
+    requirements: Requirements  # the same object for all tasks that ask for the same
     limits: Limits
     priority: int
     failed_on: frozenset[NodeId] = frozenset()  # nodes that already lost, failed or ignored it
+    submitted_at: float = 0.0
+    expected_seconds: float | None = None  # declared or learned; of one item, if it is an array
+    pending: tuple[ItemRange, ...] = ()  # of an array: what nobody has been granted yet
+    nodes: int = 1  # a gang takes so many nodes at once; the server asks for one
 
 
 class FreeDevice(Struct, frozen=True):
+    """What is free of a device, and what it is."""
+
     id: DeviceId
     kind: DeviceKind
     model: str
     memory_bytes: int
     price_micro_per_hour: int
     free_milli: int
+    free_memory_bytes: int = 0
+    vendor: str = ""
+    compute_capability: str | None = None
+    is_partition: bool = False
+    shares_accounts: bool = False
+    serves: AccountId | None = None  # whose fractions are on it now; None also if of several
+    serves_sharers: bool = True  # whether all that is on it may stand beside other accounts
 
 
 class FreeNode(Struct, frozen=True):
@@ -38,17 +52,48 @@ class FreeNode(Struct, frozen=True):
     free_memory_bytes: int
     free_disk_bytes: int
     devices: tuple[FreeDevice, ...]
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    labels: frozenset[str] = frozenset()
+    reliability: float = 1.0
+    sandbox: SandboxStrength = SandboxStrength.NONE
+
+
+class DeviceShare(Struct, frozen=True):
+    device_id: DeviceId
+    milli: int
+    memory_bytes: int = 0
+
+
+class RunningAttempt(Struct, frozen=True):
+    """What a live attempt holds, and when it will probably be over."""
+
+    id: AttemptId
+    task_id: TaskId
+    account_id: AccountId
+    node_id: NodeId
+    shares: tuple[DeviceShare, ...]
+    cores: int
+    memory_bytes: int
+    disk_bytes: int
+    expected_end: float
+
+
+class AccountShare(Struct, frozen=True):
+    """What an account may spend, and how much of the pool it has had."""
+
+    id: AccountId
+    available_micro: int = 0
+    weight: float = 1.0
+    running_milli: int = 0
+    recent_milli_seconds: float = 0.0  # what it used lately, fading
+    most_running_milli: int | None = None  # its quota
 
 
 class Snapshot(Struct, frozen=True):
     tasks: tuple[WaitingTask, ...]
     nodes: tuple[FreeNode, ...]
     available_micro: dict[AccountId, int]
-
-
-class DeviceShare(Struct, frozen=True):
-    device_id: DeviceId
-    milli: int
 
 
 class Assignment(Struct, frozen=True):
@@ -61,3 +106,4 @@ class Assignment(Struct, frozen=True):
     limits: Limits
     price_micro_per_hour: int
     hold_micro: int
+    items: ItemRange | None = None

@@ -5,10 +5,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import Count, LineText, Price, ShortText
+from potluck.model.text import END, Count, LineText, Price, ShortText
 
 # A device is divided into thousandths.
 WHOLE_DEVICE_MILLI = 1000
+Milli = Annotated[int, Meta(ge=1, le=WHOLE_DEVICE_MILLI)]
+# Major and minor, as NVIDIA counts them: "8.6".
+ComputeCapability = Annotated[str, Meta(pattern=f"^[0-9]{{1,2}}\\.[0-9]{{1,2}}{END}")]
 
 
 class DeviceKind(StrEnum):
@@ -38,4 +41,7 @@ class DeviceDescription(Struct, frozen=True):
     compute_units: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     driver: LineText = ""
     interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
+    compute_capability: ComputeCapability | None = None
+    is_partition: bool = False  # a wall stands between its neighbours and it, as MIG makes
+    shares_accounts: bool = False  # its owner lets fractions of several accounts stand side by side
     price_micro_per_hour: Price = 0

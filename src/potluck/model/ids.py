@@ -20,6 +20,7 @@ AttemptId = NewType("AttemptId", str)
 # As they come over the wire; the shape is checked, nothing else.
 _ULID = f"[0-7][0-9a-hjkmnp-tv-z]{{25}}{END}"
 NodeIdText = Annotated[NodeId, Meta(pattern=f"^node_{_ULID}")]
+TaskIdText = Annotated[TaskId, Meta(pattern=f"^task_{_ULID}")]
 AttemptIdText = Annotated[AttemptId, Meta(pattern=f"^attempt_{_ULID}")]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

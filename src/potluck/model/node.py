@@ -8,6 +8,9 @@ from msgspec import Meta, Struct
 from potluck.model.device import DeviceDescription
 from potluck.model.text import Count, LineText, ShortText
 
+# Words that an owner gives a node, such as "region=eu"; a task may ask for them.
+Labels = Annotated[tuple[ShortText, ...], Meta(max_length=32)]
+
 
 class NodeState(StrEnum):
     """Whether a node gets work."""
@@ -15,6 +18,21 @@ class NodeState(StrEnum):
     ONLINE = "online"  # beats, and takes work
     SILENT = "silent"  # no heartbeat for a while; no new work until it speaks again
     LEFT = "left"  # its owner took it away
+
+
+class SandboxStrength(StrEnum):
+    """How much stands between a task and its host. Each holds what the one before it does."""
+
+    NONE = "none"  # nothing
+    NAMESPACES = "namespaces"  # the host's kernel, behind namespaces and a system call filter
+    KERNEL = "kernel"  # a kernel of its own
+
+    def is_at_least(self, other: "SandboxStrength") -> bool:
+        ranks = list(SandboxStrength)
+        return ranks.index(self) >= ranks.index(other)
+
+
+_STRENGTHS = {"none": SandboxStrength.NONE, "runsc": SandboxStrength.KERNEL}
 
 
 class SandboxReport(Struct, frozen=True):
@@ -37,6 +55,10 @@ class SandboxReport(Struct, frozen=True):
     def is_safe_for_strangers(self) -> bool:
         return self.driver != "none"
 
+    @property
+    def strength(self) -> SandboxStrength:
+        return _STRENGTHS.get(self.driver, SandboxStrength.NAMESPACES)
+
 
 class NodeDescription(Struct, frozen=True):
     """What a provider offers; sent whole at each start."""
@@ -50,3 +72,4 @@ class NodeDescription(Struct, frozen=True):
     disk_bytes: Count
     sandbox: SandboxReport
     devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]
+    labels: Labels = ()

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.device import DeviceKind
+from potluck.model.device import ComputeCapability, DeviceKind, Milli
+from potluck.model.ids import TaskIdText
+from potluck.model.node import Labels, SandboxStrength
 from potluck.model.text import (
     ArgumentText,
     Count,
@@ -59,6 +61,9 @@ class EndReason(StrEnum):
     WITHDRAWN = "withdrawn"  # the node never fetched the assignment
     CANCELLED = "cancelled"  # the task's owner called it off
     DEADLINE = "deadline"  # it was not started in time
+    DEPENDENCY = "dependency"  # a task that it was to come after did not succeed
+    SILENCE = "silence"  # the node stopped it because the server was silent for too long
+    ITEMS_FAILED = "items_failed"  # more items of the array failed than it allows
     POISON = "poison"  # it was lost on three different nodes
     SPEC_UNREADABLE = "spec_unreadable"  # the server can not open what it is made of
     TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
@@ -69,9 +74,16 @@ class Requirements(Struct, frozen=True):
 
     device_kind: DeviceKind | None = None
     device_count: Annotated[int, Meta(ge=1, le=64)] = 1
-    device_memory_bytes: Count = 0
-    device_model: ShortText | None = None  # a pattern such as "RTX 40*", case does not matter
+    device_milli: Milli | None = None  # a fraction of one device; whole devices if not said
+    device_memory_bytes: Count = 0  # of each device
+    device_vendor: ShortText | None = None  # case does not matter
+    device_model: ShortText | None = None  # patterns such as "RTX 40*|A100", case does not matter
+    compute_capability: ComputeCapability | None = None  # at least this
     max_price_micro_per_hour: Price | None = None
+    labels: Labels = ()  # the node must have each of them
+    min_reliability: Annotated[float, Meta(ge=0, le=1)] | None = None
+    sandbox: SandboxStrength | None = None  # at least this strong
+    shares_device: bool = False  # whether a fraction may stand beside another account's
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
@@ -84,6 +96,8 @@ class Limits(Struct, frozen=True):
     prepare_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 600.0
     processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
+    # The node stops it when the server has been silent for so long; else it goes on to its limit.
+    stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
 
 
 class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
@@ -99,6 +113,17 @@ TaskSpec = ScriptSpec  # grows into a union; the wire already carries `kind`
 
 Priority = Annotated[int, Meta(ge=-100, le=100)]
 MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
+MOST_ITEMS = 1_000_000
+
+
+class ItemRange(Struct, frozen=True):
+    """Items of an array, from `start` up to but not including `end`."""
+
+    start: Annotated[int, Meta(ge=0, le=MOST_ITEMS)]
+    end: Annotated[int, Meta(ge=1, le=MOST_ITEMS)]
+
+    def __len__(self) -> int:
+        return self.end - self.start
 
 
 class TaskRequest(Struct, frozen=True):
@@ -111,6 +136,11 @@ class TaskRequest(Struct, frozen=True):
     priority: Priority = 0
     max_attempts: MaxAttempts = 1  # tries that end in the task's own failure
     start_within_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
+    delay_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None  # not before
+    expected_seconds: Annotated[float, Meta(gt=0, le=30 * 86_400)] | None = None  # a guess
+    after: Annotated[tuple[TaskIdText, ...], Meta(max_length=100)] = ()  # once these succeeded
+    items: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] | None = None  # an array of so many items
+    allow_failures: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] = 0  # items that may fail
 
 
 class WaitingReason(Struct, frozen=True):

@@ -21,7 +21,7 @@ from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.vault import Vault
 from potluck.wire import codec
-from potluck.wire.consumer import AttemptView, TaskView
+from potluck.wire.consumer import AttemptDevice, AttemptView, TaskView
 
 _sql = load("tasks")
 # Where the spec is sealed; the row is the task's id.
@@ -179,7 +179,7 @@ def _attempt_view(row: Any) -> AttemptView:
         state=AttemptState(row["state"]),
         node_id=row["node_id"],
         node_name=row["node_name"],
-        devices=list(row["device_models"]),
+        devices=codec.decode_json(row["devices"], list[AttemptDevice]),
         assigned_at=row["assigned_at"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],

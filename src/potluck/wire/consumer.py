@@ -4,18 +4,28 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceDescription
+from potluck.model.device import DeviceDescription, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import (
     EndReason,
+    ItemRange,
     Limits,
     Requirements,
     TaskState,
     WaitingReason,
 )
 from potluck.model.usage import Usage
+
+
+class AttemptDevice(Struct, frozen=True):
+    """What an attempt has of a device."""
+
+    device_id: DeviceId
+    model: str
+    milli: int
+    memory_bytes: int
 
 
 class AttemptView(Struct, frozen=True):
@@ -26,7 +36,7 @@ class AttemptView(Struct, frozen=True):
     state: AttemptState
     node_id: NodeId
     node_name: str
-    devices: list[str]
+    devices: list[AttemptDevice]
     assigned_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -35,6 +45,16 @@ class AttemptView(Struct, frozen=True):
     detail: str = ""
     usage: Usage | None = None
     charge_micro: int = 0
+    items: ItemRange | None = None  # of an array: what it was granted
+
+
+class ItemCounts(Struct, frozen=True):
+    """How far an array has come. What is in none of the others is being worked on."""
+
+    total: int
+    pending: int
+    succeeded: int
+    failed: int
 
 
 class TaskView(Struct, frozen=True):
@@ -58,7 +78,52 @@ class TaskView(Struct, frozen=True):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     charge_micro: int = 0
-    attempts: list[AttemptView] = []
+    attempts: list[AttemptView] = []  # the newest few, oldest of them first
+    after: list[TaskId] = []
+    not_before: datetime | None = None
+    start_before: datetime | None = None
+    expected_seconds: float | None = None
+    items: ItemCounts | None = None
+
+
+class FailedItem(Struct, frozen=True):
+    item: int
+    failures: int
+    is_final: bool  # it will not be tried again
+    attempt_id: AttemptId
+    reason: EndReason
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class FailedItemPage(Struct, frozen=True):
+    """Items of an array that have failed, in order; `next_cursor` asks for those behind."""
+
+    items: list[FailedItem]
+    next_cursor: int | None = None
+
+
+class RefusalCount(Struct, frozen=True):
+    """So many nodes can not take the task for this reason."""
+
+    code: str
+    nodes: int
+    sentence: str
+
+
+class Explanation(Struct, frozen=True):
+    """Why a task waits, from the scheduler's own mouth."""
+
+    task_id: TaskId
+    state: TaskState
+    sentence: str
+    nodes: int  # that were looked at
+    refusals: list[RefusalCount] = []
+    changes: list[str] = []  # what would have to change, in sentences
+    position: int | None = None  # 1 is the next; None when it is not in line
+    estimated_start: datetime | None = None  # None when there is no basis for a guess
+    basis: str | None = None  # what the guess rests on
+    at: datetime | None = None  # when the scheduler said so
 
 
 class TaskPage(Struct, frozen=True):
@@ -127,6 +192,37 @@ class NodeView(Struct, frozen=True):
     heartbeat_at: datetime
     load_percent: float | None = None  # unknown until the node has told it lately
     memory_used_bytes: int | None = None
+
+
+class DeviceUse(Struct, frozen=True):
+    """An attempt on a device; only the task's and the node's owner are told which."""
+
+    milli: int
+    memory_bytes: int
+    attempt_id: AttemptId | None = None
+    task_id: TaskId | None = None
+
+
+class PoolDevice(Struct, frozen=True):
+    """A device of the pool, where it is, and what it serves now."""
+
+    id: DeviceId
+    node_id: NodeId
+    node_name: str
+    node_state: NodeState
+    description: DeviceDescription
+    standing: Standing
+    free_milli: int
+    free_memory_bytes: int
+    is_mine: bool
+    uses: list[DeviceUse] = []
+
+
+class DevicePage(Struct, frozen=True):
+    """Devices in the order of their ids; `next_cursor` asks for those behind."""
+
+    devices: list[PoolDevice]
+    next_cursor: DeviceId | None = None
 
 
 class NodeList(Struct, frozen=True):

@@ -8,8 +8,15 @@ from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import NodeDescription
-from potluck.model.task import EndReason, Limits, Requirements, TaskSpec
-from potluck.model.text import END, Count, LineText, SmallCount
+from potluck.model.task import (
+    MOST_ITEMS,
+    EndReason,
+    ItemRange,
+    Limits,
+    Requirements,
+    TaskSpec,
+)
+from potluck.model.text import END, Count, LineText, Seconds, SmallCount
 from potluck.model.usage import Usage
 from potluck.wire.challenge import DeviceChallenge
 from potluck.wire.device_statement import DeviceStatement
@@ -56,6 +63,7 @@ class GrantedDevice(Struct, frozen=True):
     device_id: DeviceId
     uuid: str
     milli: int
+    memory_bytes: int = 0
 
 
 class Grant(Struct, frozen=True):
@@ -69,6 +77,7 @@ class Grant(Struct, frozen=True):
     requirements: Requirements
     limits: Limits
     devices: list[GrantedDevice]
+    items: list[ItemRange] = []  # of an array: what is left to do, in this order
 
 
 class LeasesGranted(Struct, frozen=True):
@@ -119,7 +128,24 @@ class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event
     usage: Usage = Usage()
 
 
-Report = Preparing | Started | Finished
+class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """How one item of an array ended."""
+
+    item: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
+    reason: EndReason
+    run_seconds: Seconds
+    exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
+    detail: LineText = ""
+
+
+class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="items"):
+    """A part of a range. An item counts once: what has an outcome already is passed over."""
+
+    lease: Lease
+    outcomes: Annotated[tuple[ItemOutcome, ...], Meta(min_length=1, max_length=1_000)]
+
+
+Report = Preparing | Started | ItemsDone | Finished
 
 
 class Reports(Struct, frozen=True, forbid_unknown_fields=True):

@@ -149,7 +149,7 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
     task.state AS task_state, task.failures, task.losses, task.max_attempts,
     (SELECT count(DISTINCT other.node_id) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
-            AND other.reason NOT IN ('withdrawn', 'node_left')
+            AND other.reason NOT IN ('withdrawn', 'node_left', 'silence')
             AND other.node_id <> attempts.node_id) AS other_nodes_lost,
     clock_timestamp() AS now,
     lease_expires_at <= clock_timestamp() AS is_expired,

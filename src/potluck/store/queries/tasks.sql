@@ -29,10 +29,11 @@ LIMIT $4
 -- name: attempts
 SELECT attempts.*, nodes.name AS node_name,
     coalesce((
-        SELECT array_agg(devices.model ORDER BY devices.position)
+        SELECT jsonb_agg(jsonb_build_object('device_id', device_id, 'model', devices.model,
+            'milli', milli, 'memory_bytes', attempt_devices.memory_bytes) ORDER BY devices.position)
         FROM attempt_devices JOIN devices ON devices.id = device_id
         WHERE attempt_devices.attempt_id = attempts.id
-    ), '{}') AS device_models
+    ), '[]') AS devices
 FROM attempts JOIN nodes ON nodes.id = attempts.node_id
 WHERE task_id = ANY($1)
 ORDER BY attempts.task_id, attempts.number

@@ -1,0 +1,131 @@
+-- Arrays, dependencies, delays, quotas, fractions with memory, re-adoption, and a mark on every row
+-- that the scheduler keeps in memory, by which it reads what has changed.
+
+-- The transaction that last changed what the scheduler looks at. Read together with a snapshot: rows
+-- become visible out of order, and whatever an earlier snapshot did not see is new.
+CREATE FUNCTION stamp_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.changed := pg_current_xact_id();
+    RETURN NEW;
+END $$;
+
+ALTER TABLE accounts
+    ADD COLUMN weight              double precision NOT NULL DEFAULT 1 CHECK (weight > 0),
+    ADD COLUMN max_running_devices integer CHECK (max_running_devices >= 0),
+    ADD COLUMN max_queued_tasks    integer CHECK (max_queued_tasks >= 0),
+    ADD COLUMN changed             xid8 NOT NULL DEFAULT pg_current_xact_id();
+CREATE INDEX accounts_changed ON accounts (changed);
+CREATE TRIGGER accounts_changed BEFORE UPDATE ON accounts FOR EACH ROW
+    WHEN ((OLD.weight, OLD.max_running_devices) IS DISTINCT FROM (NEW.weight, NEW.max_running_devices))
+    EXECUTE FUNCTION stamp_change();
+
+ALTER TABLE balances ADD COLUMN changed xid8 NOT NULL DEFAULT pg_current_xact_id();
+CREATE INDEX balances_changed ON balances (changed);
+CREATE TRIGGER balances_changed BEFORE UPDATE ON balances FOR EACH ROW
+    WHEN (OLD.available_micro IS DISTINCT FROM NEW.available_micro)
+    EXECUTE FUNCTION stamp_change();
+
+ALTER TABLE nodes
+    -- How attempts ended here; the scheduler trusts a node accordingly.
+    ADD COLUMN finished_attempts bigint NOT NULL DEFAULT 0,
+    ADD COLUMN lost_attempts     bigint NOT NULL DEFAULT 0,
+    ADD COLUMN changed           xid8 NOT NULL DEFAULT pg_current_xact_id();
+CREATE INDEX nodes_changed ON nodes (changed);
+-- A heartbeat changes nothing that is planned with.
+CREATE TRIGGER nodes_changed BEFORE UPDATE ON nodes FOR EACH ROW
+    WHEN ((OLD.state, OLD.own_tasks_only, OLD.description, OLD.cores, OLD.memory_bytes, OLD.disk_bytes,
+           OLD.used_cores, OLD.used_memory_bytes, OLD.used_disk_bytes, OLD.lost_attempts)
+        IS DISTINCT FROM
+          (NEW.state, NEW.own_tasks_only, NEW.description, NEW.cores, NEW.memory_bytes, NEW.disk_bytes,
+           NEW.used_cores, NEW.used_memory_bytes, NEW.used_disk_bytes, NEW.lost_attempts))
+    EXECUTE FUNCTION stamp_change();
+
+ALTER TABLE devices
+    ADD COLUMN used_memory_bytes bigint NOT NULL DEFAULT 0 CHECK (used_memory_bytes >= 0),
+    ADD COLUMN changed           xid8 NOT NULL DEFAULT pg_current_xact_id();
+CREATE INDEX devices_changed ON devices (changed);
+CREATE TRIGGER devices_changed BEFORE UPDATE ON devices FOR EACH ROW
+    EXECUTE FUNCTION stamp_change();
+ALTER TABLE attempt_devices
+    ADD COLUMN memory_bytes bigint NOT NULL DEFAULT 0 CHECK (memory_bytes >= 0);
+
+ALTER TABLE tasks
+    ADD COLUMN expected_seconds double precision,
+    -- Tasks that must have succeeded first, and how many of them have not yet.
+    ADD COLUMN after_ids        text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN waits_for        integer NOT NULL DEFAULT 0 CHECK (waits_for >= 0),
+    -- Of an array: how many items, which nobody has been granted, which have succeeded. What live
+    -- attempts have left to do is theirs, and what failed for good has a row in failed_items.
+    ADD COLUMN items            integer CHECK (items >= 1),
+    ADD COLUMN allow_failures   integer NOT NULL DEFAULT 0,
+    ADD COLUMN pending          int4multirange NOT NULL DEFAULT '{}',
+    ADD COLUMN succeeded        int4multirange NOT NULL DEFAULT '{}',
+    ADD COLUMN items_succeeded  integer NOT NULL DEFAULT 0,
+    ADD COLUMN items_failed     integer NOT NULL DEFAULT 0,
+    -- Seconds that all reported items took together, for the size of the next ranges.
+    ADD COLUMN items_seconds    double precision NOT NULL DEFAULT 0,
+    ADD COLUMN changed          xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    -- Whether an attempt could be made of it: an array that runs may have room for one more.
+    ADD COLUMN is_waiting       boolean NOT NULL GENERATED ALWAYS AS (
+        CASE WHEN items IS NULL THEN state = 'queued'
+        ELSE NOT isempty(pending) AND state IN ('queued', 'assigned', 'running') END) STORED;
+CREATE INDEX tasks_changed ON tasks (changed);
+CREATE TRIGGER tasks_changed BEFORE UPDATE ON tasks FOR EACH ROW
+    WHEN ((OLD.state, OLD.not_before, OLD.waits_for, OLD.pending, OLD.failures, OLD.losses)
+        IS DISTINCT FROM
+          (NEW.state, NEW.not_before, NEW.waits_for, NEW.pending, NEW.failures, NEW.losses))
+    EXECUTE FUNCTION stamp_change();
+DROP INDEX tasks_waiting;
+CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
+-- Listings by one filter and the newest first stay quick however many tasks there are.
+CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, id DESC);
+CREATE INDEX tasks_of_account_by_name ON tasks (account_id, name, id DESC);
+
+-- A task waits for others. The transaction that ends one of these writes how it ended; the leader
+-- then lets the waiting one go, or cancels it, and removes the row.
+CREATE TABLE dependencies (
+    task_id  text COLLATE "C" NOT NULL REFERENCES tasks,
+    after_id text COLLATE "C" NOT NULL REFERENCES tasks,
+    outcome  text CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'expired')),
+    PRIMARY KEY (task_id, after_id)
+);
+CREATE INDEX dependencies_open ON dependencies (after_id) WHERE outcome IS NULL;
+CREATE INDEX dependencies_decided ON dependencies (task_id) WHERE outcome IS NOT NULL;
+
+-- Items that have failed, perhaps to be tried again.
+CREATE TABLE failed_items (
+    task_id    text COLLATE "C" NOT NULL REFERENCES tasks,
+    item       integer NOT NULL CHECK (item >= 0),
+    failures   integer NOT NULL CHECK (failures >= 1),
+    is_final   boolean NOT NULL,
+    attempt_id text COLLATE "C" NOT NULL REFERENCES attempts,
+    reason     text NOT NULL,
+    exit_code  integer,
+    detail     text NOT NULL DEFAULT '',
+    PRIMARY KEY (task_id, item)
+);
+
+ALTER TABLE attempts
+    -- Of an array: the range that was granted, and what of it has no outcome yet.
+    ADD COLUMN items        int4range,
+    ADD COLUMN remaining    int4multirange NOT NULL DEFAULT '{}',
+    ADD COLUMN items_done   integer NOT NULL DEFAULT 0,
+    ADD COLUMN items_seconds double precision NOT NULL DEFAULT 0,
+    -- How often it was lost and taken back.
+    ADD COLUMN adoptions    integer NOT NULL DEFAULT 0;
+-- A single task has at most one live attempt, whatever the code does. An array has many, over ranges
+-- that the guarded assign takes out of what is pending.
+DROP INDEX attempts_one_live;
+CREATE UNIQUE INDEX attempts_one_live ON attempts (task_id)
+    WHERE finished_at IS NULL AND items IS NULL;
+CREATE INDEX attempts_live_of_task ON attempts (task_id) WHERE finished_at IS NULL;
+
+-- An attempt that was lost and taken back is held for, and settled, once more: once in each life.
+ALTER TABLE ledger_entries ADD COLUMN adoption integer NOT NULL DEFAULT 0;
+DROP INDEX ledger_entries_once;
+CREATE UNIQUE INDEX ledger_entries_once ON ledger_entries (attempt_id, adoption, kind, purse)
+    WHERE attempt_id IS NOT NULL;
+
+ALTER TABLE leader
+    -- The last heartbeat before the gap that was forgiven last: each gap is forgiven once.
+    ADD COLUMN forgiven_beat_at timestamptz;
