@@ -77,9 +77,10 @@ CREATE TRIGGER tasks_changed BEFORE UPDATE ON tasks FOR EACH ROW
     EXECUTE FUNCTION stamp_change();
 DROP INDEX tasks_waiting;
 CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
--- Listings by one filter and the newest first stay quick however many tasks there are.
-CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, id DESC);
-CREATE INDEX tasks_of_account_by_name ON tasks (account_id, name, id DESC);
+-- A listing looks at the newest few of each state and kind: whatever it is filtered by, it reads no
+-- more rows than it shows, times the few states.
+CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, kind, id DESC);
+CREATE INDEX tasks_of_account_by_name ON tasks (account_id, name, state, kind, id DESC);
 
 -- A task waits for others. The transaction that ends one of these writes how it ended; the leader
 -- then lets the waiting one go, or cancels it, and removes the row.
