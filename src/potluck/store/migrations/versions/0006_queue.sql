@@ -69,14 +69,16 @@ ALTER TABLE tasks
     ADD COLUMN is_waiting       boolean NOT NULL GENERATED ALWAYS AS (
         CASE WHEN items IS NULL THEN state = 'queued'
         ELSE NOT isempty(pending) AND state IN ('queued', 'assigned', 'running') END) STORED;
-CREATE INDEX tasks_changed ON tasks (changed);
+CREATE INDEX tasks_changed ON tasks (changed, id);
 CREATE TRIGGER tasks_changed BEFORE UPDATE ON tasks FOR EACH ROW
     WHEN ((OLD.state, OLD.not_before, OLD.waits_for, OLD.pending, OLD.failures, OLD.losses)
         IS DISTINCT FROM
           (NEW.state, NEW.not_before, NEW.waits_for, NEW.pending, NEW.failures, NEW.losses))
     EXECUTE FUNCTION stamp_change();
 DROP INDEX tasks_waiting;
-CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
+-- In the order in which an account's queue is served; all ascending, so that it can be read on from
+-- behind any row.
+CREATE INDEX tasks_waiting ON tasks (account_id, (-priority), id) WHERE is_waiting;
 -- A listing looks at the newest few of each state and kind: whatever it is filtered by, it reads no
 -- more rows than it shows, times the few states.
 CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, kind, id DESC);
@@ -120,6 +122,8 @@ DROP INDEX attempts_one_live;
 CREATE UNIQUE INDEX attempts_one_live ON attempts (task_id)
     WHERE finished_at IS NULL AND items IS NULL;
 CREATE INDEX attempts_live_of_task ON attempts (task_id) WHERE finished_at IS NULL;
+-- Where a task should not go again; few, also of an array with ten thousand attempts.
+CREATE INDEX attempts_failed ON attempts (task_id, node_id) WHERE state IN ('failed', 'lost');
 
 -- An attempt that was lost and taken back is held for, and settled, once more: once in each life.
 ALTER TABLE ledger_entries ADD COLUMN adoption integer NOT NULL DEFAULT 0;
