@@ -5,6 +5,7 @@ indexes compact and listings in order; they are names, never keys to anything.
 """
 
 import re
+from datetime import datetime
 from typing import Annotated, NewType
 
 from msgspec import Meta
@@ -32,6 +33,12 @@ _SHAPE = re.compile(
 def is_id(text: str, kind: str) -> bool:
     """Whether `text` has the shape of an id of this kind; says nothing about its existence."""
     return bool(_SHAPE.fullmatch(text)) and text.startswith(f"{kind}_")
+
+
+def first_id_at(kind: str, moment: datetime) -> str:
+    """The smallest id that could be made at this time; what is out of range is cut to it."""
+    milliseconds = int(moment.timestamp() * 1000)
+    return f"{kind}_{ulid(min(max(milliseconds, 0), 2**48 - 1), bytes(10))}"
 
 
 def ulid(milliseconds: int, entropy: bytes) -> str:

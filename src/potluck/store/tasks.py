@@ -76,21 +76,17 @@ async def by_idempotency_key(
 
 
 async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
-    row = await connection.fetchrow(_sql.get, task_id, account_id)
-    if row is None:
+    found = await views(connection, [task_id], account_id)
+    if not found:
         raise _no_such_task(task_id)
-    return (await _views(connection, [row]))[0]
+    return found[0]
 
 
-async def page(
-    connection: Connection,
-    account_id: AccountId,
-    before: TaskId | None,
-    state: TaskState | None,
-    limit: int,
+async def views(
+    connection: Connection, task_ids: list[TaskId], account_id: AccountId
 ) -> list[TaskView]:
-    """The account's tasks, newest first, older than `before`."""
-    rows = await connection.fetch(_sql.list, account_id, before, state, limit)
+    """Those of these tasks that are the account's, newest first."""
+    rows = await connection.fetch(_sql.views, task_ids, account_id)
     return await _views(connection, rows)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Controller, Request, get, post
@@ -16,7 +17,8 @@ from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit
 from potluck.server.flow.follow import Followed, Position
 from potluck.server.parts import Parts
-from potluck.store import tasks
+from potluck.store import listing, tasks
+from potluck.store.listing import TaskFilter
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
 from potluck.wire.strict import StrictTaskRequest
@@ -27,7 +29,13 @@ IdempotencyKey = Annotated[
 ]
 Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
 Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
-State = Annotated[TaskState | None, QueryParameter(name="state", required=False)]
+States = Annotated[
+    list[TaskState] | None, QueryParameter(name="state", max_items=len(TaskState), required=False)
+]
+Name = Annotated[str | None, QueryParameter(name="name", max_length=200, required=False)]
+Kind = Annotated[str | None, QueryParameter(name="kind", max_length=200, required=False)]
+Since = Annotated[datetime | None, QueryParameter(name="since", required=False)]
+Until = Annotated[datetime | None, QueryParameter(name="until", required=False)]
 Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
 AttemptNumber = Annotated[
     int | None, QueryParameter(name="attempt", ge=1, le=1_000_000, required=False)
@@ -55,15 +63,22 @@ class TaskController(Controller):
         request: Request[Caller, Any, Any],
         parts: Parts,
         cursor: Cursor = None,
-        only_state: State = None,
+        states: States = None,
+        task_name: Name = None,
+        task_kind: Kind = None,
+        since: Since = None,
+        until: Until = None,
         limit: Limit = 50,
     ) -> TaskPage:
-        """Your tasks, newest first."""
+        """Your tasks, newest first: in any of these states, submitted since and before then."""
+        wanted = TaskFilter(tuple(states or ()), task_name, task_kind, since, until)
+        _check_filter(wanted)
         before = None if cursor is None else task_id_of(cursor)
         async with parts.database.transaction() as connection:
-            found = await tasks.page(connection, request.user.id, before, only_state, limit)
+            ids = await listing.page(connection, request.user.id, wanted, before, limit)
+            found = await tasks.views(connection, ids, request.user.id)
         views = await follow.with_reasons(parts, found)
-        return TaskPage(views, views[-1].id if len(views) == limit else None)
+        return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
     @get(routes.GET_TASK.template, operation_id="get_task")
     async def get_task(
@@ -133,6 +148,20 @@ def task_id_of(text: str) -> TaskId:
     if not is_id(text, "task"):
         raise NotFound(f"{text[:64]!r} is not the id of a task.", "`potluck ps` lists your tasks.")
     return TaskId(text)
+
+
+def _check_filter(wanted: TaskFilter) -> None:
+    if wanted.kind is not None and wanted.kind not in listing.KINDS:
+        raise InvalidInput(
+            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(listing.KINDS)}."
+        )
+    for moment in (wanted.since, wanted.until):
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidInput(
+                "`since` and `until` need an offset from UTC.", "Write 2026-01-31T12:00:00Z."
+            )
+    if "\0" in (wanted.name or ""):
+        raise InvalidInput("A name has no NUL in it.", "Leave it out.")
 
 
 def _check_printable(key: str | None) -> None:

@@ -10,21 +10,12 @@ RETURNING id
 -- name: by_idempotency_key
 SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
 
--- name: get
+-- name: views
+-- Of these tasks, those that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
-FROM tasks WHERE id = $1 AND account_id = $2
-
--- name: list
--- Ids sort by time, so the cursor is simply the last id of the page before.
-SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
-    exit_code, reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
-FROM tasks
-WHERE account_id = $1
-    AND ($2::text IS NULL OR id < $2)
-    AND ($3::text IS NULL OR state = $3)
+FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
 ORDER BY id DESC
-LIMIT $4
 
 -- name: attempts
 SELECT attempts.*, nodes.name AS node_name,
