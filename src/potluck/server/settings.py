@@ -17,6 +17,7 @@ from potluck.local import settings
 from potluck.local.directory import data_directory
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.text import SmallCount
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
 from potluck.wire.address import checksummed
@@ -62,6 +63,9 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     contest_away_seconds: Duration = 86_400.0  # … and if the machine that has it is away
     contest_again_seconds: Duration = 86_400.0  # whoever contested in vain waits so long
     nodes_per_account: Annotated[int, Meta(ge=1)] = 1_000
+    # Of an account for which no admin said otherwise; none: no limit.
+    quota_running_devices: SmallCount | None = None
+    quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 
