@@ -134,3 +134,22 @@ CREATE UNIQUE INDEX ledger_entries_once ON ledger_entries (attempt_id, adoption,
 ALTER TABLE leader
     -- The last heartbeat before the gap that was forgiven last: each gap is forgiven once.
     ADD COLUMN forgiven_beat_at timestamptz;
+
+-- A task as the leader keeps it in memory; seconds since 1970.
+CREATE VIEW scheduled_tasks AS
+SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed,
+    expected_seconds, pending, items, items_succeeded + items_failed AS items_done, items_seconds,
+    extract(epoch FROM created_at)::double precision AS submitted_at,
+    extract(epoch FROM not_before)::double precision AS ready_at,
+    -- Waits for others, or is about to end: one that was not started in time.
+    waits_for > 0 OR (started_at IS NULL AND coalesce(start_before <= now(), false)) AS is_barred,
+    -- To the first version nothing has happened yet.
+    CASE WHEN version > 1 THEN ARRAY(
+        SELECT DISTINCT node_id FROM attempts
+        WHERE task_id = tasks.id AND attempts.state IN ('failed', 'lost'))
+    END AS failed_on,
+    -- What a task of this name can be expected to take.
+    CASE WHEN state = 'succeeded' AND items IS NULL AND failures + losses = 0
+        THEN extract(epoch FROM finished_at - started_at)::double precision
+    END AS took_seconds
+FROM tasks;

@@ -1,0 +1,26 @@
+"""How long tasks of a name take, learned from those that succeeded.
+
+Who runs the same script again and again need not say how long it takes. Memory is bounded: the
+names that were not seen for longest are forgotten first.
+"""
+
+from potluck.model.ids import AccountId
+
+# How much the newest one counts: the last handful decide, and one odd run does not.
+_NEWEST_WEIGHT = 0.3
+
+
+class Durations:
+    def __init__(self, most_names: int = 10_000) -> None:
+        self._most_names = most_names
+        self._seconds: dict[tuple[AccountId, str], float] = {}
+
+    def see(self, account_id: AccountId, name: str, seconds: float) -> None:
+        key = (account_id, name)
+        before = self._seconds.pop(key, seconds)  # goes in again at the end: the newest
+        self._seconds[key] = before + _NEWEST_WEIGHT * (seconds - before)
+        if len(self._seconds) > self._most_names:
+            del self._seconds[next(iter(self._seconds))]
+
+    def expected_seconds(self, account_id: AccountId, name: str) -> float | None:
+        return self._seconds.get((account_id, name))

@@ -1,0 +1,315 @@
+"""What the leader keeps in memory, as PostgreSQL has it: all of it in slices, or what has changed.
+
+A position is a snapshot of the database. What it did not see is what has changed since, in whatever
+order that became visible; so nothing is missed, and what is read twice does no harm.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.decide.durations import Durations
+from potluck.decide.snapshot import (
+    AccountShare,
+    DeviceShare,
+    FreeDevice,
+    FreeNode,
+    RunningAttempt,
+    WaitingTask,
+)
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.node import SandboxReport
+from potluck.model.task import ItemRange
+from potluck.store.database import Connection
+from potluck.store.named import load
+from potluck.store.shapes import Shapes
+from potluck.wire import codec
+
+_sql = load("feed")
+
+
+class Position(Struct, frozen=True):
+    """Up to where the database has been read, and its clock at that moment."""
+
+    snapshot: str
+    now: float
+
+
+class TaskNow(Struct, frozen=True, gc=False):
+    """A task as it is: in line, in line later, or in no line at all."""
+
+    id: TaskId
+    task: WaitingTask | None  # None when no attempt can be made of it now, whatever is free
+    ready_at: float | None  # not before
+
+
+class NodeNow(Struct, frozen=True):
+    id: NodeId
+    node: FreeNode | None  # None when it gets no work
+    attempts: tuple[RunningAttempt, ...]
+
+
+class QueuePlace(Struct, frozen=True):
+    """A place between two tasks of the queue."""
+
+    account_id: str = ""
+    negative_priority: int = -(2**31)
+    task_id: str = ""
+
+
+class WaitingId(Struct, frozen=True, gc=False):
+    id: TaskId
+    is_ready: bool
+    pending: tuple[ItemRange, ...]
+
+
+async def position(connection: Connection) -> Position:
+    row = await connection.fetchrow(_sql.position)
+    assert row is not None
+    return Position(row["position"], row["now"])
+
+
+class Tasks:
+    """Reads tasks; remembers what they ask for and how long they take, so that equal is one."""
+
+    def __init__(self, shapes: Shapes, durations: Durations) -> None:
+        self._shapes = shapes
+        self._durations = durations
+
+    async def changed(
+        self, connection: Connection, since: Position, behind: tuple[str, str], most: int
+    ) -> tuple[list[TaskNow], tuple[str, str] | None]:
+        """A page, and where the next one begins; None after the last."""
+        rows = await connection.fetch(_sql.changed_tasks, since.snapshot, *behind, most)
+        last = (rows[-1]["changed"], rows[-1]["id"]) if len(rows) == most else None
+        return [self._now(*tuple(row)[:-1]) for row in rows], last
+
+    async def of_ids(self, connection: Connection, ids: Sequence[TaskId]) -> list[TaskNow]:
+        return [self._now(*row) for row in await connection.fetch(_sql.tasks, ids)]
+
+    async def heads(
+        self, connection: Connection, accounts: Sequence[AccountId], most_each: int
+    ) -> list[TaskNow]:
+        rows = await connection.fetch(_sql.queue_heads, accounts, most_each)
+        return [self._now(*row) for row in rows]
+
+    async def waiting(
+        self, connection: Connection, behind: QueuePlace, most: int
+    ) -> tuple[list[TaskNow], QueuePlace | None]:
+        """A page of the queue, and the place behind it; None after the last."""
+        rows = await connection.fetch(_sql.waiting_tasks, *_place(behind), most)
+        return [self._now(*row) for row in rows], _behind(rows, most)
+
+    def _now(
+        self,
+        task_id: TaskId,
+        account_id: AccountId,
+        priority: int,
+        name: str,
+        requirements: bytes,
+        limits: bytes,
+        is_waiting: bool,
+        expected_seconds: float | None,
+        pending: Any,
+        items_done: int,
+        items_seconds: float,
+        submitted_at: float,
+        ready_at: float | None,
+        is_barred: bool,
+        failed_on: list[NodeId] | None,
+        took_seconds: float | None,
+    ) -> TaskNow:
+        if took_seconds is not None:
+            self._durations.see(account_id, name, took_seconds)
+        if is_barred or not is_waiting:
+            return TaskNow(task_id, None, None)
+        if items_done:
+            expected_seconds = items_seconds / items_done
+        elif expected_seconds is None:
+            expected_seconds = self._durations.expected_seconds(account_id, name)
+        task = WaitingTask(
+            task_id,
+            account_id,
+            self._shapes.requirements(requirements),
+            self._shapes.limits(limits),
+            priority,
+            frozenset(failed_on) if failed_on else _NOWHERE,
+            submitted_at,
+            expected_seconds,
+            _ranges(pending) if pending else (),
+        )
+        return TaskNow(task_id, task, ready_at)
+
+
+_NOWHERE: frozenset[NodeId] = frozenset()
+
+
+async def waiting_accounts(connection: Connection) -> list[AccountId]:
+    return [row["account_id"] for row in await connection.fetch(_sql.waiting_accounts)]
+
+
+async def waiting_ids(
+    connection: Connection, behind: QueuePlace, most: int, seen_by: Position
+) -> tuple[list[WaitingId], QueuePlace | None]:
+    """A page of what waits and is as it was when the position was taken."""
+    rows = await connection.fetch(
+        _sql.waiting_ids, *_place(behind), most, seen_by.snapshot, seen_by.now
+    )
+    found = [WaitingId(row["id"], row["is_ready"], _ranges(row["pending"])) for row in rows]
+    return found, _behind(rows, most)
+
+
+async def not_waiting(
+    connection: Connection, ids: Sequence[TaskId], seen_by: Position
+) -> list[TaskId]:
+    """Those of these that are in no line, and were not when the position was taken."""
+    rows = await connection.fetch(_sql.not_waiting, ids, seen_by.snapshot)
+    return [row["id"] for row in rows]
+
+
+async def changed_nodes(connection: Connection, since: Position) -> list[NodeId]:
+    return [row["id"] for row in await connection.fetch(_sql.changed_nodes, since.snapshot)]
+
+
+async def online_nodes(connection: Connection, behind: str, most: int) -> list[NodeId]:
+    return [row["id"] for row in await connection.fetch(_sql.online_nodes, behind, most)]
+
+
+class Nodes:
+    """Reads nodes with their devices and what runs on them."""
+
+    def __init__(self, shapes: Shapes, durations: Durations) -> None:
+        self._shapes = shapes
+        self._durations = durations
+
+    async def of_ids(self, connection: Connection, ids: Sequence[NodeId]) -> list[NodeNow]:
+        """One statement after the other sees a little later; what differs by that comes again."""
+        attempts: dict[NodeId, list[RunningAttempt]] = {}
+        uses: dict[DeviceId, list[tuple[AccountId, bool]]] = {}
+        for row in await connection.fetch(_sql.live_attempts, ids):
+            running = self._running(row)
+            attempts.setdefault(running.node_id, []).append(running)
+            shares = self._shapes.requirements(row["requirements"]).shares_device
+            for share in running.shares:
+                uses.setdefault(share.device_id, []).append((running.account_id, shares))
+        devices: dict[NodeId, list[FreeDevice]] = {}
+        for row in await connection.fetch(_sql.devices, ids):
+            devices.setdefault(row["node_id"], []).append(_device(row, uses.get(row["id"], [])))
+        rows = {row["id"]: row for row in await connection.fetch(_sql.nodes, ids)}
+        return [
+            NodeNow(
+                node_id,
+                self._node(rows[node_id], devices.get(node_id, [])) if node_id in rows else None,
+                tuple(attempts.get(node_id, ())),
+            )
+            for node_id in ids
+        ]
+
+    def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
+        finished, lost = row["finished_attempts"], row["lost_attempts"]
+        return FreeNode(
+            id=row["id"],
+            account_id=row["account_id"],
+            own_tasks_only=row["own_tasks_only"],
+            cores=row["cores"],
+            free_cores=row["free_cores"],
+            free_memory_bytes=row["free_memory_bytes"],
+            free_disk_bytes=row["free_disk_bytes"],
+            devices=tuple(devices),
+            memory_bytes=row["memory_bytes"],
+            disk_bytes=row["disk_bytes"],
+            labels=frozenset(codec.decode_json(row["labels"], tuple[str, ...])),
+            # A new node is trusted a little before it has shown anything.
+            reliability=(finished + 2) / (finished + lost + 2),
+            sandbox=codec.decode_json(row["sandbox"], SandboxReport).strength,
+        )
+
+    def _running(self, row: Any) -> RunningAttempt:
+        shares = zip(row["device_ids"], row["millis"], row["memories"], strict=True)
+        return RunningAttempt(
+            id=AttemptId(row["id"]),
+            task_id=row["task_id"],
+            account_id=row["consumer_id"],
+            node_id=row["node_id"],
+            shares=tuple(DeviceShare(*share) for share in shares),
+            cores=row["cores"],
+            memory_bytes=row["memory_bytes"],
+            disk_bytes=row["disk_bytes"],
+            expected_end=row["since"] + self._expected_seconds(row),
+        )
+
+    def _expected_seconds(self, row: Any) -> float:
+        """By what its items took, else as declared, else as learned; it ends at its limit."""
+        limit: float = row["run_seconds_limit"]
+        if row["items_done"]:
+            each = row["items_seconds"] / row["items_done"]
+        else:
+            each = row["expected_seconds"] or self._durations.expected_seconds(
+                row["consumer_id"], row["name"]
+            )
+        return limit if each is None else min(limit, each * row["items"])
+
+
+def _device(row: Any, uses: list[tuple[AccountId, bool]]) -> FreeDevice:
+    accounts = {account_id for account_id, _ in uses}
+    return FreeDevice(
+        id=row["id"],
+        kind=DeviceKind(row["kind"]),
+        model=row["model"],
+        memory_bytes=row["memory_bytes"],
+        price_micro_per_hour=row["price_micro_per_hour"],
+        free_milli=row["free_milli"],
+        free_memory_bytes=row["free_memory_bytes"],
+        vendor=row["vendor"],
+        compute_capability=row["compute_capability"],
+        is_partition=row["is_partition"],
+        shares_accounts=row["shares_accounts"],
+        serves=accounts.pop() if len(accounts) == 1 else None,
+        serves_sharers=all(shares for _, shares in uses),
+    )
+
+
+async def changed_accounts(connection: Connection, since: Position) -> list[AccountId]:
+    rows = await connection.fetch(_sql.changed_accounts, since.snapshot)
+    return [row["account_id"] for row in rows]
+
+
+async def all_accounts(connection: Connection, behind: str, most: int) -> list[AccountId]:
+    return [row["id"] for row in await connection.fetch(_sql.all_accounts, behind, most)]
+
+
+async def accounts(
+    connection: Connection, ids: Sequence[AccountId], quota_running_devices: int | None
+) -> list[AccountShare]:
+    """What they may spend and use; the quota holds for who has none of their own."""
+    return [
+        AccountShare(
+            id=row["id"],
+            available_micro=row["available_micro"],
+            weight=row["weight"],
+            most_running_milli=_milli(row["max_running_devices"], quota_running_devices),
+        )
+        for row in await connection.fetch(_sql.accounts, ids)
+    ]
+
+
+def _milli(own: int | None, usual: int | None) -> int | None:
+    devices = usual if own is None else own
+    return None if devices is None else devices * WHOLE_DEVICE_MILLI
+
+
+def _ranges(pending: Iterable[Any]) -> tuple[ItemRange, ...]:
+    return tuple(ItemRange(each.lower, each.upper) for each in pending)
+
+
+def _place(behind: QueuePlace) -> tuple[str, int, str]:
+    return behind.account_id, behind.negative_priority, behind.task_id
+
+
+def _behind(rows: Sequence[Any], most: int) -> QueuePlace | None:
+    if len(rows) < most:
+        return None
+    last = rows[-1]
+    return QueuePlace(last["account_id"], -last["priority"], last["id"])

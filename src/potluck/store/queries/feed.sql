@@ -1,0 +1,142 @@
+-- What the leader keeps in memory: read whole in slices, and afterwards only what has changed.
+
+-- name: position
+-- A snapshot. Taken before what is read with it: whatever becomes visible in between is read twice,
+-- never not at all.
+SELECT pg_current_snapshot()::text AS position,
+    extract(epoch FROM clock_timestamp())::double precision AS now
+
+-- name: changed_tasks
+-- A page of what the position did not see. The first condition is only for the index.
+SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
+    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds,
+    changed::text AS changed
+FROM scheduled_tasks
+WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+    AND (changed, id) > ($2::text::xid8, $3)
+ORDER BY changed, id
+LIMIT $4
+
+-- name: tasks
+SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
+    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds
+FROM scheduled_tasks WHERE id = ANY($1)
+
+-- name: waiting_tasks
+-- A page of all that waits, account by account, from behind the last page's end on.
+SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
+    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds
+FROM scheduled_tasks
+WHERE is_waiting AND (account_id, -priority, id) > ($1, $2, $3)
+ORDER BY account_id, -priority, id
+LIMIT $4
+
+-- name: waiting_accounts
+-- Who has anything that waits: from one account to the next along the index, however many tasks
+-- lie between them.
+WITH RECURSIVE step AS (
+    (SELECT account_id FROM tasks WHERE is_waiting ORDER BY account_id, -priority, id LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT account_id FROM tasks
+        WHERE is_waiting AND account_id > step.account_id
+        ORDER BY account_id, -priority, id LIMIT 1
+    )
+    FROM step WHERE step.account_id IS NOT NULL
+)
+SELECT account_id FROM step WHERE account_id IS NOT NULL
+
+-- name: queue_heads
+-- The first few of each of these accounts' queues.
+SELECT head.*
+FROM unnest($1::text[]) AS account (id), LATERAL (
+    SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds,
+        pending, items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on,
+        took_seconds
+    FROM scheduled_tasks
+    WHERE is_waiting AND account_id = account.id
+    ORDER BY account_id, -priority, id
+    LIMIT $2
+) AS head
+
+-- name: waiting_ids
+-- As waiting_tasks, but only what tells whether memory agrees, and only what the position has seen:
+-- the rest is on its way.
+SELECT id, account_id, priority, NOT is_barred AND coalesce(ready_at <= $6, true) AS is_ready, pending
+FROM scheduled_tasks
+WHERE is_waiting AND (account_id, -priority, id) > ($1, $2, $3)
+    AND pg_visible_in_snapshot(changed, $5::text::pg_snapshot)
+ORDER BY account_id, -priority, id
+LIMIT $4
+
+-- name: not_waiting
+-- Those of these that can not be in line, seen by the position.
+SELECT id FROM scheduled_tasks
+WHERE id = ANY($1) AND (NOT is_waiting OR is_barred)
+    AND pg_visible_in_snapshot(changed, $2::text::pg_snapshot)
+
+-- name: changed_nodes
+SELECT id FROM nodes
+WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+UNION
+SELECT node_id FROM devices
+WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+
+-- name: online_nodes
+SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
+
+-- name: nodes
+SELECT id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
+    cores - used_cores AS free_cores,
+    memory_bytes - used_memory_bytes AS free_memory_bytes,
+    disk_bytes - used_disk_bytes AS free_disk_bytes,
+    finished_attempts, lost_attempts,
+    coalesce(description -> 'labels', '[]') AS labels,
+    description -> 'sandbox' AS sandbox
+FROM nodes WHERE id = ANY($1) AND state = 'online'
+
+-- name: devices
+SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
+    memory_bytes - used_memory_bytes AS free_memory_bytes,
+    description ->> 'vendor' AS vendor,
+    description ->> 'compute_capability' AS compute_capability,
+    coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
+    coalesce((description ->> 'shares_accounts')::boolean, false) AS shares_accounts
+FROM devices WHERE node_id = ANY($1) AND is_present AND standing = 'bound'
+ORDER BY node_id, position
+
+-- name: live_attempts
+-- What runs on these nodes, also on devices that are not offered any more.
+SELECT attempts.id, task_id, consumer_id, node_id, cores, memory_bytes, disk_bytes,
+    run_seconds_limit, tasks.name, tasks.requirements, tasks.expected_seconds,
+    items_done, attempts.items_seconds,
+    coalesce(upper(attempts.items) - lower(attempts.items), 1) AS items,
+    extract(epoch FROM coalesce(attempts.started_at, assigned_at))::double precision AS since,
+    share.device_ids, share.millis, share.memories
+FROM attempts JOIN tasks ON tasks.id = task_id, LATERAL (
+    SELECT array_agg(device_id ORDER BY device_id) AS device_ids,
+        array_agg(milli ORDER BY device_id) AS millis,
+        array_agg(attempt_devices.memory_bytes ORDER BY device_id) AS memories
+    FROM attempt_devices WHERE attempt_id = attempts.id
+) AS share
+WHERE node_id = ANY($1) AND attempts.finished_at IS NULL
+
+-- name: changed_accounts
+SELECT account_id FROM balances
+WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+UNION
+SELECT id FROM accounts
+WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+
+-- name: all_accounts
+SELECT id FROM accounts WHERE id > $1 ORDER BY id LIMIT $2
+
+-- name: accounts
+SELECT accounts.id, coalesce(available_micro, 0) AS available_micro, weight, max_running_devices
+FROM accounts LEFT JOIN balances ON account_id = accounts.id
+WHERE accounts.id = ANY($1)
