@@ -10,5 +10,10 @@ class EventKind(StrEnum):
     TASK_ASSIGNED = "task.assigned"  # a node was chosen
     TASK_RUNNING = "task.running"  # the consumer's code started
     TASK_FINISHED = "task.finished"  # it reached a final state
+    ATTEMPT_GRANTED = "attempt.granted"  # devices are reserved, and the node may fetch it
+    ATTEMPT_PREPARING = "attempt.preparing"  # the node installs what it needs
+    ATTEMPT_RUNNING = "attempt.running"  # the consumer's code started on that node
+    ATTEMPT_ENDED = "attempt.ended"  # it succeeded, failed, was cancelled or lost
     NODE_ONLINE = "node.online"  # a provider registered or spoke again
     NODE_SILENT = "node.silent"  # a provider fell silent
+    NODE_LEFT = "node.left"  # a provider's owner took it away

@@ -26,9 +26,17 @@ class PendingEvent(Struct, frozen=True):
     event: Event
 
 
-async def append(connection: Connection, event: Event) -> None:
+async def append(connection: Connection, events: Sequence[Event]) -> None:
+    """In this order, by one statement."""
+    if not events:
+        return
     await connection.execute(
-        _sql.append, event.account_id, event.task_id, event.node_id, event.kind, event.data
+        _sql.append,
+        [event.account_id for event in events],
+        [event.task_id for event in events],
+        [event.node_id for event in events],
+        [event.kind for event in events],
+        [event.data for event in events],
     )
 
 

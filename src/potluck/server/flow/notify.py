@@ -9,9 +9,9 @@ from potluck.store.events import Event
 _BATCH = 1000
 
 
-async def tell(connection: Connection, event: Event) -> None:
+async def tell(connection: Connection, *happened: Event) -> None:
     """Somebody will be told, if and only if this transaction commits."""
-    await events.append(connection, event)
+    await events.append(connection, happened)
 
 
 async def hurry(parts: Parts) -> None:

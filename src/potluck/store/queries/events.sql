@@ -1,5 +1,9 @@
 -- name: append
-INSERT INTO events (account_id, task_id, node_id, kind, data) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO events (account_id, task_id, node_id, kind, data)
+SELECT account_id, task_id, node_id, kind, data
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[])
+    WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
+ORDER BY place
 
 -- name: undelivered
 SELECT id, account_id, task_id, node_id, kind FROM events
