@@ -42,6 +42,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     },
     "set_roles": lambda person: {"roles": ["admin", *_own_choice(person)]},
     "suspend_account": lambda _: {"reason": "a test"},
+    "set_quota": lambda _: {"weight": 1},
     "grant_credit": lambda _: {"amount_micro": 1},
     "make_invite": lambda _: {},
     "rotate_key": lambda _: {},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from potluck.consumer.ask import ask, tell
 from potluck.consumer.transport import Transport
-from potluck.model.account import Role
+from potluck.model.account import Quota, Role
 from potluck.wire import routes
 from potluck.wire.identity import (
     AccountPage,
@@ -51,6 +51,10 @@ class Admin:
 
     def grant(self, account_id: str, amount_micro: int) -> None:
         tell(self._transport, routes.GRANT_CREDIT, _account(account_id), GrantCredit(amount_micro))
+
+    def set_quota(self, account_id: str, quota: Quota) -> None:
+        """How much of the pool it may have; the whole of it, not what changed."""
+        tell(self._transport, routes.SET_QUOTA, _account(account_id), quota)
 
     def invite(self, wanted: NewInvite) -> InviteMade:
         """The code is in the answer and nowhere else."""

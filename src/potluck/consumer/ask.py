@@ -27,7 +27,7 @@ def ask(
 ) -> T:
     """What the server answers, as a value of this kind."""
     known = {name: value for name, value in (query or {}).items() if value is not None}
-    path = path_of(route, names) + (f"?{urlencode(known)}" if known else "")
+    path = path_of(route, names) + (f"?{urlencode(known, doseq=True)}" if known else "")
     sent = None if body is None else encode_json(body)
     return decoded(transport.call(route.method, path, sent, headers), kind, transport.url)
 

@@ -9,7 +9,8 @@ repeats only what is safe to repeat, and raises nothing but the errors of `potlu
 What concerns accounts is in `account.py` and, for admins, in `admin.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
@@ -24,10 +25,12 @@ from potluck.consumer.patience import Patience
 from potluck.consumer.profile import Profile
 from potluck.consumer.sign_in import challenge
 from potluck.consumer.transport import Transport
+from potluck.model.device import DeviceKind
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
+    DevicePage,
     FollowedState,
     Health,
     LogPage,
@@ -100,10 +103,29 @@ class Potluck:
         return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
 
     def tasks(
-        self, limit: int | None = None, cursor: str | None = None, state: TaskState | None = None
+        self,
+        limit: int | None = None,
+        cursor: str | None = None,
+        states: Sequence[TaskState] = (),
+        *,
+        name: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> TaskPage:
-        """My tasks, newest first; `next_cursor` of the answer asks for the older ones."""
-        query = {"limit": limit, "cursor": cursor, "state": state}
+        """My tasks, newest first; `next_cursor` of the answer asks for the older ones.
+
+        Only those in one of the states, of that name and kind, submitted since and before then.
+        """
+        query = {
+            "limit": limit,
+            "cursor": cursor,
+            "state": tuple(states) or None,
+            "name": name,
+            "kind": kind,
+            "since": since and since.astimezone(UTC).isoformat(),
+            "until": until and until.astimezone(UTC).isoformat(),
+        }
         return ask(self._transport, routes.LIST_TASKS, TaskPage, query=query)
 
     def cancel(self, task_id: str) -> TaskView:
@@ -133,6 +155,25 @@ class Potluck:
     def nodes(self) -> list[NodeView]:
         """The machines in the pool."""
         return ask(self._transport, routes.LIST_NODES, NodeList).nodes
+
+    def devices(
+        self,
+        cursor: str | None = None,
+        *,
+        kind: DeviceKind | None = None,
+        model: str | None = None,
+        free_milli: int | None = None,
+        limit: int | None = None,
+    ) -> DevicePage:
+        """The devices of the pool and what they serve; `next_cursor` asks for those behind."""
+        query = {
+            "cursor": cursor,
+            "kind": kind,
+            "model": model,
+            "free_milli": free_milli,
+            "limit": limit,
+        }
+        return ask(self._transport, routes.LIST_DEVICES, DevicePage, query=query)
 
     def me(self) -> Me:
         """The account behind the credential, and what that covers."""

@@ -1,6 +1,11 @@
 """Who may do what: the roles of an account and the scopes of what it signs in with."""
 
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.text import SmallCount
 
 
 class Role(StrEnum):
@@ -37,6 +42,15 @@ class Credential(StrEnum):
     SESSION = "session"  # a wallet's signature, kept alive by refresh tokens
     KEY = "key"  # an API key
     NODE = "node"  # a node key that a wallet authorised
+
+
+class Quota(Struct, frozen=True):
+    """How much of the pool an account may have."""
+
+    # Of what several accounts want at the same time, this one gets so many parts.
+    weight: Annotated[float, Meta(ge=0.001, le=1_000)] = 1.0
+    max_running_devices: SmallCount | None = None  # none: as the server's settings say
+    max_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # none: likewise
 
 
 # What each credential can carry at most. An API key carries what its maker chose of it.

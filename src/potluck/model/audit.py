@@ -13,6 +13,7 @@ class AuditKind(StrEnum):
     ACCOUNT_SUSPENDED = "account_suspended"
     ACCOUNT_RESUMED = "account_resumed"
     CREDIT_GRANTED = "credit_granted"
+    QUOTA_SET = "quota_set"
     INVITE_MADE = "invite_made"
     INVITE_REVOKED = "invite_revoked"
     KEY_MADE = "key_made"

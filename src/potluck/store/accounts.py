@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.model.account import Role
+from potluck.model.account import Quota, Role
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.database import Connection
 from potluck.store.mint import new_account_id
@@ -97,6 +97,7 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
             row["held_micro"],
             row["suspended_at"],
             row["suspended_for"],
+            _quota(row),
         )
         for row in rows
     ]
@@ -107,6 +108,16 @@ async def balance(connection: Connection, account_id: AccountId) -> Balance | No
     return Balance(row["available_micro"], row["held_micro"]) if row else None
 
 
+async def quota(connection: Connection, account_id: AccountId) -> Quota:
+    """The account's own; where it says nothing, the server's settings do."""
+    return _quota(await connection.fetchrow(_sql.quota, account_id))
+
+
+async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
+    most = (quota.max_running_devices, quota.max_queued_tasks)
+    return account(await connection.fetchrow(_sql.set_quota, account_id, quota.weight, *most))
+
+
 async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, TaskId]]:
     rows = await connection.fetch(_sql.tasks_of_suspended)
     return [(row["account_id"], row["id"]) for row in rows]
@@ -115,6 +126,10 @@ async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, Ta
 async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId]]:
     rows = await connection.fetch(_sql.nodes_of_suspended)
     return [(Owner(row["account_id"], row["node_key_id"]), row["id"]) for row in rows]
+
+
+def _quota(row: Any) -> Quota:
+    return Quota(row["weight"], row["max_running_devices"], row["max_queued_tasks"])
 
 
 def account(row: Any) -> Account | None:

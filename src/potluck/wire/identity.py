@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from potluck.model.account import Credential, Role, Scope
+from potluck.model.account import Credential, Quota, Role, Scope
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.text import END, PRINTABLE, Count, LineText
 from potluck.wire.address import AddressText
@@ -145,6 +145,7 @@ class Me(Struct, frozen=True):
     scopes: list[Scope]
     available_micro: int
     held_micro: int
+    quota: Quota = Quota()  # in force: where the account has none of its own, the server's
 
 
 class ChooseRoles(Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,6 +242,7 @@ class AccountView(Struct, frozen=True):
     held_micro: int
     suspended_at: datetime | None = None
     suspended_for: str = ""
+    quota: Quota = Quota()  # its own
 
 
 class AccountPage(Struct, frozen=True):
@@ -256,6 +258,10 @@ class SetRoles(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Suspend(Struct, frozen=True, forbid_unknown_fields=True):
     reason: LineText = ""
+
+
+class SetQuota(Quota, frozen=True, forbid_unknown_fields=True):
+    """The whole quota of an account; what is left out is as for everybody."""
 
 
 class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,14 +5,16 @@ by `evict_once`, again and again, so that a server that dies between leaves noth
 """
 
 from asyncpg import NumericValueOutOfRangeError
+from msgspec.structs import asdict
 
 from potluck.decide.settle import grant_entries
-from potluck.model.account import Role
+from potluck.model.account import Quota, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.lease import leave
+from potluck.server.flow.notify import hurry
 from potluck.server.parts import Parts
 from potluck.store import accounts, audit, ledger
 from potluck.store.accounts import Account
@@ -62,6 +64,17 @@ async def grant(parts: Parts, actor: AccountId, account_id: AccountId, amount_mi
         await audit.append(
             connection, parts.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
         )
+
+
+async def set_quota(parts: Parts, actor: AccountId, account_id: AccountId, quota: Quota) -> None:
+    """From now on; what runs or waits already stays."""
+    async with parts.database.transaction() as connection:
+        _found(await accounts.set_quota(connection, account_id, quota), account_id)
+        told = {name: str(value) for name, value in asdict(quota).items() if value is not None}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
+        )
+    await hurry(parts)
 
 
 async def suspend(parts: Parts, actor: AccountId, account_id: AccountId, reason: str) -> None:

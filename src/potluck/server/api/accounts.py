@@ -1,4 +1,4 @@
-"""Accounts, for admins: list, roles, suspend and resume, credit."""
+"""Accounts, for admins: list, roles, suspend and resume, quota, credit."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
 from potluck.store import accounts
 from potluck.wire import routes
-from potluck.wire.identity import AccountPage, GrantCredit, SetRoles, Suspend
+from potluck.wire.identity import AccountPage, GrantCredit, SetQuota, SetRoles, Suspend
 
 _MOST = 1000
 Limit = Annotated[int, Parameter(ge=1, le=_MOST)]
@@ -54,6 +54,13 @@ class AccountController(Controller):
     ) -> None:
         """The account may come in again; it has to submit and register anew."""
         await standing.resume(parts, request.user.id, account_id_of(account_id))
+
+    @put(routes.SET_QUOTA.template, operation_id="set_quota", status_code=204)
+    async def set_quota(
+        self, account_id: str, data: SetQuota, request: Request[Caller, Any, Any], parts: Parts
+    ) -> None:
+        """How much of the pool an account may have, and its weight among those who wait."""
+        await standing.set_quota(parts, request.user.id, account_id_of(account_id), data)
 
     @post(routes.GRANT_CREDIT.template, operation_id="grant_credit", status_code=204)
     async def grant(

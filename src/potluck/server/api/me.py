@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Controller, Request, delete, get, post, put
 from msgspec.structs import replace
 
-from potluck.model.account import SCOPES, Credential, Role
+from potluck.model.account import SCOPES, Credential, Quota, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
 from potluck.model.ids import is_id
@@ -15,6 +15,7 @@ from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, new_secret, secret_hash
 from potluck.server.parts import Parts
+from potluck.server.settings import ServerSettings
 from potluck.store import accounts, api_keys, audit, sessions
 from potluck.wire import routes
 from potluck.wire.identity import (
@@ -115,6 +116,7 @@ class MeController(Controller):
 async def _me(parts: Parts, caller: Caller) -> Me:
     async with parts.database.transaction() as connection:
         balance = await accounts.balance(connection, caller.id)
+        quota = await accounts.quota(connection, caller.id)
     assert balance is not None, "every account has a balance row"
     return Me(
         caller.id,
@@ -124,6 +126,16 @@ async def _me(parts: Parts, caller: Caller) -> Me:
         caller.usable,
         balance.available_micro,
         balance.held_micro,
+        _in_force(quota, parts.settings),
+    )
+
+
+def _in_force(own: Quota, settings: ServerSettings) -> Quota:
+    running, queued = own.max_running_devices, own.max_queued_tasks
+    return Quota(
+        own.weight,
+        settings.quota_running_devices if running is None else running,
+        settings.quota_queued_tasks if queued is None else queued,
     )
 
 

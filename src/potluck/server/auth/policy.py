@@ -49,6 +49,7 @@ POLICY: dict[str, Scope | None] = {
     "task_logs": Scope.TASKS_READ,
     # the pool
     "list_nodes": Scope.POOL_READ,
+    "list_devices": Scope.POOL_READ,
     # a provider's machine
     "register_node": Scope.NODE,
     "acquire_leases": Scope.NODE,
@@ -63,6 +64,7 @@ POLICY: dict[str, Scope | None] = {
     "suspend_account": Scope.ADMIN,
     "resume_account": Scope.ADMIN,
     "grant_credit": Scope.ADMIN,
+    "set_quota": Scope.ADMIN,
     "list_invites": Scope.ADMIN,
     "make_invite": Scope.ADMIN,
     "revoke_invite": Scope.ADMIN,

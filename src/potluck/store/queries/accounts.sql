@@ -45,6 +45,13 @@ WHERE id = $1 RETURNING *
 -- name: resume
 UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = $1 RETURNING *
 
+-- name: quota
+SELECT weight, max_running_devices, max_queued_tasks FROM accounts WHERE id = $1
+
+-- name: set_quota
+UPDATE accounts SET weight = $2, max_running_devices = $3, max_queued_tasks = $4
+WHERE id = $1 RETURNING *
+
 -- name: page
 SELECT accounts.*, available_micro, held_micro
 FROM accounts JOIN balances ON account_id = accounts.id

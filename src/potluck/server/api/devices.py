@@ -1,0 +1,58 @@
+"""The pool's devices: what is where, what is free, and which attempt a device serves."""
+
+from typing import Annotated, Any
+
+from litestar import Controller, Request, get
+from litestar.params import QueryParameter
+
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.error import InvalidInput
+from potluck.model.ids import DeviceId, is_id
+from potluck.server.auth.caller import Caller
+from potluck.server.parts import Parts
+from potluck.store import devices
+from potluck.store.devices import DeviceFilter
+from potluck.wire import routes
+from potluck.wire.consumer import DevicePage
+
+Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
+Kind = Annotated[DeviceKind | None, QueryParameter(name="kind", required=False)]
+Model = Annotated[
+    str | None, QueryParameter(name="model", min_length=1, max_length=200, required=False)
+]
+FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVICE_MILLI)]
+
+
+class DeviceController(Controller):
+    tags = ("devices",)
+
+    @get(routes.LIST_DEVICES.template, operation_id="list_devices")
+    async def list_devices(
+        self,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        cursor: Cursor = None,
+        kind: Kind = None,
+        model: Model = None,
+        free_milli: FreeMilli = 0,
+        limit: Limit = 100,
+    ) -> DevicePage:
+        """Every device, and how much of it each attempt has: which, only if it is yours."""
+        wanted = DeviceFilter(kind, _checked(model), free_milli)
+        behind = None if cursor is None else _device_id_of(cursor)
+        async with parts.database.transaction() as connection:
+            found = await devices.page(connection, request.user.id, wanted, behind, limit)
+        return DevicePage(found, found[-1].id if len(found) == limit else None)
+
+
+def _checked(model: str | None) -> str | None:
+    if "\0" in (model or ""):
+        raise InvalidInput("A model has no NUL in its name.", "Leave it out.")
+    return model
+
+
+def _device_id_of(cursor: str) -> DeviceId:
+    if not is_id(cursor, "device"):
+        raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
+    return DeviceId(cursor)

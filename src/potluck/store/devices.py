@@ -1,0 +1,81 @@
+"""The pool's devices, one by one: where each is, what of it is free, and what it serves."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription, DeviceKind, Standing
+from potluck.model.ids import AccountId, DeviceId
+from potluck.model.node import NodeState
+from potluck.store.database import Connection
+from potluck.store.named import load
+from potluck.wire import codec
+from potluck.wire.consumer import DeviceUse, PoolDevice
+
+_sql = load("devices")
+
+
+class DeviceFilter(Struct, frozen=True):
+    """What must be true of a device to be listed; what is not said is true of all."""
+
+    kind: DeviceKind | None = None
+    model: str | None = None  # a pattern, as tasks ask for models
+    free_milli: int = 0  # at least so much could be given to a task now
+
+
+async def page(
+    connection: Connection,
+    viewer_id: AccountId,
+    wanted: DeviceFilter,
+    behind: DeviceId | None,
+    limit: int,
+) -> list[PoolDevice]:
+    """Devices of nodes that have not left, in the order of their ids."""
+    kinds = [wanted.kind] if wanted.kind else list(DeviceKind)
+    rows = await connection.fetch(
+        _sql.page,
+        viewer_id,
+        behind or "",
+        kinds,
+        _like(wanted.model),
+        wanted.free_milli,
+        limit,
+    )
+    uses = await _uses(connection, viewer_id, rows)
+    return [_view(row, uses.get(row["id"], [])) for row in rows]
+
+
+async def _uses(
+    connection: Connection, viewer_id: AccountId, devices: list[Any]
+) -> dict[str, list[DeviceUse]]:
+    nodes = list({row["node_id"] for row in devices})
+    rows = await connection.fetch(_sql.uses, nodes, [row["id"] for row in devices], viewer_id)
+    uses: dict[str, list[DeviceUse]] = {}
+    for row in rows:
+        use = DeviceUse(row["milli"], row["memory_bytes"], row["attempt_id"], row["task_id"])
+        uses.setdefault(row["device_id"], []).append(use)
+    return uses
+
+
+def _like(pattern: str | None) -> list[str]:
+    """`RTX 40*|A100` as PostgreSQL's LIKE has it: anywhere in the name, one of several."""
+    if pattern is None:
+        return ["%"]
+    plain = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    globs = plain.replace("*", "%").replace("?", "_").split("|")
+    return [f"%{each.strip()}%" for each in globs]
+
+
+def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
+    return PoolDevice(
+        id=row["id"],
+        node_id=row["node_id"],
+        node_name=row["node_name"],
+        node_state=NodeState(row["node_state"]),
+        description=codec.decode_json(row["description"], DeviceDescription),
+        standing=Standing(row["standing"]),
+        free_milli=row["free_milli"],
+        free_memory_bytes=row["free_memory_bytes"],
+        is_mine=row["is_mine"],
+        uses=uses,
+    )
