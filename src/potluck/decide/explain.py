@@ -1,6 +1,7 @@
 """Why a task waits, in one sentence that a person can act on."""
 
 from collections import Counter
+from datetime import datetime
 
 from potluck.decide.feasible import Refusal
 from potluck.model.task import WaitingReason
@@ -21,6 +22,15 @@ _SENTENCES = {
 
 def waits_for_time() -> WaitingReason:
     return WaitingReason("back_off", "Waits a moment before it is tried again.")
+
+
+def waits_for_start(not_before: datetime) -> WaitingReason:
+    return WaitingReason("delayed", f"Is not to start before {not_before:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def waits_for_tasks(count: int) -> WaitingReason:
+    subject = "1 task" if count == 1 else f"{count} tasks"
+    return WaitingReason("dependency", f"Waits for {subject} to succeed first.")
 
 
 def waits_for_nodes(refusals: Counter[Refusal]) -> WaitingReason:
