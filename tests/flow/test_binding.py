@@ -352,7 +352,7 @@ async def test_the_servers_own_absence_moves_no_device(
     await _pass(pool, "10 minutes")  # in the middle of that hour
     assert await other.standing() is Standing.CONTESTED, "nobody leads: no time passes"
     await pool.sql("UPDATE leader SET expires_at = now() + interval '1 hour'")
-    await expire.forgive_gap(pool.parts)
+    await expire.begin_term(pool.parts, pool.leads)
     assert await other.standing() is Standing.CONTESTED, "the gap is forgiven"
     assert await owner.answer(asked) == [CARD]
     assert await owner.standing() is Standing.BOUND

@@ -13,6 +13,7 @@ from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import GIB, EndReason, TaskState
 from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
 from potluck.store import attempts, nodes
+from potluck.store.assign import Planned, assign
 from potluck.store.leader import Leadership
 from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.store.schedule import snapshot
@@ -232,7 +233,8 @@ async def test_a_price_that_changed_is_not_agreed_to(pool: Pool) -> None:
         planned = plan(await snapshot(connection, None, 10))
         await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
         (assignment,) = planned.assignments
-        applied = await attempts.assign(connection, new_attempt_id(), assignment, pool.leads, 15.0)
+        planned = [Planned(new_attempt_id(), assignment)]
+        applied = await assign(connection, planned, pool.leads, 15.0)
     assert applied is None
     assert (await pool.task(task.id)).state is TaskState.QUEUED
 
@@ -382,7 +384,7 @@ async def test_an_old_term_expires_nothing(pool: Pool) -> None:
 async def test_a_new_term_forgives_the_gap(pool: Pool) -> None:
     await pool.started()
     await _run_out(pool)
-    await expire.forgive_gap(pool.parts)
+    await expire.begin_term(pool.parts, pool.leads)
     assert await expire.expire_once(pool.parts, pool.leads) == 0
 
 

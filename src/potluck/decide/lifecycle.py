@@ -4,7 +4,10 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.QUEUED: frozenset({TaskState.ASSIGNED, TaskState.CANCELLED, TaskState.EXPIRED}),
+    TaskState.QUEUED: frozenset(
+        # Running at once: a lost attempt that ran was taken back.
+        {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLED, TaskState.EXPIRED}
+    ),
     TaskState.ASSIGNED: frozenset(
         {
             TaskState.RUNNING,
@@ -33,7 +36,8 @@ ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.SUCCEEDED: frozenset(),
     AttemptState.FAILED: frozenset(),
     AttemptState.CANCELLED: frozenset(),
-    AttemptState.LOST: frozenset(),
+    # Taken back: its lease ran out, and nobody else has been given its work.
+    AttemptState.LOST: frozenset({AttemptState.GRANTED, AttemptState.RUNNING}),
 }
 
 # The total map from the reason of an end to the state of the attempt that ended so.

@@ -49,6 +49,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     lease_seconds: Duration = 90.0
     heartbeat_seconds: Duration = 20.0
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
+    lease_poll_seconds: Duration = 5.0  # how often a waiting poll looks again, woken or not
     overrun_seconds: Duration = 300.0  # how long after its limit an attempt may still be reported
     fetch_seconds: Duration = 15.0  # an assignment that is not fetched by then is withdrawn
     silent_after_seconds: Duration = 60.0  # a node that did not beat for so long gets no work

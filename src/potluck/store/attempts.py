@@ -12,14 +12,12 @@ from msgspec import Struct
 
 from potluck.decide.retry import Next
 from potluck.decide.settle import Billable
-from potluck.decide.snapshot import Assignment
 from potluck.model.error import InvalidInput, Unopenable
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, Limits, Requirements, TaskSpec, TaskState
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskSpec, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
-from potluck.store.leader import Leadership
 from potluck.store.named import load
 from potluck.store.nodes import Owner
 from potluck.store.tasks import SPEC
@@ -33,12 +31,6 @@ _sql = load("attempts")
 _tasks = load("tasks")
 
 
-class Assigned(Struct, frozen=True):
-    attempt_id: AttemptId
-    task_id: TaskId
-    consumer_id: AccountId
-
-
 class FetchedAttempt(Struct, frozen=True):
     id: AttemptId
     task_id: TaskId
@@ -47,6 +39,8 @@ class FetchedAttempt(Struct, frozen=True):
     requirements: Requirements
     limits: Limits
     devices: list[GrantedDevice]
+    items: list[ItemRange]  # of an array: what is left to do
+    items_total: int | None
 
 
 class Fetched(Struct, frozen=True):
@@ -104,37 +98,6 @@ class AttemptLog(Struct, frozen=True):
     is_live: bool
 
 
-async def assign(
-    connection: Connection,
-    attempt_id: AttemptId,
-    assignment: Assignment,
-    leadership: Leadership,
-    fetch_seconds: float,
-) -> Assigned | None:
-    """The guarded assign; None when the plan no longer holds."""
-    wanted, limits = assignment.requirements, assignment.limits
-    row = await connection.fetchrow(
-        _sql.assign,
-        attempt_id,
-        leadership.term,
-        leadership.holder,
-        assignment.task_id,
-        assignment.node_id,
-        [share.device_id for share in assignment.shares],
-        [share.milli for share in assignment.shares],
-        wanted.cores,
-        wanted.memory_bytes,
-        wanted.disk_bytes,
-        assignment.price_micro_per_hour,
-        assignment.hold_micro,
-        limits.run_seconds,
-        limits.prepare_seconds,
-        limits.log_bytes,
-        timedelta(seconds=fetch_seconds),
-    )
-    return Assigned(row["id"], row["task_id"], row["consumer_id"]) if row else None
-
-
 async def fetch(
     connection: Connection,
     vault: Vault,
@@ -142,11 +105,12 @@ async def fetch(
     owner: Owner,
     held: Sequence[AttemptId],
     lease_seconds: float,
+    most: int,
 ) -> Fetched:
     """What the node was granted and does not hold yet; its lease runs from now on."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
-        _sql.fetch, node_id, owner.account_id, held, lease, owner.node_key_id
+        _sql.fetch, node_id, owner.account_id, held, lease, owner.node_key_id, most
     )
     shares = await _shares(connection, [row["id"] for row in rows])
     specs = {row["id"]: _spec(vault, row) for row in rows}
@@ -159,6 +123,8 @@ async def fetch(
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),
             shares[row["id"]],
+            [ItemRange(part.lower, part.upper) for part in row["remaining"]],
+            row["items_total"],
         )
         for row in rows
         if (spec := specs[row["id"]]) is not None
@@ -193,22 +159,6 @@ async def live_of_node(
     return {AttemptId(row["id"]) for row in rows}
 
 
-async def renew(
-    connection: Connection,
-    node_id: NodeId,
-    held: Sequence[AttemptId],
-    lease_seconds: float,
-    overrun_seconds: float,
-) -> None:
-    """At most until `overrun_seconds` after the attempt's own limit."""
-    lease, overrun = timedelta(seconds=lease_seconds), timedelta(seconds=overrun_seconds)
-    await connection.execute(_sql.renew, node_id, held, lease, overrun)
-
-
-async def extend_all(connection: Connection, seconds: float) -> None:
-    await connection.execute(_sql.extend_all, timedelta(seconds=seconds))
-
-
 async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     """The task before the attempt, as everywhere."""
     await connection.execute(_sql.lock_task_of, attempt_id)
@@ -222,10 +172,6 @@ async def prepare(connection: Connection, attempt_id: AttemptId, node_id: NodeId
 async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
     found = await connection.fetchval(_sql.start, attempt_id, node_id)
     return None if found is None else TaskId(found)
-
-
-async def expired(connection: Connection) -> list[AttemptId]:
-    return [AttemptId(row["id"]) for row in await connection.fetch(_sql.expired)]
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:

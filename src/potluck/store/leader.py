@@ -1,6 +1,6 @@
 """The leader's row: who leads, in which term, until when by the database's clock."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
@@ -14,12 +14,13 @@ class Leadership(Struct, frozen=True):
     holder: str
     term: int
     is_new: bool
+    led_until: datetime = datetime.min.replace(tzinfo=UTC)  # when the term before this one ended
 
 
 async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
     """Renews or takes the leadership; None while somebody else holds it."""
     row = await connection.fetchrow(_sql.lead, holder, timedelta(seconds=seconds))
-    return Leadership(holder, row["term"], row["is_new"]) if row else None
+    return Leadership(holder, row["term"], row["is_new"], row["led_until"]) if row else None
 
 
 async def holds(connection: Connection, leadership: Leadership) -> bool:

@@ -106,10 +106,6 @@ async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
-async def pardon_silence(connection: Connection) -> None:
-    await connection.execute(_sql.pardon_silence)
-
-
 async def list_all(connection: Connection, viewer_id: AccountId) -> list[NodeView]:
     rows = await connection.fetch(_sql.list)
     devices: dict[str, list[DeviceView]] = {}

@@ -57,6 +57,7 @@ class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
 
     held: HeldLeases = ()
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 20.0
+    most: Annotated[int, Meta(ge=1, le=1_000)] = 100  # grants in one answer
 
 
 class GrantedDevice(Struct, frozen=True):
@@ -78,6 +79,7 @@ class Grant(Struct, frozen=True):
     limits: Limits
     devices: list[GrantedDevice]
     items: list[ItemRange] = []  # of an array: what is left to do, in this order
+    items_total: int | None = None  # of an array: how many items it has in all
 
 
 class LeasesGranted(Struct, frozen=True):

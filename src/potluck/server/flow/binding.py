@@ -48,8 +48,8 @@ _ROUNDS = 2
 class Told(Struct, frozen=True):
     """What a node hears about its devices."""
 
-    challenges: list[DeviceChallenge]
-    unbound: list[UnboundDevice]
+    challenges: list[DeviceChallenge] = []
+    unbound: list[UnboundDevice] = []
 
 
 async def claim(

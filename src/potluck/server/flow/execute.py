@@ -12,6 +12,7 @@ from typing import NamedTuple
 from potluck.model.error import Conflict, NotFound, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
+from potluck.server.flow.adopt import readopt
 from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.parts import Parts
 from potluck.store import attempts
@@ -60,6 +61,8 @@ async def _append(
 async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
     async with parts.database.transaction() as connection:
         state = await attempts.log_state(connection, attempt_id, node_id)
+        if state is None and await readopt(parts, connection, attempt_id, node_id):
+            state = await attempts.log_state(connection, attempt_id, node_id)
     if state is None:
         raise stale(attempt_id)
     return state

@@ -1,7 +1,12 @@
 """Expire: what ran out of time. Leases of silent nodes, assignments nobody fetched, deadlines."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
+import structlog
+
+from potluck.decide import grace
+from potluck.decide.grace import Grace, Silence, Times
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import EndReason, TaskState
@@ -9,16 +14,19 @@ from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, bindings, leader, nodes, tasks
+from potluck.store import attempts, bindings, leader, leases, nodes, tasks
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
+
+log = structlog.get_logger()
 
 
 async def expire_once(parts: Parts, leadership: Leadership) -> int:
     """Answers how many things had run out.
 
-    Only within a term that still runs: after an outage the next term forgives the gap first.
+    Only within a term that still runs. What many nodes do at once is forgiven first.
     """
+    await _forgive(parts, leadership, grace.for_mass_loss)
     ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts, leadership)
     silent = await _find_silent_nodes(parts, leadership)
     if ended:
@@ -28,19 +36,40 @@ async def expire_once(parts: Parts, leadership: Leadership) -> int:
     return ended + silent
 
 
-async def forgive_gap(parts: Parts) -> None:
-    """After a time without a leader nobody could beat: every lease and contest starts afresh."""
+async def begin_term(parts: Parts, leadership: Leadership) -> None:
+    """Time stood still while nobody led. If nobody could beat either, that is forgiven first."""
     async with parts.database.transaction() as connection:
-        await attempts.extend_all(connection, parts.settings.lease_seconds)
-        await bindings.prolong_contests(
-            connection, timedelta(seconds=parts.settings.challenge_seconds)
-        )
-        await nodes.pardon_silence(connection)
+        lasting = timedelta(seconds=parts.settings.challenge_seconds)
+        await bindings.prolong_contests(connection, lasting)
+    await _forgive(parts, leadership, grace.for_gap)
+
+
+async def _forgive(
+    parts: Parts,
+    leadership: Leadership,
+    decide: Callable[[Silence, Times], Grace | None],
+) -> None:
+    times = _times(parts)
+    async with parts.database.transaction() as connection:
+        silence = await leases.silence(connection, leadership.led_until, times)
+        forgiven = decide(silence, times)
+        if forgiven is not None and await leases.forgive(connection, leadership, forgiven):
+            seconds = forgiven.lasting / timedelta(seconds=1)
+            log.warning("forgave a silence", seconds=seconds, decided=decide.__name__)
+
+
+def _times(parts: Parts) -> Times:
+    settings = parts.settings
+    return Times(
+        heartbeat=timedelta(seconds=settings.heartbeat_seconds),
+        lease=timedelta(seconds=settings.lease_seconds),
+        silent_after=timedelta(seconds=settings.silent_after_seconds),
+    )
 
 
 async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
-        expired = await attempts.expired(connection)
+        expired = await leases.expired(connection)
     return sum([await _expire(parts, leadership, each) for each in expired])
 
 

@@ -1,5 +1,6 @@
 """Lease: a node registers, fetches what it was granted, and keeps its leases alive by beating."""
 
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -15,12 +16,15 @@ from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow import binding
+from potluck.server.flow.adopt import take_back
+from potluck.server.flow.binding import Told
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
-from potluck.store import attempts, bindings, node_keys, nodes
+from potluck.store import attempts, bindings, leases, node_keys, nodes
 from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.store.leases import Held
 from potluck.store.nodes import Owner
 from potluck.wire import codec
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
@@ -86,45 +90,61 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     """
     async with parts.database.transaction() as connection:
         before = await nodes.beat(connection, node_id, owner)
-        if before is NodeState.SILENT:
-            await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
+        await _tell_return(connection, owner, node_id, before)
     if before is NodeState.SILENT:
         await hurry(parts)
+
+
+async def _tell_return(
+    connection: Connection, owner: Owner, node_id: NodeId, before: NodeState
+) -> None:
+    if before is NodeState.SILENT:
+        await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
 
 
 async def acquire(
     parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
-    """Waits, without a database connection, until there is something to say."""
+    """Waits, without a database connection, until there is something to say.
+
+    Looks again now and then while it waits: the wake-up may have been lost.
+    """
     await hear(parts, owner, node_id)
+    settings = parts.settings
+    deadline = time.monotonic() + min(request.wait_seconds, settings.poll_seconds)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
-        answer = await _look(parts, owner, node_id, request.held)
-        if answer.grants or answer.stop or request.wait_seconds <= 0:
-            return answer
-        await listener.wait(min(request.wait_seconds, parts.settings.poll_seconds))
-    return await _look(parts, owner, node_id, request.held)
+        is_woken = False
+        while True:
+            answer = await _look(parts, owner, node_id, request)
+            rest_seconds = deadline - time.monotonic()
+            if answer.grants or answer.stop or is_woken or rest_seconds <= 0:
+                return answer
+            is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
 
 
 async def heartbeat(
     parts: Parts, owner: Owner, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
     settings = parts.settings
-    await hear(parts, owner, node_id)
     async with parts.database.transaction() as connection:
-        await attempts.renew(
+        found = await leases.beat(
             connection,
             node_id,
+            owner,
             _true_leases(parts, beat.held),
             settings.lease_seconds,
             settings.overrun_seconds,
         )
-        live = await attempts.live_of_node(connection, node_id, owner.account_id)
-    told = await binding.tell(parts, owner.account_id, node_id)
+        await _tell_return(connection, owner, node_id, found.node_was)
+    if found.node_was is NodeState.SILENT:
+        await hurry(parts)
+    held = await take_back(parts, node_id, found.held)
+    told = await binding.tell(parts, owner.account_id, node_id) if found.has_concerns else Told()
     telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
     key = topics.telemetry(node_id)
     await parts.live.put(key, codec.encode_json(telemetry), settings.silent_after_seconds)
-    return HeartbeatAnswer(_gone(beat.held, live), told.challenges, told.unbound)
+    return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound)
 
 
 async def answer_challenges(
@@ -191,19 +211,29 @@ def _is_true(parts: Parts, lease: Lease) -> bool:
 
 
 async def _look(
-    parts: Parts, owner: Owner, node_id: NodeId, claimed: Sequence[Lease]
+    parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
-    held = _true_leases(parts, claimed)
+    held = _true_leases(parts, request.held)
+    async with parts.database.transaction() as connection:
+        known = await leases.look(connection, node_id, owner, held)
+    known = await take_back(parts, node_id, known)
+    grants = [] if known.live <= set(held) else await _fetch(parts, owner, node_id, held, request)
+    return LeasesGranted(grants, _gone(request.held, known), parts.settings.lease_seconds)
+
+
+async def _fetch(
+    parts: Parts, owner: Owner, node_id: NodeId, held: list[AttemptId], request: AcquireLeases
+) -> list[Grant]:
     seconds = parts.settings.lease_seconds
     async with parts.database.transaction() as connection:
-        fetched = await attempts.fetch(connection, parts.vault, node_id, owner, held, seconds)
-        live = await attempts.live_of_node(connection, node_id, owner.account_id)
+        fetched = await attempts.fetch(
+            connection, parts.vault, node_id, owner, held, seconds, request.most
+        )
     for attempt_id in fetched.unreadable:
         await _end(parts, attempt_id, Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE))
     if fetched.unreadable:
         await hurry(parts)
-    grants = [_grant(parts, attempt) for attempt in fetched.attempts]
-    return LeasesGranted(grants, _gone(claimed, live), seconds)
+    return [_grant(parts, attempt) for attempt in fetched.attempts]
 
 
 def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
@@ -216,9 +246,11 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
         requirements=attempt.requirements,
         limits=attempt.limits,
         devices=attempt.devices,
+        items=attempt.items,
+        items_total=attempt.items_total,
     )
 
 
-def _gone(claimed: Sequence[Lease], live: set[AttemptId]) -> list[AttemptId]:
+def _gone(claimed: Sequence[Lease], held: Held) -> list[AttemptId]:
     """What the node believes to hold and does not hold any more."""
-    return [lease.attempt_id for lease in claimed if lease.attempt_id not in live]
+    return [lease.attempt_id for lease in claimed if lease.attempt_id not in held.live]

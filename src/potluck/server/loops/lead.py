@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from potluck.model.error import Unavailable
-from potluck.server.flow.expire import forgive_gap
+from potluck.server.flow.expire import begin_term
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -51,7 +51,7 @@ class LeadLoop:
 
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
-        await forgive_gap(self._parts)
+        await begin_term(self._parts, leadership)
         loops = (
             ScheduleLoop(self._parts, leadership),
             ExpireLoop(self._parts, leadership),

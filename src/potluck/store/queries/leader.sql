@@ -9,7 +9,7 @@ UPDATE leader SET
     expires_at = now() + $2::interval
 FROM before
 WHERE before.holder = $1 OR before.expires_at <= now()
-RETURNING leader.term, leader.term <> before.term AS is_new
+RETURNING leader.term, leader.term <> before.term AS is_new, before.expires_at AS led_until
 
 -- name: holds
 -- Shared with other work of this term; whoever takes over waits until it is done.

@@ -54,17 +54,15 @@ WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3
 RETURNING id
 
 -- name: fall_silent
+-- Not while their silence is forgiven.
 WITH quiet AS (
-    SELECT id FROM nodes WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
-    ORDER BY id FOR UPDATE
+    SELECT nodes.id FROM nodes, leader
+    WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
+        AND (forgiven_until IS NULL OR forgiven_until <= now() OR heartbeat_at > forgiven_beat_at)
+    ORDER BY nodes.id FOR UPDATE OF nodes
 )
 UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
-
--- name: pardon_silence
--- The gap was the server's own: every node starts afresh.
-WITH online AS (SELECT id FROM nodes WHERE state = 'online' ORDER BY id FOR UPDATE)
-UPDATE nodes SET heartbeat_at = now() FROM online WHERE nodes.id = online.id
 
 -- name: list
 SELECT * FROM nodes WHERE state <> 'left' ORDER BY id

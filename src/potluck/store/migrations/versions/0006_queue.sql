@@ -76,9 +76,10 @@ CREATE TRIGGER tasks_changed BEFORE UPDATE ON tasks FOR EACH ROW
           (NEW.state, NEW.not_before, NEW.waits_for, NEW.pending, NEW.failures, NEW.losses))
     EXECUTE FUNCTION stamp_change();
 DROP INDEX tasks_waiting;
--- In the order in which an account's queue is served; all ascending, so that it can be read on from
--- behind any row.
-CREATE INDEX tasks_waiting ON tasks (account_id, (-priority), id) WHERE is_waiting;
+-- The head of each account's queue; and all queues in the order in which their rows lie on the disk,
+-- for a new leader, which reads a million of them.
+CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
+CREATE INDEX tasks_waiting_by_id ON tasks (id) WHERE is_waiting;
 -- A listing looks at the newest few of each state and kind: whatever it is filtered by, it reads no
 -- more rows than it shows, times the few states.
 CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, kind, id DESC);
@@ -132,8 +133,9 @@ CREATE UNIQUE INDEX ledger_entries_once ON ledger_entries (attempt_id, adoption,
     WHERE attempt_id IS NOT NULL;
 
 ALTER TABLE leader
-    -- The last heartbeat before the gap that was forgiven last: each gap is forgiven once.
-    ADD COLUMN forgiven_beat_at timestamptz;
+    -- Silence that began by then has been forgiven, until then: each silence is forgiven once.
+    ADD COLUMN forgiven_beat_at timestamptz,
+    ADD COLUMN forgiven_until   timestamptz;
 
 -- A task as the leader keeps it in memory; seconds since 1970.
 CREATE VIEW scheduled_tasks AS

@@ -1,0 +1,127 @@
+"""Leases: kept alive by beats, taken back after a silence, forgiven by the leader."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from potluck.decide.grace import Grace, Silence, Times
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.node import NodeState
+from potluck.model.task import TaskState
+from potluck.store.database import Connection
+from potluck.store.leader import Leadership
+from potluck.store.named import load
+from potluck.store.nodes import Owner, no_such_node
+
+_sql = load("leases")
+
+
+class Held(Struct, frozen=True):
+    """What the server knows about the leases of a node."""
+
+    live: frozenset[AttemptId]
+    lost: tuple[AttemptId, ...]  # listed by the node, run out, perhaps to be taken back
+
+
+class Beat(Struct, frozen=True):
+    """What a heartbeat found."""
+
+    node_was: NodeState
+    held: Held
+    has_concerns: bool  # about whose its devices are
+
+
+class Adopted(Struct, frozen=True):
+    """An attempt in its next life."""
+
+    task_id: TaskId
+    consumer_id: AccountId
+    hold_micro: int
+    state: AttemptState
+    adoption: int
+    task_state: TaskState
+    task_state_before: TaskState
+
+
+async def beat(
+    connection: Connection,
+    node_id: NodeId,
+    owner: Owner,
+    held: Sequence[AttemptId],
+    lease_seconds: float,
+    overrun_seconds: float,
+) -> Beat:
+    """Renews what the node holds, until `overrun_seconds` after an attempt's own limit at most."""
+    row = await connection.fetchrow(
+        _sql.beat,
+        node_id,
+        owner.account_id,
+        owner.node_key_id,
+        held,
+        timedelta(seconds=lease_seconds),
+        timedelta(seconds=overrun_seconds),
+    )
+    if row is None:
+        raise no_such_node(node_id)
+    known = Held(frozenset(row["live"]), tuple(row["lost"]))
+    return Beat(NodeState(row["state_before"]), known, row["has_concerns"])
+
+
+async def look(
+    connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
+) -> Held:
+    row = await connection.fetchrow(_sql.look, node_id, owner.account_id, held)
+    return Held(frozenset(row["live"]), tuple(row["lost"]))
+
+
+async def adopt(
+    connection: Connection,
+    attempt_id: AttemptId,
+    node_id: NodeId,
+    *,
+    lease_seconds: float,
+    overrun_seconds: float,
+    is_over: bool,
+) -> Adopted | None:
+    """The guarded way back; None if anything is in it. The caller has locked the task."""
+    row = await connection.fetchrow(
+        _sql.adopt,
+        attempt_id,
+        node_id,
+        timedelta(seconds=lease_seconds),
+        timedelta(seconds=overrun_seconds),
+        is_over,
+    )
+    if row is None:
+        return None
+    return Adopted(
+        task_id=row["task_id"],
+        consumer_id=row["consumer_id"],
+        hold_micro=row["hold_micro"],
+        state=AttemptState(row["state"]),
+        adoption=row["adoptions"],
+        task_state=TaskState(row["task_state"]),
+        task_state_before=TaskState(row["task_state_before"]),
+    )
+
+
+async def expired(connection: Connection) -> list[AttemptId]:
+    return [AttemptId(row["id"]) for row in await connection.fetch(_sql.expired)]
+
+
+async def silence(connection: Connection, led_until: datetime, times: Times) -> Silence:
+    row = await connection.fetchrow(_sql.silence, led_until, times.quiet_after, times.together)
+    return Silence(**row)
+
+
+async def forgive(connection: Connection, leadership: Leadership, grace: Grace) -> bool:
+    """Whether this term still runs; if so the silence is remembered as forgiven."""
+    found = await connection.fetchval(
+        _sql.forgive, leadership.holder, leadership.term, grace.beat_at, grace.lasting
+    )
+    if found is None:
+        return False
+    await connection.execute(_sql.prolong, grace.since, grace.beat_at, grace.lasting)
+    return True

@@ -1,0 +1,184 @@
+-- Leases: kept alive, given up for lost, taken back, forgiven. For the order of locks see
+-- attempts.sql.
+
+-- name: beat
+-- A heartbeat in one statement: what the node holds is renewed, the node was heard, and what it must
+-- be told is read. Not beyond the time at which an attempt must be over, however lively the node: one
+-- that hangs, or lies, keeps nothing for ever.
+WITH held AS (
+    SELECT id FROM attempts
+    WHERE node_id = $1 AND id = ANY($4) AND finished_at IS NULL
+    ORDER BY id
+    FOR UPDATE
+), before AS (
+    SELECT id, account_id, state FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+        -- Attempts are locked before nodes.
+        AND (SELECT count(*) FROM held) >= 0
+    FOR UPDATE
+), renewed AS (
+    UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, least(
+        now() + $5::interval,
+        $6::interval + coalesce(
+            started_at + make_interval(secs => run_seconds_limit),
+            fetched_at + make_interval(secs => prepare_seconds_limit))))
+    FROM held, before WHERE attempts.id = held.id
+), heard AS (
+    UPDATE nodes SET state = 'online', heartbeat_at = now()
+    FROM before WHERE nodes.id = before.id
+)
+SELECT before.state AS state_before,
+    ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
+    ARRAY(SELECT id FROM attempts WHERE id = ANY($4) AND node_id = $1
+        AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,
+    EXISTS (SELECT FROM devices LEFT JOIN contests USING (uuid)
+        WHERE node_id = $1 AND is_present
+            AND (standing <> 'bound' OR contests.uuid IS NOT NULL)) AS has_concerns
+FROM before
+
+-- name: look
+-- What a poll needs to know whether there is anything to say: asked again and again while it waits.
+SELECT
+    ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
+        WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,
+    ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1
+        AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
+
+-- name: adopt
+-- An attempt whose lease ran out comes back to life, if nobody else has been granted its work since:
+-- room, devices and hold are taken again under the guards of `assign`, or nothing changes. The
+-- caller has locked the task, in a statement before this one, so that all that has happened to it is
+-- seen here.
+WITH attempt AS (
+    SELECT attempts.*, tasks.state AS task_state, tasks.requirements
+    FROM attempts JOIN tasks ON tasks.id = attempts.task_id
+    WHERE attempts.id = $1 AND attempts.node_id = $2
+        AND attempts.state = 'lost' AND attempts.reason = 'lease_expired'
+        AND tasks.state IN ('queued', 'assigned', 'running')
+        AND CASE WHEN tasks.items IS NULL
+            THEN tasks.state = 'queued' AND attempts.number = (
+                SELECT max(number) FROM attempts AS every WHERE every.task_id = tasks.id)
+            ELSE tasks.pending @> attempts.remaining END
+        -- What was given up since it ran past its limit would be given up again at once; unless it
+        -- is over, and ends in this transaction.
+        AND ($5 OR now() < $4::interval + coalesce(
+            attempts.started_at + make_interval(secs => attempts.run_seconds_limit),
+            attempts.fetched_at + make_interval(secs => attempts.prepare_seconds_limit)))
+    FOR UPDATE OF attempts
+), node AS (
+    SELECT nodes.id
+    FROM nodes JOIN accounts ON accounts.id = nodes.account_id, attempt
+    WHERE nodes.id = $2 AND nodes.state <> 'left' AND accounts.suspended_at IS NULL
+        AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = nodes.node_key_id
+            AND (revoked_at IS NOT NULL OR expires_at <= now()))
+        AND nodes.cores - used_cores >= attempt.cores
+        AND nodes.memory_bytes - used_memory_bytes >= attempt.memory_bytes
+        AND nodes.disk_bytes - used_disk_bytes >= attempt.disk_bytes
+    FOR UPDATE OF nodes
+), device AS (
+    SELECT devices.id, share.milli, share.memory_bytes
+    FROM attempt_devices AS share JOIN devices ON devices.id = share.device_id, attempt
+    WHERE share.attempt_id = $1 AND is_present AND standing = 'bound'
+        AND free_milli >= share.milli
+        AND devices.memory_bytes - used_memory_bytes >= share.memory_bytes
+        -- Fractions of one card serve one account at a time, unless all sides have said otherwise.
+        AND (kind = 'cpu'
+            OR coalesce((devices.description ->> 'is_partition')::boolean, false)
+            OR NOT EXISTS (
+                SELECT FROM attempts AS beside
+                JOIN attempt_devices AS theirs ON theirs.attempt_id = beside.id
+                JOIN tasks AS their_task ON their_task.id = beside.task_id
+                WHERE beside.node_id = $2 AND beside.finished_at IS NULL
+                    AND theirs.device_id = devices.id
+                    AND beside.consumer_id <> attempt.consumer_id
+                    AND NOT (
+                        coalesce((devices.description ->> 'shares_accounts')::boolean, false)
+                        AND coalesce((attempt.requirements ->> 'shares_device')::boolean, false)
+                        AND coalesce((their_task.requirements ->> 'shares_device')::boolean, false)
+                    )))
+        AND EXISTS (SELECT FROM node)
+    ORDER BY devices.id
+    FOR UPDATE OF devices
+), purse AS (
+    SELECT balances.account_id FROM balances, attempt
+    WHERE balances.account_id = attempt.consumer_id AND available_micro >= hold_micro
+        AND (SELECT count(*) FROM device) >= 0
+    FOR UPDATE OF balances
+), guard AS (
+    SELECT attempt.* FROM attempt, node, purse
+    WHERE (SELECT count(*) FROM device)
+        = (SELECT count(*) FROM attempt_devices WHERE attempt_id = $1)
+), taken_devices AS (
+    UPDATE devices SET free_milli = free_milli - device.milli,
+        used_memory_bytes = used_memory_bytes + device.memory_bytes
+    FROM device WHERE devices.id = device.id AND EXISTS (SELECT FROM guard)
+), taken_node AS (
+    UPDATE nodes SET
+        used_cores = used_cores + guard.cores,
+        used_memory_bytes = nodes.used_memory_bytes + guard.memory_bytes,
+        used_disk_bytes = used_disk_bytes + guard.disk_bytes,
+        lost_attempts = lost_attempts - 1
+    FROM guard WHERE nodes.id = $2
+), taken_task AS (
+    UPDATE tasks SET
+        state = CASE WHEN guard.started_at IS NOT NULL THEN 'running'
+            WHEN tasks.state = 'queued' THEN 'assigned' ELSE tasks.state END,
+        pending = tasks.pending - guard.remaining,
+        losses = losses - 1,
+        -- Other ranges of an array go on waiting for their time.
+        not_before = CASE WHEN tasks.items IS NULL THEN NULL ELSE not_before END,
+        reason = NULL, detail = '', exit_code = NULL, updated_at = now(), version = version + 1
+    FROM guard WHERE tasks.id = guard.task_id
+    RETURNING tasks.state
+), adopted AS (
+    UPDATE attempts SET
+        state = CASE WHEN attempts.started_at IS NULL THEN 'granted' ELSE 'running' END,
+        reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
+        adoptions = attempts.adoptions + 1,
+        lease_expires_at = now() + $3::interval
+    FROM guard WHERE attempts.id = guard.id
+    RETURNING attempts.state, attempts.adoptions
+)
+SELECT guard.task_id, guard.consumer_id, guard.hold_micro, guard.task_state AS task_state_before,
+    taken_task.state AS task_state, adopted.state, adopted.adoptions
+FROM guard, taken_task, adopted
+
+-- name: expired
+SELECT id FROM attempts
+WHERE finished_at IS NULL AND lease_expires_at <= now()
+ORDER BY lease_expires_at LIMIT 1000
+
+-- name: silence
+-- What the last heartbeat of every node tells. `led_until` is when the term before this one ended.
+SELECT now() AS now, leader.forgiven_beat_at,
+    (SELECT max(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at <= $1) AS last_beat_at,
+    (SELECT min(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at > $1) AS next_beat_at,
+    fallen.recent, fallen.quiet, fallen.newest_quiet_at
+FROM leader, LATERAL (
+    SELECT count(*) AS recent,
+        count(*) FILTER (WHERE is_quiet) AS quiet,
+        max(heartbeat_at) FILTER (WHERE is_quiet) AS newest_quiet_at
+    FROM (
+        SELECT heartbeat_at, heartbeat_at <= now() - $2::interval AND (
+            leader.forgiven_beat_at IS NULL OR heartbeat_at > leader.forgiven_beat_at) AS is_quiet
+        FROM nodes
+        WHERE state <> 'left' AND heartbeat_at > now() - $2::interval - $3::interval
+    ) AS heard
+) AS fallen
+
+-- name: forgive
+-- By the leader alone, and remembered, so that the same silence is not forgiven again.
+UPDATE leader SET forgiven_beat_at = $3, forgiven_until = now() + $4::interval
+WHERE holder = $1 AND term = $2 AND expires_at > now()
+RETURNING term
+
+-- name: prolong
+-- Leases of the nodes that were last heard within this time.
+WITH live AS (
+    SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
+    WHERE finished_at IS NULL AND fetched_at IS NOT NULL
+        AND heartbeat_at > $1 AND heartbeat_at <= $2
+    ORDER BY attempts.id FOR UPDATE OF attempts
+)
+UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + $3::interval)
+FROM live WHERE attempts.id = live.id
