@@ -1,48 +1,81 @@
 """What must be true at every moment, whatever was killed in between.
 
-`violations` takes a picture of the whole truth and lists every sentence that does not hold. It runs
-in tests after every fault; a later stage samples it in production.
+`violations` takes a picture of the truth and lists every sentence that does not hold. Each fact
+brings with it all that its sentences are about, so a picture of a few tasks, nodes and accounts is
+checked as one of all of them is: in tests after every fault, in simulation after every step, and
+now and then in production.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from potluck.decide.lifecycle import task_may_become
 from potluck.model.lease import AttemptState
-from potluck.model.task import TaskState
+from potluck.model.task import EndReason, TaskState
+
+Spans: TypeAlias = tuple[tuple[int, int], ...]  # items from the first up to, not including, the last
+
+
+class ArrayFact(Struct, frozen=True):
+    """Where the items of an array are: each in one place."""
+
+    items: int
+    allow_failures: int
+    pending: Spans
+    succeeded: Spans
+    failed: Spans  # for good
+    remaining: tuple[Spans, ...]  # of each live attempt
+    items_succeeded: int
+    items_failed: int
 
 
 class TaskFact(Struct, frozen=True):
     id: str
     state: TaskState
+    reason: EndReason | None
+    live: int  # attempts that are
+    accepted: int  # attempts that succeeded
+    waits_for: int
+    dependencies: int  # rows that say what it waits for
+    array: ArrayFact | None = None
+    # What its events tell, from the first on; none if they were not looked at.
+    history: tuple[TaskState, ...] | None = None
 
 
 class AttemptFact(Struct, frozen=True):
     id: str
-    task_id: str
-    node_id: str
     state: AttemptState
     hold_micro: int
+    charge_micro: int
     held_micro: int  # what the ledger says is still held for it
-    cores: int
-    memory_bytes: int
-    disk_bytes: int
+    charged_micro: int  # what the ledger says it has cost, in all its lives
+    lives: int  # how many times it was given, and taken back
+    settled: int  # the highest life that anything was charged or refunded for; 0 if none
 
 
 class NodeFact(Struct, frozen=True):
-    """What is in use, as the row says."""
+    """What is in use, as the row says, and what its live attempts have reserved."""
 
     id: str
     used_cores: int
     used_memory_bytes: int
     used_disk_bytes: int
+    reserved_cores: int
+    reserved_memory_bytes: int
+    reserved_disk_bytes: int
 
 
 class DeviceFact(Struct, frozen=True):
     id: str
     used_milli: int
-    reserved_milli: int  # the sum of what live attempts hold
+    used_memory_bytes: int
+    reserved_milli: int  # the sum of what live attempts have of it
+    reserved_memory_bytes: int
+    accounts: int  # different ones that have a part of it now
+    may_serve_several: bool  # it is a partition, or its owner and all who are on it agreed
 
 
 class PurseFact(Struct, frozen=True):
@@ -54,56 +87,120 @@ class PurseFact(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    tasks: tuple[TaskFact, ...]
-    attempts: tuple[AttemptFact, ...]
-    nodes: tuple[NodeFact, ...]
-    devices: tuple[DeviceFact, ...]
-    purses: tuple[PurseFact, ...]
-    entries_sum_micro: int
+    tasks: tuple[TaskFact, ...] = ()
+    attempts: tuple[AttemptFact, ...] = ()
+    nodes: tuple[NodeFact, ...] = ()
+    devices: tuple[DeviceFact, ...] = ()
+    purses: tuple[PurseFact, ...] = ()
+    entries_sum_micro: int = 0
 
 
 def violations(picture: Picture) -> list[str]:
     return [
-        *_task_violations(picture),
-        *_settlement_violations(picture),
-        *_capacity_violations(picture),
+        *(broken for task in picture.tasks for broken in _task_violations(task)),
+        *(broken for attempt in picture.attempts for broken in _attempt_violations(attempt)),
+        *(broken for node in picture.nodes for broken in _node_violations(node)),
+        *(broken for device in picture.devices for broken in _device_violations(device)),
         *_ledger_violations(picture),
     ]
 
 
-def _task_violations(picture: Picture) -> Iterator[str]:
-    live = Counter(a.task_id for a in picture.attempts if a.state.is_live)
-    succeeded = Counter(a.task_id for a in picture.attempts if a.state is AttemptState.SUCCEEDED)
-    for task in picture.tasks:
-        wanted = 1 if task.state in (TaskState.ASSIGNED, TaskState.RUNNING) else 0
-        if live[task.id] != wanted:
-            yield f"{task.id} is {task.state} with {live[task.id]} live attempts"
-        accepted = 1 if task.state is TaskState.SUCCEEDED else 0
-        if succeeded[task.id] != accepted:
-            yield f"{task.id} is {task.state} with {succeeded[task.id]} accepted results"
+def _task_violations(task: TaskFact) -> Iterator[str]:
+    if not task.state.is_final and task.waits_for != task.dependencies:
+        yield f"{task.id} waits for {task.waits_for} tasks, and {task.dependencies} are written down"
+    if task.history is not None:
+        yield from _history_violations(task, task.history)
+    if task.array is None:
+        yield from _single_violations(task)
+    else:
+        yield from _array_violations(task, task.array)
 
 
-def _settlement_violations(picture: Picture) -> Iterator[str]:
-    for attempt in picture.attempts:
-        expected = attempt.hold_micro if attempt.state.is_live else 0
-        if attempt.held_micro != expected:
-            yield f"{attempt.id} is {attempt.state}, and {attempt.held_micro} is held for it"
+def _single_violations(task: TaskFact) -> Iterator[str]:
+    wanted = 1 if task.state in (TaskState.ASSIGNED, TaskState.RUNNING) else 0
+    if task.live != wanted:
+        yield f"{task.id} is {task.state} with {task.live} live attempts"
+    accepted = 1 if task.state is TaskState.SUCCEEDED else 0
+    if task.accepted != accepted:
+        yield f"{task.id} is {task.state} with {task.accepted} accepted results"
 
 
-def _capacity_violations(picture: Picture) -> Iterator[str]:
-    for node in picture.nodes:
-        mine = [a for a in picture.attempts if a.node_id == node.id and a.state.is_live]
-        reserved = (
-            sum(a.cores for a in mine),
-            sum(a.memory_bytes for a in mine),
-            sum(a.disk_bytes for a in mine),
-        )
-        used = (node.used_cores, node.used_memory_bytes, node.used_disk_bytes)
-        if used != reserved:
-            yield f"{node.id} has {used} in use, but its attempts reserved {reserved}"
-    for device in picture.devices:
-        if device.used_milli != device.reserved_milli:
-            yield f"{device.id} has {device.used_milli} in use of {device.reserved_milli} reserved"
+def _array_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
+    is_at_work = task.state in (TaskState.ASSIGNED, TaskState.RUNNING)
+    if (task.live > 0) != is_at_work:
+        yield f"{task.id} is {task.state} with {task.live} live attempts"
+    counted = (_size(array.succeeded), _size(array.failed))
+    if counted != (array.items_succeeded, array.items_failed):
+        yield f"{task.id} counts {array.items_succeeded}, {array.items_failed} of {counted} items"
+    if task.reason is EndReason.CANCELLED or task.state in _CALLED_OFF:
+        return  # what was left to do is nobody's any more
+    yield from _place_violations(task, array)
+    yield from _verdict_violations(task, array)
+
+
+_CALLED_OFF = (TaskState.CANCELLED, TaskState.EXPIRED)
+
+
+def _place_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
+    """Every item is in exactly one place."""
+    if task.state is TaskState.FAILED and task.reason is not EndReason.ITEMS_FAILED:
+        return  # it ended before its items did
+    places = [array.pending, array.succeeded, array.failed, *array.remaining]
+    spans = sorted(span for place in places for span in place)
+    if any(first[1] > second[0] for first, second in pairwise(spans)):
+        yield f"{task.id} has items in two places: {spans}"
+    if sum(map(_size, places)) != array.items or (spans and spans[0][0] < 0):
+        yield f"{task.id} has {array.items} items, of which {sum(map(_size, places))} are somewhere"
+
+
+def _verdict_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
+    is_done = array.items_succeeded + array.items_failed == array.items
+    is_good = array.items_failed <= array.allow_failures
+    if task.state is TaskState.SUCCEEDED and not (is_done and is_good):
+        yield f"{task.id} succeeded with {array.items_succeeded} of {array.items} items"
+    if task.reason is EndReason.ITEMS_FAILED and task.state.is_final and (is_good or not is_done):
+        yield f"{task.id} failed with {array.items_failed} failures of {array.allow_failures}"
+    if is_done and not task.state.is_final:
+        yield f"{task.id} is {task.state}, and all its items are done"
+
+
+def _history_violations(task: TaskFact, history: Sequence[TaskState]) -> Iterator[str]:
+    """What its events tell is a life that a task can have, and ends where it is."""
+    if not history or history[0] is not TaskState.QUEUED:
+        yield f"{task.id} has a history that does not begin in the queue: {history[:1]}"
+    elif history[-1] is not task.state:
+        yield f"{task.id} is {task.state}, but its events end with {history[-1]}"
+    for before, after in pairwise(history):
+        if not task_may_become(before, after):
+            yield f"{task.id} went from {before} to {after} by its events"
+
+
+def _attempt_violations(attempt: AttemptFact) -> Iterator[str]:
+    expected = attempt.hold_micro if attempt.state.is_live else 0
+    if attempt.held_micro != expected:
+        yield f"{attempt.id} is {attempt.state}, and {attempt.held_micro} is held for it"
+    if not attempt.state.is_live and attempt.charged_micro != attempt.charge_micro:
+        yield f"{attempt.id} cost {attempt.charge_micro}, but {attempt.charged_micro} was charged"
+    if attempt.state.is_live and attempt.settled >= attempt.lives:
+        yield f"{attempt.id} is {attempt.state}, and settled already"
+
+
+def _node_violations(node: NodeFact) -> Iterator[str]:
+    used = (node.used_cores, node.used_memory_bytes, node.used_disk_bytes)
+    reserved = (node.reserved_cores, node.reserved_memory_bytes, node.reserved_disk_bytes)
+    if used != reserved:
+        yield f"{node.id} has {used} in use, but its attempts reserved {reserved}"
+
+
+def _device_violations(device: DeviceFact) -> Iterator[str]:
+    used = (device.used_milli, device.used_memory_bytes)
+    reserved = (device.reserved_milli, device.reserved_memory_bytes)
+    if used != reserved:
+        yield f"{device.id} has {used} in use of {reserved} reserved"
+    if not 0 <= device.used_milli <= 1000:
+        yield f"{device.id} has {device.used_milli} thousandths in use"
+    if device.accounts > 1 and not device.may_serve_several:
+        yield f"{device.id} serves {device.accounts} accounts at a time"
 
 
 def _ledger_violations(picture: Picture) -> Iterator[str]:
@@ -115,3 +212,7 @@ def _ledger_violations(picture: Picture) -> Iterator[str]:
         rows = (purse.available_micro, purse.held_micro)
         if rows != (purse.entries_available_micro, purse.entries_held_micro):
             yield f"{purse.account_id} has balances {rows} that its entries do not explain"
+
+
+def _size(spans: Spans) -> int:
+    return sum(end - start for start, end in spans)

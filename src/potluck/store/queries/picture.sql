@@ -1,24 +1,75 @@
+-- The truth for the invariants: of all, or of what is named. Sets of items go as text, lists of
+-- them too: drivers know no lists of multiranges.
+
+-- name: one_moment
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
+
+-- name: all_tasks
+SELECT id FROM tasks
+
+-- name: all_attempts
+SELECT id FROM attempts
+
+-- name: all_nodes
+SELECT id FROM nodes
+
+-- name: all_accounts
+SELECT account_id AS id FROM balances
+
 -- name: tasks
-SELECT id, state FROM tasks
+SELECT tasks.id, state, reason, waits_for, items, allow_failures, items_succeeded, items_failed,
+    pending::text AS pending, succeeded::text AS succeeded,
+    ARRAY(SELECT item FROM failed_items WHERE task_id = tasks.id AND is_final ORDER BY item) AS failed,
+    ARRAY(
+        SELECT remaining::text FROM attempts
+        WHERE task_id = tasks.id AND finished_at IS NULL ORDER BY id
+    ) AS remaining,
+    (SELECT count(*) FROM attempts WHERE task_id = tasks.id AND attempts.state = 'succeeded')
+        AS accepted,
+    (SELECT count(*) FROM dependencies WHERE task_id = tasks.id) AS dependencies
+FROM tasks WHERE id = ANY($1) ORDER BY id
+
+-- name: histories
+-- There is no index for this: it is for tests, which look at everything.
+SELECT task_id AS id, array_agg(
+    CASE WHEN kind = 'task.finished' THEN data ->> 'state' ELSE split_part(kind, '.', 2) END
+    ORDER BY id) AS states
+FROM events WHERE kind LIKE 'task.%' AND task_id = ANY($1) GROUP BY task_id
 
 -- name: attempts
-SELECT id, task_id, node_id, state, hold_micro, cores, memory_bytes, disk_bytes,
-    coalesce((
-        SELECT sum(amount_micro) FROM ledger_entries WHERE attempt_id = attempts.id AND purse = 'held'
-    ), 0)::bigint AS held_micro
-FROM attempts
+SELECT id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS held_micro,
+    coalesce(-sum(amount_micro) FILTER (WHERE kind = 'charge'), 0)::bigint AS charged_micro,
+    coalesce(max(adoption + 1) FILTER (WHERE kind IN ('charge', 'refund')), 0) AS settled
+FROM attempts LEFT JOIN ledger_entries ON attempt_id = attempts.id
+WHERE attempts.id = ANY($1) GROUP BY attempts.id ORDER BY attempts.id
 
 -- name: nodes
-SELECT id, used_cores, used_memory_bytes, used_disk_bytes FROM nodes
+SELECT nodes.id, used_cores, used_memory_bytes, used_disk_bytes,
+    coalesce(sum(attempts.cores), 0)::bigint AS reserved_cores,
+    coalesce(sum(attempts.memory_bytes), 0)::bigint AS reserved_memory_bytes,
+    coalesce(sum(attempts.disk_bytes), 0)::bigint AS reserved_disk_bytes
+FROM nodes LEFT JOIN attempts ON node_id = nodes.id AND finished_at IS NULL
+WHERE nodes.id = ANY($1) GROUP BY nodes.id ORDER BY nodes.id
 
 -- name: devices
-SELECT devices.id, 1000 - free_milli AS used_milli,
-    coalesce(sum(milli) FILTER (WHERE finished_at IS NULL AND attempts.id IS NOT NULL), 0)
-        ::bigint AS reserved_milli
-FROM devices
-LEFT JOIN attempt_devices ON device_id = devices.id
-LEFT JOIN attempts ON attempts.id = attempt_id
-GROUP BY devices.id
+-- Fractions of a device serve one account at a time, unless a wall stands between them, or its owner
+-- and all who are on it agreed.
+SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
+    coalesce(sum(share.milli), 0)::bigint AS reserved_milli,
+    coalesce(sum(share.memory_bytes), 0)::bigint AS reserved_memory_bytes,
+    count(DISTINCT share.consumer_id) AS accounts,
+    coalesce((description ->> 'is_partition')::boolean, false)
+        OR coalesce((description ->> 'shares_accounts')::boolean, false)
+        AND coalesce(bool_and(share.agrees), true) AS may_serve_several
+FROM devices LEFT JOIN (
+    SELECT device_id, milli, attempt_devices.memory_bytes, consumer_id,
+        coalesce((requirements ->> 'shares_device')::boolean, false) AS agrees
+    FROM attempt_devices
+        JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL
+        JOIN tasks ON tasks.id = task_id
+) AS share ON device_id = devices.id
+WHERE devices.node_id = ANY($1) GROUP BY devices.id ORDER BY devices.id
 
 -- name: purses
 SELECT balances.account_id, available_micro, held_micro,
@@ -26,7 +77,7 @@ SELECT balances.account_id, available_micro, held_micro,
         AS entries_available_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
-GROUP BY balances.account_id
+WHERE balances.account_id = ANY($1) GROUP BY balances.account_id ORDER BY balances.account_id
 
 -- name: entries_sum
 SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries
