@@ -230,12 +230,11 @@ async def test_a_price_that_changed_is_not_agreed_to(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=10)
     task = await pool.submit()
     async with pool.parts.database.transaction() as connection:
-        planned = plan(await snapshot(connection, None, 10))
+        (assignment,) = plan(await snapshot(connection, None, 10)).assignments
         await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
-        (assignment,) = planned.assignments
         planned = [Planned(new_attempt_id(), assignment)]
         applied = await assign(connection, planned, pool.leads, 15.0)
-    assert applied is None
+    assert applied == []
     assert (await pool.task(task.id)).state is TaskState.QUEUED
 
 

@@ -51,14 +51,6 @@ class NodeNow(Struct, frozen=True):
     attempts: tuple[RunningAttempt, ...]
 
 
-class QueuePlace(Struct, frozen=True):
-    """A place between two tasks of the queue."""
-
-    account_id: str = ""
-    negative_priority: int = -(2**31)
-    task_id: str = ""
-
-
 class WaitingId(Struct, frozen=True, gc=False):
     id: TaskId
     is_ready: bool
@@ -83,7 +75,7 @@ class Tasks:
     ) -> tuple[list[TaskNow], tuple[str, str] | None]:
         """A page, and where the next one begins; None after the last."""
         rows = await connection.fetch(_sql.changed_tasks, since.snapshot, *behind, most)
-        last = (rows[-1]["changed"], rows[-1]["id"]) if len(rows) == most else None
+        last = (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
         return [self._now(*tuple(row)[:-1]) for row in rows], last
 
     async def of_ids(self, connection: Connection, ids: Sequence[TaskId]) -> list[TaskNow]:
@@ -95,12 +87,10 @@ class Tasks:
         rows = await connection.fetch(_sql.queue_heads, accounts, most_each)
         return [self._now(*row) for row in rows]
 
-    async def waiting(
-        self, connection: Connection, behind: QueuePlace, most: int
-    ) -> tuple[list[TaskNow], QueuePlace | None]:
-        """A page of the queue, and the place behind it; None after the last."""
-        rows = await connection.fetch(_sql.waiting_tasks, *_place(behind), most)
-        return [self._now(*row) for row in rows], _behind(rows, most)
+    async def waiting(self, connection: Connection, behind: str, most: int) -> list[TaskNow]:
+        """A page of all that waits, in the order of the ids."""
+        rows = await connection.fetch(_sql.waiting_tasks, behind, most)
+        return [self._now(*row) for row in rows]
 
     def _now(
         self,
@@ -117,13 +107,14 @@ class Tasks:
         items_seconds: float,
         submitted_at: float,
         ready_at: float | None,
-        is_barred: bool,
+        has_to_wait: bool,
+        is_overdue: bool,
         failed_on: list[NodeId] | None,
         took_seconds: float | None,
     ) -> TaskNow:
         if took_seconds is not None:
             self._durations.see(account_id, name, took_seconds)
-        if is_barred or not is_waiting:
+        if has_to_wait or is_overdue or not is_waiting:
             return TaskNow(task_id, None, None)
         if items_done:
             expected_seconds = items_seconds / items_done
@@ -151,14 +142,11 @@ async def waiting_accounts(connection: Connection) -> list[AccountId]:
 
 
 async def waiting_ids(
-    connection: Connection, behind: QueuePlace, most: int, seen_by: Position
-) -> tuple[list[WaitingId], QueuePlace | None]:
+    connection: Connection, behind: str, most: int, seen_by: Position
+) -> list[WaitingId]:
     """A page of what waits and is as it was when the position was taken."""
-    rows = await connection.fetch(
-        _sql.waiting_ids, *_place(behind), most, seen_by.snapshot, seen_by.now
-    )
-    found = [WaitingId(row["id"], row["is_ready"], _ranges(row["pending"])) for row in rows]
-    return found, _behind(rows, most)
+    rows = await connection.fetch(_sql.waiting_ids, behind, most, seen_by.snapshot, seen_by.now)
+    return [WaitingId(row["id"], row["is_ready"], _ranges(row["pending"])) for row in rows]
 
 
 async def not_waiting(
@@ -302,14 +290,3 @@ def _milli(own: int | None, usual: int | None) -> int | None:
 
 def _ranges(pending: Iterable[Any]) -> tuple[ItemRange, ...]:
     return tuple(ItemRange(each.lower, each.upper) for each in pending)
-
-
-def _place(behind: QueuePlace) -> tuple[str, int, str]:
-    return behind.account_id, behind.negative_priority, behind.task_id
-
-
-def _behind(rows: Sequence[Any], most: int) -> QueuePlace | None:
-    if len(rows) < most:
-        return None
-    last = rows[-1]
-    return QueuePlace(last["account_id"], -last["priority"], last["id"])

@@ -15,7 +15,8 @@ from potluck.model.task import WaitingReason
 from potluck.server import topics
 from potluck.server.flow.notify import tell
 from potluck.server.parts import Parts
-from potluck.store import attempts, ledger, schedule
+from potluck.store import ledger, schedule
+from potluck.store.assign import Planned, assign
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
 from potluck.store.mint import new_attempt_id
@@ -75,17 +76,15 @@ async def _apply(parts: Parts, leadership: Leadership, assignment: Assignment) -
 
 
 async def _assign(parts: Parts, leadership: Leadership, assignment: Assignment) -> bool:
+    planned = [Planned(new_attempt_id(), assignment)]
     async with parts.database.transaction() as connection:
-        assigned = await attempts.assign(
-            connection, new_attempt_id(), assignment, leadership, parts.settings.fetch_seconds
-        )
-        if assigned is None:
-            return False
-        entries = hold_entries(assigned.consumer_id, assignment.hold_micro)
-        await ledger.append(connection, entries, assigned.attempt_id)
-        event = Event(assigned.consumer_id, EventKind.TASK_ASSIGNED, assigned.task_id)
-        await tell(connection, event)
-    return True
+        held = await assign(connection, planned, leadership, parts.settings.fetch_seconds)
+        for each in held:
+            entries = hold_entries(each.consumer_id, assignment.hold_micro)
+            await ledger.append(connection, entries, each.attempt_id)
+            event = Event(each.consumer_id, EventKind.TASK_ASSIGNED, assignment.task_id)
+            await tell(connection, event)
+    return bool(held)
 
 
 async def _tell(parts: Parts, assigned: list[Assignment]) -> None:

@@ -7,41 +7,44 @@ SELECT pg_current_snapshot()::text AS position,
     extract(epoch FROM clock_timestamp())::double precision AS now
 
 -- name: changed_tasks
--- A page of what the position did not see. The first condition is only for the index.
+-- A page of what the position did not see. The index is entered at the first transaction that the
+-- position may not have seen, or behind the last page.
 SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds,
-    changed::text AS changed
+    items_done, items_seconds, submitted_at, ready_at,
+    has_to_wait, is_overdue, failed_on, took_seconds,
+    changed::text AS changed_by
 FROM scheduled_tasks
-WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+WHERE (changed, id) > (greatest($2::text::xid8, pg_snapshot_xmin($1::text::pg_snapshot)), $3)
     AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
-    AND (changed, id) > ($2::text::xid8, $3)
 ORDER BY changed, id
 LIMIT $4
 
 -- name: tasks
 SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds
+    items_done, items_seconds, submitted_at, ready_at,
+    has_to_wait, is_overdue, failed_on, took_seconds
 FROM scheduled_tasks WHERE id = ANY($1)
 
 -- name: waiting_tasks
--- A page of all that waits, account by account, from behind the last page's end on.
+-- A page of all that waits, from behind the last page's end on.
 SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on, took_seconds
+    items_done, items_seconds, submitted_at, ready_at,
+    has_to_wait, is_overdue, failed_on, took_seconds
 FROM scheduled_tasks
-WHERE is_waiting AND (account_id, -priority, id) > ($1, $2, $3)
-ORDER BY account_id, -priority, id
-LIMIT $4
+WHERE is_waiting AND id > $1
+ORDER BY id
+LIMIT $2
 
 -- name: waiting_accounts
 -- Who has anything that waits: from one account to the next along the index, however many tasks
 -- lie between them.
 WITH RECURSIVE step AS (
-    (SELECT account_id FROM tasks WHERE is_waiting ORDER BY account_id, -priority, id LIMIT 1)
+    (SELECT account_id FROM tasks WHERE is_waiting ORDER BY account_id, priority DESC, id LIMIT 1)
     UNION ALL
     SELECT (
         SELECT account_id FROM tasks
         WHERE is_waiting AND account_id > step.account_id
-        ORDER BY account_id, -priority, id LIMIT 1
+        ORDER BY account_id, priority DESC, id LIMIT 1
     )
     FROM step WHERE step.account_id IS NOT NULL
 )
@@ -52,28 +55,28 @@ SELECT account_id FROM step WHERE account_id IS NOT NULL
 SELECT head.*
 FROM unnest($1::text[]) AS account (id), LATERAL (
     SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds,
-        pending, items_done, items_seconds, submitted_at, ready_at, is_barred, failed_on,
-        took_seconds
+        pending, items_done, items_seconds, submitted_at, ready_at,
+        has_to_wait, is_overdue, failed_on, took_seconds
     FROM scheduled_tasks
     WHERE is_waiting AND account_id = account.id
-    ORDER BY account_id, -priority, id
+    ORDER BY account_id, priority DESC, id
     LIMIT $2
 ) AS head
 
 -- name: waiting_ids
 -- As waiting_tasks, but only what tells whether memory agrees, and only what the position has seen:
 -- the rest is on its way.
-SELECT id, account_id, priority, NOT is_barred AND coalesce(ready_at <= $6, true) AS is_ready, pending
+SELECT id, NOT has_to_wait AND coalesce(ready_at <= $4, true) AS is_ready, pending
 FROM scheduled_tasks
-WHERE is_waiting AND (account_id, -priority, id) > ($1, $2, $3)
-    AND pg_visible_in_snapshot(changed, $5::text::pg_snapshot)
-ORDER BY account_id, -priority, id
-LIMIT $4
+WHERE is_waiting AND id > $1 AND NOT is_overdue
+    AND pg_visible_in_snapshot(changed, $3::text::pg_snapshot)
+ORDER BY id
+LIMIT $2
 
 -- name: not_waiting
 -- Those of these that can not be in line, seen by the position.
 SELECT id FROM scheduled_tasks
-WHERE id = ANY($1) AND (NOT is_waiting OR is_barred)
+WHERE id = ANY($1) AND (NOT is_waiting OR has_to_wait)
     AND pg_visible_in_snapshot(changed, $2::text::pg_snapshot)
 
 -- name: changed_nodes

@@ -143,8 +143,9 @@ SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed
     expected_seconds, pending, items, items_succeeded + items_failed AS items_done, items_seconds,
     extract(epoch FROM created_at)::double precision AS submitted_at,
     extract(epoch FROM not_before)::double precision AS ready_at,
-    -- Waits for others, or is about to end: one that was not started in time.
-    waits_for > 0 OR (started_at IS NULL AND coalesce(start_before <= now(), false)) AS is_barred,
+    waits_for > 0 AS has_to_wait,
+    -- About to end: it was not started in time.
+    started_at IS NULL AND coalesce(start_before <= now(), false) AS is_overdue,
     -- To the first version nothing has happened yet.
     CASE WHEN version > 1 THEN ARRAY(
         SELECT DISTINCT node_id FROM attempts

@@ -1,0 +1,103 @@
+-- A batch of assignments is one transaction. Rows are locked in the order of attempts.sql: first the
+-- leader's, then all tasks of the batch, then all nodes; so it waits in no circle with reports and
+-- cancellations, however many rows it holds.
+
+-- name: lock_tasks
+SELECT FROM tasks WHERE id = ANY($1) ORDER BY id FOR UPDATE
+
+-- name: lock_nodes
+SELECT FROM nodes WHERE id = ANY($1) ORDER BY id FOR UPDATE
+
+-- name: lock_devices
+SELECT FROM devices WHERE id = ANY($1) ORDER BY id FOR UPDATE
+
+-- name: assign
+-- The guarded assign, in one statement: either all of it still holds, or nothing changes.
+WITH term AS (
+    -- An old leader's plan changes nothing.
+    SELECT FROM leader
+    WHERE leader.term = $2 AND holder = $3 AND expires_at > now()
+    FOR SHARE
+), task AS (
+    SELECT id, account_id, state FROM tasks
+    WHERE id = $4 AND EXISTS (SELECT FROM term)
+        -- A single task waits; of an array, nobody has been granted any of these items.
+        AND CASE WHEN $18::int4range IS NULL THEN items IS NULL AND state = 'queued'
+            ELSE pending @> $18 AND state IN ('queued', 'assigned', 'running') END
+        AND waits_for = 0 AND coalesce(not_before <= now(), true)
+        AND (started_at IS NOT NULL OR coalesce(start_before > now(), true))
+    FOR UPDATE
+), node AS (
+    SELECT id, account_id FROM nodes
+    WHERE id = $5 AND state = 'online'
+        AND cores - used_cores >= $9
+        AND memory_bytes - used_memory_bytes >= $10
+        AND disk_bytes - used_disk_bytes >= $11
+        AND EXISTS (SELECT FROM task)
+    FOR UPDATE
+), device AS (
+    -- The price must be the one that was planned with.
+    SELECT devices.id, wanted.milli, wanted.memory_bytes, devices.price_micro_per_hour
+    FROM devices
+    JOIN unnest($6::text[], $7::integer[], $8::bigint[]) AS wanted (id, milli, memory_bytes)
+        USING (id)
+    WHERE devices.node_id = $5 AND is_present AND standing = 'bound'
+        AND free_milli >= wanted.milli
+        AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes
+        AND EXISTS (SELECT FROM node)
+        -- A fraction of a card is no wall: it serves one account at a time, unless there is one, or
+        -- its owner and everybody on it let others in.
+        AND (kind = 'cpu' OR coalesce((description ->> 'is_partition')::boolean, false)
+            OR NOT EXISTS (
+                SELECT FROM attempts AS other
+                JOIN attempt_devices ON attempt_id = other.id
+                JOIN tasks AS others ON others.id = other.task_id
+                WHERE other.node_id = $5 AND other.finished_at IS NULL
+                    AND attempt_devices.device_id = devices.id
+                    AND other.consumer_id <> (SELECT account_id FROM task)
+                    AND NOT (coalesce((description ->> 'shares_accounts')::boolean, false)
+                        AND $19 AND (others.requirements ->> 'shares_device')::boolean)))
+    ORDER BY devices.id
+    FOR UPDATE OF devices
+), guard AS (
+    SELECT task.id AS task_id, task.account_id AS consumer_id, node.account_id AS provider_id
+    FROM task, node
+    WHERE (SELECT count(*) FROM device) = cardinality($6::text[])
+        AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000 = $12
+        -- Held by the ledger entry that follows in this transaction.
+        AND ($13 = 0 OR EXISTS (SELECT FROM balances
+            WHERE account_id = task.account_id AND available_micro >= $13))
+), taken_devices AS (
+    UPDATE devices SET
+        free_milli = free_milli - device.milli,
+        used_memory_bytes = used_memory_bytes + device.memory_bytes
+    FROM device WHERE devices.id = device.id AND EXISTS (SELECT FROM guard)
+), taken_node AS (
+    UPDATE nodes SET
+        used_cores = used_cores + $9,
+        used_memory_bytes = used_memory_bytes + $10,
+        used_disk_bytes = used_disk_bytes + $11
+    WHERE id = $5 AND EXISTS (SELECT FROM guard)
+), taken_task AS (
+    UPDATE tasks SET
+        -- An array that runs goes on running.
+        state = CASE WHEN state = 'queued' THEN 'assigned' ELSE state END,
+        pending = CASE WHEN $18 IS NULL THEN pending ELSE pending - int4multirange($18) END,
+        not_before = NULL, reason = NULL, detail = '', updated_at = now(), version = version + 1
+    WHERE id = $4 AND EXISTS (SELECT FROM guard)
+), attempt AS (
+    INSERT INTO attempts (
+        id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
+        price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
+        log_bytes_limit, lease_expires_at, items, remaining)
+    SELECT $1, task_id, $5, consumer_id, provider_id,
+        (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = $4),
+        $9, $10, $11, $12, $13, $14, $15, $16, now() + $17::interval,
+        $18, CASE WHEN $18 IS NULL THEN '{}' ELSE int4multirange($18) END
+    FROM guard
+    RETURNING id, consumer_id, provider_id
+), shares AS (
+    INSERT INTO attempt_devices (attempt_id, device_id, milli, memory_bytes)
+    SELECT attempt.id, device.id, device.milli, device.memory_bytes FROM attempt, device
+)
+SELECT attempt.id, consumer_id, provider_id, task.state = 'queued' AS was_queued FROM attempt, task
