@@ -1,9 +1,33 @@
-"""New ids, from the clock and the system's randomness."""
+"""New ids, from the clock and the system's randomness; a simulation brings its own of both."""
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeAlias
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId, ulid
+
+# Milliseconds since 1970, and ten bytes.
+Source: TypeAlias = Callable[[], tuple[int, bytes]]
+
+
+def _machine() -> tuple[int, bytes]:
+    return time.time_ns() // 1_000_000, os.urandom(10)
+
+
+_source: ContextVar[Source] = ContextVar("source", default=_machine)
+
+
+@contextmanager
+def drawing_from(source: Source) -> Iterator[None]:
+    """Within it, and in all tasks that are begun within it, ids come from this source."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
 
 
 def new_account_id() -> AccountId:
@@ -43,5 +67,4 @@ def new_invite_id() -> str:
 
 
 def _mint(kind: str) -> str:
-    milliseconds = time.time_ns() // 1_000_000
-    return f"{kind}_{ulid(milliseconds, os.urandom(10))}"
+    return f"{kind}_{ulid(*_source.get()())}"

@@ -1,6 +1,6 @@
 """Lease: a node registers, fetches what it was granted, and keeps its leases alive by beating."""
 
-import time
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -111,13 +111,14 @@ async def acquire(
     """
     await hear(parts, owner, node_id)
     settings = parts.settings
-    deadline = time.monotonic() + min(request.wait_seconds, settings.poll_seconds)
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         is_woken = False
         while True:
             answer = await _look(parts, owner, node_id, request)
-            rest_seconds = deadline - time.monotonic()
+            rest_seconds = deadline - clock.time()
             if answer.grants or answer.stop or is_woken or rest_seconds <= 0:
                 return answer
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
