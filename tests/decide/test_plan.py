@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.plan import Plan, plan
+from potluck.decide.old_plan import Plan, plan
 from potluck.decide.snapshot import FreeNode, Snapshot, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.task import GIB

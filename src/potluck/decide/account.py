@@ -1,0 +1,71 @@
+"""An account as the scheduler knows it: what it may spend, and how much of the pool it has had."""
+
+from math import exp, log
+from typing import Self
+
+from potluck.decide.snapshot import AccountShare
+from potluck.model.ids import AccountId
+
+# What an account used this long ago counts half. Whoever loads recent use takes the same time.
+HALF_LIFE_SECONDS = 6 * 3600.0
+_FADING = log(2) / HALF_LIFE_SECONDS
+
+
+class Account:
+    """What is planned counts at once; what the database says replaces it when it is read again."""
+
+    __slots__ = (
+        "_recent_at",
+        "_recent_milli_seconds",
+        "id",
+        "most_running_milli",
+        "planned_micro",
+        "purse_micro",
+        "running_milli",
+        "served_at",
+        "turn",
+        "weight",
+    )
+
+    def __init__(self, account_id: AccountId) -> None:
+        self.id = account_id
+        self.purse_micro = 0
+        self.planned_micro = 0  # holds of assignments that may not be in the database yet
+        self.weight = 1.0
+        self.most_running_milli: int | None = None
+        self.running_milli = 0
+        self.served_at = 0.0
+        self.turn = 0  # the number of the assignment that it got last, over all accounts
+        self._recent_milli_seconds = 0.0
+        self._recent_at: float | None = None
+
+    def read(self, share: AccountShare) -> Self:
+        """Takes over what the database says; what was used lately only the first time."""
+        self.purse_micro = share.available_micro
+        self.weight = share.weight
+        self.most_running_milli = share.most_running_milli
+        if self._recent_at is None:
+            self._recent_milli_seconds = max(self._recent_milli_seconds, share.recent_milli_seconds)
+        return self
+
+    @property
+    def available_micro(self) -> int:
+        return self.purse_micro - self.planned_micro
+
+    def use(self, now: float) -> float:
+        """What it has of the pool and lately had, for each unit of its weight."""
+        self._fade(now)
+        current = self.running_milli * HALF_LIFE_SECONDS
+        return (self._recent_milli_seconds + current) / self.weight
+
+    def waited_seconds(self, since: float, now: float) -> float:
+        """How long it has got nothing at all while it wanted something."""
+        return now - max(since, self.served_at)
+
+    def _fade(self, now: float) -> None:
+        """Old use counts less and less; what runs meanwhile is added."""
+        seconds = 0.0 if self._recent_at is None else max(0.0, now - self._recent_at)
+        left = exp(-_FADING * seconds)
+        grown = self.running_milli * (1 - left) / _FADING
+        self._recent_milli_seconds = self._recent_milli_seconds * left + grown
+        self._recent_at = now

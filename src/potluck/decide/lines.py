@@ -1,0 +1,178 @@
+"""The waiting tasks in memory, in lines of tasks that are served and refused alike.
+
+Tasks of one account that ask for the same, with the same priority and the same nodes behind them,
+stand in one line: when its first can not be placed, neither can the others. So a round looks at
+lines, and a million waiting tasks cost memory, not time.
+"""
+
+import heapq
+from enum import Enum
+from typing import NamedTuple
+
+from potluck.decide.order.interface import Order
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.task import Limits, Requirements
+
+
+class LineKey(NamedTuple):
+    account_id: AccountId
+    requirements: Requirements
+    limits: Limits
+    priority: int
+    failed_on: frozenset[NodeId]
+    nodes: int
+
+
+class Halt(Enum):
+    """What keeps a line from moving, and so what must happen before it is looked at again."""
+
+    NONE = "none"  # nothing: it is looked at in the next round
+    ROOM = "room"  # no node has room for it: until some node gains some
+    KEPT = "kept"  # the room there is is kept for others: until there is more, or they are served
+    CREDIT = "credit"  # the account can not pay: until it has more, or something cheaper is free
+    QUOTA = "quota"  # the account runs as much as it may: until something of it ends
+
+
+class Line:
+    __slots__ = ("entries", "halt", "key", "number", "offered", "shape", "stale")
+
+    def __init__(self, key: LineKey, shape: object, number: int) -> None:
+        self.key = key
+        self.shape = shape  # lines of one shape find room, or none, together
+        self.number = number  # of lines with equal places, the older goes first
+        self.halt = Halt.NONE
+        self.offered: float | None = None  # the place that it has among lines that could move
+        # By place; an entry whose task has been replaced or dropped since is passed over.
+        self.entries: list[tuple[float, TaskId, WaitingTask]] = []
+        self.stale = 0
+
+
+class Lines:
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._tasks: dict[TaskId, WaitingTask] = {}
+        self._lines: dict[LineKey, Line] = {}
+        self._numbers = 0
+        self._hosts: frozenset[AccountId] = frozenset()
+        # The longest waiting first; kept only if the order does not go by age itself.
+        self._ages: list[tuple[float, TaskId, WaitingTask]] = []
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def task(self, task_id: TaskId) -> WaitingTask | None:
+        return self._tasks.get(task_id)
+
+    def lines(self) -> list[Line]:
+        return list(self._lines.values())
+
+    def line_of(self, task: WaitingTask) -> Line | None:
+        return self._lines.get(_key(task))
+
+    def put(self, task: WaitingTask) -> Line:
+        """Puts a task into its line; what was known of it is replaced."""
+        line = self._line(_key(task))
+        known = self._tasks.get(task.id)
+        if known == task:
+            return line
+        if known is not None:
+            self._forget(known)
+        self._tasks[task.id] = task
+        heapq.heappush(line.entries, (self._order.within(task), task.id, task))
+        if self._order.promises:
+            heapq.heappush(self._ages, (task.submitted_at, task.id, task))
+        return line
+
+    def drop(self, task_id: TaskId) -> WaitingTask | None:
+        task = self._tasks.pop(task_id, None)
+        if task is not None:
+            self._forget(task)
+        return task
+
+    def first(self, line: Line) -> tuple[float, TaskId, WaitingTask] | None:
+        """The place, the id and the task at the head of a line; None if nobody stands in it."""
+        entries = line.entries
+        while entries and self._tasks.get(entries[0][1]) is not entries[0][2]:
+            heapq.heappop(entries)
+            line.stale -= 1
+        if entries:
+            return entries[0]
+        self._lines.pop(line.key, None)
+        return None
+
+    def set_hosts(self, hosts: frozenset[AccountId]) -> None:
+        """Who has nodes that run their owner's tasks only: their lines find room on their own."""
+        self._hosts = hosts
+        for line in self._lines.values():
+            line.shape = self._shape(line.key)
+
+    def serve(self, line: Line, left: WaitingTask | None = None) -> None:
+        """Takes the head out of a line, or puts what is left of it in its place."""
+        place, task_id, _ = line.entries[0]
+        if left is None:
+            heapq.heappop(line.entries)
+            del self._tasks[task_id]
+            return
+        self._tasks[task_id] = left
+        heapq.heapreplace(line.entries, (place, task_id, left))
+        if self._order.promises:
+            heapq.heappush(self._ages, (left.submitted_at, task_id, left))
+
+    def overdue(self, before: float, most: int) -> list[WaitingTask]:
+        """The longest waiting of those that came before a moment, the oldest first."""
+        if len(self._ages) > 2 * len(self._tasks) + 1000:
+            self._ages = [each for each in self._ages if self._tasks.get(each[1]) is each[2]]
+            heapq.heapify(self._ages)
+        found: list[tuple[float, TaskId, WaitingTask]] = []
+        while self._ages and len(found) < most and self._ages[0][0] <= before:
+            entry = heapq.heappop(self._ages)
+            if self._tasks.get(entry[1]) is entry[2]:
+                found.append(entry)
+        for entry in found:
+            heapq.heappush(self._ages, entry)
+        return [task for _, _, task in found]
+
+    def position(self, task: WaitingTask) -> int:
+        """How many stand before it in its own line, and itself."""
+        line = self._lines[_key(task)]
+        place = (self._order.within(task), task.id)
+        return 1 + sum(
+            (entry[0], entry[1]) < place and self._tasks.get(entry[1]) is entry[2]
+            for entry in line.entries
+        )
+
+    def _line(self, key: LineKey) -> Line:
+        line = self._lines.get(key)
+        if line is None:
+            self._numbers += 1
+            line = self._lines[key] = Line(key, self._shape(key), self._numbers)
+        return line
+
+    def _shape(self, key: LineKey) -> object:
+        """Whose a task is matters for a fraction, which may stand beside its own account's only,
+        and for who has nodes that take nobody else's tasks."""
+        is_personal = key.requirements.device_milli is not None or key.account_id in self._hosts
+        return (key.requirements, key.failed_on, key.nodes, key.account_id if is_personal else "")
+
+    def _forget(self, task: WaitingTask) -> None:
+        """Leaves an entry behind that is passed over; too many of them are swept out."""
+        line = self._lines.get(_key(task))
+        if line is None:
+            return
+        line.stale += 1
+        if line.stale > 64 and line.stale * 2 > len(line.entries):
+            line.entries = [each for each in line.entries if self._tasks.get(each[1]) is each[2]]
+            heapq.heapify(line.entries)
+            line.stale = 0
+
+
+def _key(task: WaitingTask) -> LineKey:
+    return LineKey(
+        task.account_id,
+        task.requirements,
+        task.limits,
+        task.priority,
+        task.failed_on,
+        task.nodes,
+    )

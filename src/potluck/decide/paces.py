@@ -1,0 +1,28 @@
+"""How fast each node works on each array, as far as it has been seen."""
+
+from potluck.decide.ranges import Pace, is_too_slow
+from potluck.decide.running import Running
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.ids import NodeId, TaskId
+
+
+class Paces:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._seen: dict[TaskId, dict[NodeId, float]] = {}
+
+    def observe(self, task_id: TaskId, node_id: NodeId, item_seconds: float) -> None:
+        self._seen.setdefault(task_id, {})[node_id] = item_seconds
+
+    def forget(self, task_id: TaskId) -> None:
+        self._seen.pop(task_id, None)
+
+    def pace(self, task: WaitingTask, node_id: NodeId) -> Pace:
+        seen = self._seen.get(task.id, {}).get(node_id)
+        return Pace(task.expected_seconds, seen, self._running.live(task.id))
+
+    def is_too_slow(self, task: WaitingTask, node_id: NodeId) -> bool:
+        return is_too_slow(task, self.pace(task, node_id))
+
+    def knows(self, task_id: TaskId) -> bool:
+        return task_id in self._seen

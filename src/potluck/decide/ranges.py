@@ -1,0 +1,78 @@
+"""Which items of an array a node gets next.
+
+A range is a few seconds of work: long enough to be worth a lease, short enough that a lost node
+costs little. Near the end ranges shrink, and a node so slow that it alone would hold the end up
+gets no more, so that all are done at about the same time.
+"""
+
+from math import ceil
+
+from msgspec import Struct
+
+from potluck.decide.settle import hold_micro
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.task import ItemRange
+
+GOOD_SECONDS = 5.0
+# Who needs so many times as long for one item as the others for all the rest is not waited for.
+_TOO_SLOW = 2.0
+# A range may take this part of what is left for each of those at work.
+_PART_OF_REST = 0.5
+
+
+class Pace(Struct, frozen=True):
+    """How fast an array goes."""
+
+    item_seconds: float | None  # over all nodes, as seen so far; None before the first item is done
+    node_item_seconds: float | None  # on the node that asks
+    workers: int  # live attempts at the array, on any node
+
+
+def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> ItemRange:
+    """The first pending items, as many as are good for the node."""
+    assert task.pending, "an array that waits has items that nobody was granted"
+    count = _count(_pending(task), pace)
+    if most_items is not None:
+        count = max(1, min(count, most_items))
+    first = task.pending[0]
+    return ItemRange(first.start, min(first.end, first.start + count))
+
+
+def is_too_slow(task: WaitingTask, pace: Pace) -> bool:
+    """Whether those already at work would be done with all the rest before this node with one."""
+    if not pace.workers or pace.item_seconds is None or pace.node_item_seconds is None:
+        return False
+    others = _rest_seconds(_pending(task), pace) + pace.item_seconds
+    return pace.node_item_seconds > _TOO_SLOW * others
+
+
+def affordable_items(available_micro: int, price_micro_per_hour: int, seconds: float) -> int | None:
+    """How many items the account can hold credit for; None if they cost nothing."""
+    each = hold_micro(price_micro_per_hour, seconds)
+    return None if each == 0 else available_micro // each
+
+
+def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
+    """What is pending once the first range has been cut."""
+    first, *others = task.pending
+    assert first.start == taken.start and taken.end <= first.end
+    rest = (ItemRange(taken.end, first.end),) if taken.end < first.end else ()
+    return (*rest, *others)
+
+
+def _count(pending: int, pace: Pace) -> int:
+    """Before anything is known one item each, so that something is known soon."""
+    if pace.item_seconds is None:
+        return 1
+    here = max(pace.node_item_seconds or pace.item_seconds, 1e-6)
+    part = _PART_OF_REST * _rest_seconds(pending, pace)
+    return max(1, min(ceil(GOOD_SECONDS / here), int(part / here)))
+
+
+def _rest_seconds(pending: int, pace: Pace) -> float:
+    """How long those at work would need for all that is pending."""
+    return pending * (pace.item_seconds or 0.0) / max(1, pace.workers)
+
+
+def _pending(task: WaitingTask) -> int:
+    return sum(map(len, task.pending))
