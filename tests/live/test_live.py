@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from potluck.live.in_process import InProcessLive
-from potluck.live.interface import Live
+from potluck.live.interface import MOST_MESSAGES, Live
 
 NEVER_SECONDS = 0.05  # how long a wait lasts that should find nothing
 SOON_SECONDS = 10.0
@@ -111,3 +111,19 @@ async def test_topics_without_listeners_leave_the_memory() -> None:
         async with live.listen(f"task:{number}", "shutdown"):
             pass
     assert not live._listeners._by_topic
+
+
+async def test_a_message_goes_to_one_collector_in_order(live: Live) -> None:
+    await live.post("questions", b"one")
+    await live.post("questions", b"two")
+    await live.post("others", b"three")
+    assert await live.collect("questions") == [b"one", b"two"]
+    assert await live.collect("questions") == []
+    assert await live.collect("others") == [b"three"]
+
+
+async def test_a_box_that_nobody_collects_from_stays_small(live: Live) -> None:
+    for number in range(MOST_MESSAGES + 5):
+        await live.post("questions", str(number).encode())
+    kept = await live.collect("questions")
+    assert (len(kept), kept[0], kept[-1]) == (MOST_MESSAGES, b"5", b"1004")

@@ -5,12 +5,13 @@ Memory is bounded by what is still valid: every `put` clears away some of what h
 
 import heapq
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from potluck.live.buckets import Buckets
-from potluck.live.interface import Listener
+from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
 
 # More than one, so that what has expired shrinks; few, so that no single put takes long.
@@ -27,6 +28,7 @@ class InProcessLive:
         self._listeners = Listeners()
         self._buckets = Buckets()
         self._values: dict[str, _Value] = {}
+        self._boxes: dict[str, deque[bytes]] = {}
         self._expiries: list[tuple[float, str]] = []  # a heap, the next to expire first
 
     async def wake(self, topic: str) -> None:
@@ -52,6 +54,12 @@ class InProcessLive:
 
     async def drop(self, key: str) -> None:
         self._values.pop(key, None)
+
+    async def post(self, box: str, message: bytes) -> None:
+        self._boxes.setdefault(box, deque(maxlen=MOST_MESSAGES)).append(message)
+
+    async def collect(self, box: str) -> list[bytes]:
+        return list(self._boxes.pop(box, ()))
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
         return self._buckets.take(key, per_second, burst, time.monotonic())

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+# The newest so many are kept in a box that nobody collects from.
+MOST_MESSAGES = 1_000
+
 
 class Listener(Protocol):
     """Somebody who wants to know of a wake-up, from the moment of listening on."""
@@ -38,6 +41,14 @@ class Live(Protocol):
         ...
 
     async def drop(self, key: str) -> None: ...
+
+    async def post(self, box: str, message: bytes) -> None:
+        """For whoever collects from this box. It keeps few messages, and not for long."""
+        ...
+
+    async def collect(self, box: str) -> list[bytes]:
+        """What was posted since, oldest first; each message goes to one collector."""
+        ...
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
         """From the token bucket of this key: zero, or after how many seconds to ask again.

@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from potluck.live.buckets import Buckets
-from potluck.live.interface import Listener
+from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
 from potluck.live.outage import Outage
 from potluck.live.wake_channel import WakeChannel
@@ -23,6 +23,7 @@ from potluck.model.error import BadSettings
 _PREFIX = "potluck:"
 _ANSWER_SECONDS = 1.0
 _CONNECTIONS = 32
+_MESSAGE_SECONDS = 60
 # What Buckets.take and peek do, in one step for all instances and by the clock of Redis.
 _TAKE = """
 local time = redis.call('TIME')
@@ -84,6 +85,25 @@ class RedisLive:
 
     async def drop(self, key: str) -> None:
         await self._outage.softly(lambda: self._client.delete(_PREFIX + key), 0)
+
+    async def post(self, box: str, message: bytes) -> None:
+        async def ask() -> None:
+            async with self._client.pipeline() as steps:
+                steps.rpush(_PREFIX + box, message)
+                steps.ltrim(_PREFIX + box, -MOST_MESSAGES, -1)
+                steps.expire(_PREFIX + box, _MESSAGE_SECONDS)
+                await steps.execute()
+
+        await self._outage.softly(ask, None)
+
+    async def collect(self, box: str) -> list[bytes]:
+        async def ask() -> list[bytes]:
+            found = await cast(
+                Awaitable[list[bytes] | None], self._client.lpop(_PREFIX + box, MOST_MESSAGES)
+            )
+            return found or []
+
+        return await self._outage.softly(ask, [])
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
         waited = await self._ask_bucket(key, per_second, burst, "take")

@@ -108,7 +108,9 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
         else:
             await check_address(url)
         await migrate(url)
-        database = await Database.connect(url, settings.database_connections)
+        database = await Database.connect(
+            url, settings.database_connections, settings.idle_transaction_seconds
+        )
         stack.push_async_callback(database.close)
         live = await _live(settings)
         stack.push_async_callback(live.close)

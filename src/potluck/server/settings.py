@@ -45,6 +45,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     encryption_key_command: str | None = None  # prints them, for a secret store
     redis_url: str | None = None  # needed when there is more than one instance
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
+    idle_transaction_seconds: Duration = 3.0  # less than leader_seconds: a stopped leader lets go
 
     lease_seconds: Duration = 90.0
     heartbeat_seconds: Duration = 20.0
@@ -73,10 +74,15 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     leader_seconds: Duration = 4.0
     leader_renew_seconds: Duration = 1.0
     schedule_poll_seconds: Duration = 5.0  # a round happens at least so often, woken or not
+    decisions_per_slice: Annotated[int, Meta(ge=1)] = 200  # then other requests have their turn
+    sweep_seconds: Duration = 60.0  # how often all that is kept in memory is compared
+    answer_seconds: Duration = 2.0  # how long to wait for the leader's explanation
+    order_policy: str = "fair"  # who is served next
+    placement_policy: str = "fragmentation"  # on which of the nodes that fit
     expire_poll_seconds: Duration = 1.0
     notify_poll_seconds: Duration = 1.0
     follow_poll_seconds: Duration = 10.0
-    most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000
+    most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000  # rows that the leader reads at once
 
     back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0
     back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0

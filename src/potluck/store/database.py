@@ -29,6 +29,8 @@ NOT_NOW = (
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
     asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in the middle of one
     asyncpg.SerializationError,
 )
 
@@ -40,7 +42,9 @@ class Database:
         self._pool = connections
 
     @classmethod
-    async def connect(cls, url: str, max_connections: int = 16) -> "Database":
+    async def connect(
+        cls, url: str, max_connections: int = 16, idle_transaction_seconds: float = 3.0
+    ) -> "Database":
         try:
             connections = await asyncpg.create_pool(
                 url,
@@ -48,7 +52,11 @@ class Database:
                 max_size=max_connections,
                 command_timeout=30,
                 init=_prepare_connection,
-                server_settings={"application_name": "potluck", "timezone": "UTC"},
+                server_settings={
+                    "application_name": "potluck",
+                    "timezone": "UTC",
+                    **_let_go_of(idle_transaction_seconds),
+                },
             )
         except NOT_NOW as error:
             raise unavailable() from error
@@ -71,6 +79,22 @@ class Database:
 
 def unavailable() -> Unavailable:
     return Unavailable("The database does not answer just now.", "Try again.", 1.0)
+
+
+def _let_go_of(idle_transaction_seconds: float) -> dict[str, str]:
+    """PostgreSQL ends what a process holds that was stopped, or is beyond a network that was cut.
+
+    Such a process keeps its connections, and with them every lock of an open transaction: of a
+    leader, the row that the next one has to take.
+    """
+    return {
+        "idle_in_transaction_session_timeout": str(max(1, round(idle_transaction_seconds * 1000))),
+        "lock_timeout": "10s",
+        "tcp_user_timeout": "10s",
+        "tcp_keepalives_idle": "10s",
+        "tcp_keepalives_interval": "3s",
+        "tcp_keepalives_count": "3",
+    }
 
 
 async def _prepare_connection(connection: Connection) -> None:

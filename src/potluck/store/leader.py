@@ -35,3 +35,9 @@ async def resign(connection: Connection, holder: str) -> None:
 
 async def is_led(connection: Connection) -> bool:
     return bool(await connection.fetchval(_sql.is_led))
+
+
+async def remaining_seconds(connection: Connection) -> float:
+    """How long the term still runs if nobody renews it."""
+    found: float | None = await connection.fetchval(_sql.remaining)
+    return 0.0 if found is None else found

@@ -21,33 +21,50 @@ from potluck.store.leader import Leadership
 
 log = structlog.get_logger()
 
+# So that who comes when the term runs out does not come just before.
+_A_MOMENT_SECONDS = 0.02
+
 
 class LeadLoop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._duties: list[asyncio.Task[None]] = []
+        self._pause_seconds = parts.settings.leader_renew_seconds
 
     async def run(self) -> None:
         """Until cancelled; then the duties end and the row is free for the next."""
         try:
             while True:
                 await self._survive(self.run_once)
-                await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+                await asyncio.sleep(self._pause_seconds)
         finally:
             await self._stop_duties()
             await self._survive(self._resign)
 
     async def run_once(self) -> None:
-        settings = self._parts.settings
-        async with self._parts.database.transaction() as connection:
-            leadership = await leader.lead(
-                connection, self._parts.instance, settings.leader_seconds
-            )
+        self._pause_seconds = self._parts.settings.leader_renew_seconds
+        leadership = await self._lead()
         if leadership is None:
             await self._stop_duties()
         elif leadership.is_new or not self._duties:
             await self._stop_duties()
             await self._start_duties(leadership)
+
+    async def _lead(self) -> Leadership | None:
+        """Who stands by comes again when the term may run out, and not a whole pause later.
+
+        A connection that is dead without anybody having said so is not waited for: by then the term
+        has run out.
+        """
+        parts, seconds = self._parts, self._parts.settings.leader_seconds
+        async with asyncio.timeout(seconds), parts.database.transaction() as connection:
+            leadership = await leader.lead(connection, parts.instance, seconds)
+            if leadership is None:
+                remaining = await leader.remaining_seconds(connection)
+                self._pause_seconds = min(
+                    self._pause_seconds, max(remaining, 0) + _A_MOMENT_SECONDS
+                )
+        return leadership
 
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
@@ -69,8 +86,8 @@ class LeadLoop:
         """A duty that fails is logged and tried again: the database may be away for a while."""
         try:
             await duty()
-        except Unavailable as error:
-            log.warning("duty waits for the database", duty=duty.__qualname__, detail=error.detail)
+        except (Unavailable, TimeoutError) as error:
+            log.warning("duty waits for the database", duty=duty.__qualname__, detail=str(error))
             return False
         except Exception:
             log.exception("duty failed", duty=duty.__qualname__)
