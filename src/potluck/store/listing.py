@@ -44,14 +44,14 @@ async def page(
 def _query(
     account_id: AccountId, wanted: TaskFilter, before: TaskId | None, limit: int
 ) -> tuple[object, ...]:
+    """The statement and its values: each state and kind of the account is a key of its own."""
     first = _FIRST if wanted.since is None else first_id_at("task", wanted.since)
     until = _BEHIND_ALL if wanted.until is None else first_id_at("task", wanted.until)
-    common = (account_id, first, min(until, before or until), limit)
-    if not (wanted.states or wanted.kind or wanted.name):
-        return _sql.newest, *common
-    # Each once: a state that was named twice would show its tasks twice.
-    states = list(dict.fromkeys(wanted.states or TaskState))
-    kinds = [wanted.kind] if wanted.kind else list(KINDS)
+    bounds = (first, min(until, before or until), limit)
+    # Each state once: one that was named twice would show its tasks twice.
+    states = dict.fromkeys(wanted.states or TaskState)
+    kinds = [wanted.kind] if wanted.kind else KINDS
+    ends = [f"{state}/{kind}" for state in states for kind in kinds]
     if wanted.name is None:
-        return _sql.newest_by_state, *common, states, kinds
-    return _sql.newest_by_name, *common, states, kinds, wanted.name
+        return _sql.newest_by_state, *bounds, [f"{account_id}/{end}" for end in ends]
+    return _sql.newest_by_name, *bounds, [f"{account_id}/{wanted.name}/{end}" for end in ends]

@@ -81,9 +81,15 @@ DROP INDEX tasks_waiting;
 CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
 CREATE INDEX tasks_waiting_by_id ON tasks (id) WHERE is_waiting;
 -- A listing looks at the newest few of each state and kind: whatever it is filtered by, it reads no
--- more rows than it shows, times the few states.
-CREATE INDEX tasks_of_account_by_state ON tasks (account_id, state, kind, id DESC);
-CREATE INDEX tasks_of_account_by_name ON tasks (account_id, name, state, kind, id DESC);
+-- more rows than it shows, times the few states. What it is filtered by is one expression, and the
+-- order (that of "C") has another name, so that no other index will do: with poor statistics a plan
+-- would as soon walk over all tasks, or over all of the account.
+CREATE INDEX tasks_listed_by_state ON tasks
+    ((account_id || '/' || state || '/' || kind), id COLLATE "POSIX" DESC);
+CREATE INDEX tasks_listed_by_name ON tasks
+    ((account_id || '/' || name || '/' || state || '/' || kind), id COLLATE "POSIX" DESC);
+DROP INDEX tasks_of_account;
+CREATE INDEX tasks_open ON tasks (account_id, state) WHERE finished_at IS NULL;
 
 -- A task waits for others. The transaction that ends one of these writes how it ended; the leader
 -- then lets the waiting one go, or cancels it, and removes the row.
