@@ -8,6 +8,7 @@ from potluck.model.ids import AccountId
 
 # What an account used this long ago counts half. Whoever loads recent use takes the same time.
 HALF_LIFE_SECONDS = 6 * 3600.0
+_MICROSECONDS_PER_HOUR = 3_600_000_000
 _FADING = log(2) / HALF_LIFE_SECONDS
 
 
@@ -51,6 +52,11 @@ class Account:
     @property
     def available_micro(self) -> int:
         return self.purse_micro - self.planned_micro
+
+    def dearest_price(self, run_seconds: float) -> int:
+        """The highest price by the hour whose hold for so long it can pay."""
+        microseconds = max(1, round(run_seconds * 1_000_000))
+        return max(0, self.available_micro) * _MICROSECONDS_PER_HOUR // microseconds
 
     def use(self, now: float) -> float:
         """What it has of the pool and lately had, for each unit of its weight."""

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import datetime
 
 from potluck.decide.feasible import Refusal
+from potluck.decide.lines import Halt
 from potluck.model.task import WaitingReason
 
 _SENTENCES = {
@@ -46,3 +47,20 @@ def waits_for_nodes(refusals: Counter[Refusal]) -> WaitingReason:
 def _part(refusal: Refusal, count: int) -> str:
     subject = "1 node" if count == 1 else f"{count} nodes"
     return f"{subject}: {_SENTENCES[refusal]}"
+
+
+def waiting_reason(halt: Halt, refusals: Counter[Refusal]) -> WaitingReason:
+    return _HALTS.get(halt) or waits_for_nodes(refusals)
+
+
+_HALTS = {
+    Halt.KEPT: WaitingReason(
+        "kept", "There is room, and it is kept for tasks that have waited longer."
+    ),
+    Halt.CREDIT: WaitingReason(
+        "credit", "Nothing that is free costs as little as the account has credit for."
+    ),
+    Halt.QUOTA: WaitingReason(
+        "quota", "The account runs as many devices as it may; the next starts when one is done."
+    ),
+}

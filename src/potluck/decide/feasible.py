@@ -115,3 +115,13 @@ def _affordable(
     price = sum(prices[share.device_id] * share.milli for share in shares) // WHOLE_DEVICE_MILLI
     hold = hold_micro(price, task.limits.run_seconds)
     return Fit(node, shares, price, hold) if hold <= available_micro else Refusal.CREDIT
+
+
+def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
+    """The devices that would do if all of the node were free, or the first lasting refusal."""
+    if node.own_tasks_only and node.account_id != task.account_id:
+        return Refusal.OWN_TASKS_ONLY
+    found = _suitable_devices(task.requirements, node)
+    if isinstance(found, Refusal):
+        return found
+    return Refusal.CORES if task.requirements.cores > node.cores else tuple(found)

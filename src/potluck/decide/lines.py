@@ -101,11 +101,17 @@ class Lines:
         self._lines.pop(line.key, None)
         return None
 
-    def set_hosts(self, hosts: frozenset[AccountId]) -> None:
-        """Who has nodes that run their owner's tasks only: their lines find room on their own."""
+    def set_hosts(self, hosts: frozenset[AccountId]) -> bool:
+        """Who has nodes that run their owner's tasks only: their lines find room on their own.
+
+        Says whether that is news. Nothing may be halted by shape when it is.
+        """
+        if hosts == self._hosts:
+            return False
         self._hosts = hosts
         for line in self._lines.values():
             line.shape = self._shape(line.key)
+        return True
 
     def serve(self, line: Line, left: WaitingTask | None = None) -> None:
         """Takes the head out of a line, or puts what is left of it in its place."""

@@ -1,3 +1,283 @@
-from potluck.decide.old_plan import Plan, plan
+"""The scheduler: what waits, what is free, and who gets what next.
 
-__all__ = ["Plan", "plan"]
+`plan` decides, round by round; everything else tells it what has changed. It is deterministic: the
+same calls give the same plans. It never hands out more than it knows to be free, and what has
+changed since is caught when the plan is applied. Its cost follows the lines that can move and not
+the tasks that wait: a line that found no room is not looked at again until some node gains some.
+"""
+
+import heapq
+
+from msgspec import Struct
+
+from potluck.decide.account import Account
+from potluck.decide.capacity import Capacity
+from potluck.decide.explain import waiting_reason
+from potluck.decide.finder import Finder
+from potluck.decide.halted import Halted
+from potluck.decide.lines import Halt, Line, LineKey, Lines
+from potluck.decide.old_plan import plan
+from potluck.decide.order.interface import Order, Place, Turn
+from potluck.decide.paces import Paces
+from potluck.decide.placement.interface import Placement
+from potluck.decide.ready import Ready
+from potluck.decide.reasons import Reasons, Waiting
+from potluck.decide.reserve import Reservations, ReserveSettings
+from potluck.decide.running import Running
+from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
+from potluck.decide.suitable import Suitability
+from potluck.decide.timetable import Timetable
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.model.task import WaitingReason
+
+__all__ = ["Plan", "Scheduler", "plan"]
+
+
+class Plan(Struct, frozen=True):
+    assignments: tuple[Assignment, ...]
+    waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
+    is_complete: bool  # False if there is more to decide at once
+
+
+class Scheduler:
+    def __init__(
+        self,
+        order: Order,
+        placement: Placement,
+        reserve: ReserveSettings | None = None,
+        reason_seconds: float = 5.0,
+    ) -> None:
+        self._order = order
+        self._settings = reserve or ReserveSettings()
+        self._accounts: dict[AccountId, Account] = {}
+        self._capacity = Capacity(placement)
+        self._suitability = Suitability()
+        self._timetable = Timetable()
+        self._running = Running(self._timetable)
+        self._paces = Paces(self._running)
+        self._lines = Lines(order)
+        self._ready = Ready(self._lines)
+        self._halted = Halted()
+        self._reasons = Reasons(self._lines, self._reason, reason_seconds)
+        self._reservations = Reservations(self._timetable, self._suitability.devices)
+        self._finder = Finder(self._capacity, self._reservations, self._timetable, self._paces)
+        self._laid_out_at: float | None = None
+        self._turns = 0
+
+    def put_task(self, task: WaitingTask) -> None:
+        """A task that is ready for an attempt; what was known of it is replaced."""
+        if self._lines.task(task.id) is None:
+            self._capacity.learn(task.requirements)
+        self._account(task.account_id)
+        line = self._lines.put(task)
+        self._look_again(line, task)
+
+    def drop_task(self, task_id: TaskId) -> None:
+        task = self._lines.drop(task_id)
+        self._paces.forget(task_id)
+        line = None if task is None else self._lines.line_of(task)
+        if line is not None and self._lines.first(line) is None:
+            self._halted.discard(line)
+            self._reasons.forget(line)
+
+    def task(self, task_id: TaskId) -> WaitingTask | None:
+        """A waiting task as it is known here."""
+        return self._lines.task(task_id)
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._lines)
+
+    def put_node(self, node: FreeNode) -> None:
+        self._capacity.put_node(node)
+        self._suitability.put_node(node)
+        self._timetable.put_node(node)
+        self._regroup()
+
+    def drop_node(self, node_id: NodeId) -> None:
+        self._capacity.drop_node(node_id)
+        self._suitability.drop_node(node_id)
+        self._timetable.drop_node(node_id)
+        self._regroup()
+
+    def put_running(self, attempt: RunningAttempt) -> None:
+        """A live attempt; of one that was planned it says that it has been applied."""
+        self._running.put(attempt, self._account(attempt.account_id))
+
+    def drop_running(self, attempt_id: AttemptId) -> None:
+        attempt = self._timetable.get(attempt_id)
+        if attempt is not None:
+            self._running.drop(attempt_id, self._account(attempt.account_id))
+            self._release_account(attempt.account_id)
+
+    def refused(self, assignment: Assignment) -> None:
+        """What was planned could not be applied. Node and task are to be put again as they are."""
+        account_id = self._running.cease(assignment.task_id, assignment.node_id)
+        if account_id is not None:
+            self._release_account(account_id)
+
+    def give(self, attempt: RunningAttempt) -> None:
+        """Frees what an ended attempt had, where nobody reads the node again: in simulations."""
+        self._capacity.give(attempt)
+        self.drop_running(attempt.id)
+
+    def put_account(self, share: AccountShare) -> None:
+        self._account(share.id).read(share)
+        self._release_account(share.id)
+
+    def observed(self, task_id: TaskId, node_id: NodeId, item_seconds: float) -> None:
+        """How long an item of an array took on a node."""
+        if self._lines.task(task_id) is not None:
+            self._paces.observe(task_id, node_id, item_seconds)
+
+    def plan(self, now: float, most: int) -> Plan:
+        """At most about so many decisions; `is_complete` says whether there are more."""
+        self._timetable.look(now)
+        self._release_room()
+        assignments = self._lay_out(now)
+        turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
+        heapq.heapify(turns)
+        while turns and len(assignments) < most:
+            _, account_id = heapq.heappop(turns)
+            assignments += self._serve(self._accounts[account_id], now)
+            if turn := self._turn(account_id, now):
+                heapq.heappush(turns, turn)
+        return Plan(tuple(assignments), self._reasons.tell(now), not turns)
+
+    def _turn(self, account_id: AccountId, now: float) -> tuple[Place, AccountId] | None:
+        task = self._ready.first(account_id)
+        if task is None:
+            return None
+        turn = Turn(task, self._accounts[account_id], now)
+        return self._order.between(turn), account_id
+
+    def _serve(self, account: Account, now: float) -> list[Assignment]:
+        """Places the head of the account's first line, or finds out why it must wait."""
+        line = self._ready.take(account.id)
+        entry = self._lines.first(line)
+        assert entry is not None
+        found = (
+            Halt.ROOM if line.shape in self._halted else self._finder.find(entry[2], account, now)
+        )
+        if isinstance(found, Halt):
+            self._halted.add(line, found)
+            self._reasons.note(line)
+            return []
+        self._lines.serve(line, found.left)
+        assignments = self._count(entry[2], found.assignments, account, now)
+        self._ready.offer(line)
+        if self._lines.first(line) is None:
+            self._reasons.forget(line)
+        return assignments
+
+    def _count(
+        self, task: WaitingTask, given: list[Assignment], account: Account, now: float
+    ) -> list[Assignment]:
+        for assignment in given:
+            self._running.expect(task, assignment, account, now)
+        self._turns += 1
+        account.turn = self._turns
+        account.served_at = now
+        return given
+
+    def _lay_out(self, now: float) -> list[Assignment]:
+        """Lays out reservations from time to time, and starts what can wait no longer."""
+        if self._laid_out_at is not None and now - self._laid_out_at < self._settings.every_seconds:
+            return []
+        self._laid_out_at = now
+        if not self._order.promises:
+            self._reservations.lay_out(self._first_in_order(now), None, now)
+            self._offer(self._halted.release_kept())
+            return []
+        started: list[Assignment] = []
+        while more := self._keep_promises(now):
+            started += more
+        self._offer(self._halted.release_kept())
+        return started
+
+    def _keep_promises(self, now: float) -> list[Assignment]:
+        settings = self._settings
+        tasks = [
+            task
+            for task in self._lines.overdue(now - settings.soon_seconds, settings.most)
+            if not self._is_halted_by_account(task)
+        ]
+        claims = self._reservations.lay_out(tasks, settings.promise_seconds, now)
+        started: list[Assignment] = []
+        for claim in claims:
+            if claim.start <= now and now - claim.task.submitted_at >= settings.urgent_seconds:
+                started += self._start(claim.task, claim.node_ids, now)
+        return started
+
+    def _start(
+        self, task: WaitingTask, node_ids: tuple[NodeId, ...], now: float
+    ) -> list[Assignment]:
+        """Starts a task that need not be the head of its line."""
+        account = self._accounts[task.account_id]
+        found = self._finder.find_on(task, account, node_ids)
+        if isinstance(found, Halt):
+            return []
+        self._lines.drop(task.id)
+        if found.left is not None:
+            self._lines.put(found.left)
+        return self._count(task, found.assignments, account, now)
+
+    def _first_in_order(self, now: float) -> list[WaitingTask]:
+        """The heads of lines without room that have waited long, in the order of their turns."""
+        waiting: list[tuple[Place, int, WaitingTask]] = []
+        for line in self._halted.lines():
+            entry = self._lines.first(line)
+            if entry and now - entry[2].submitted_at >= self._settings.after_seconds:
+                turn = Turn(entry[2], self._accounts[line.key.account_id], now)
+                waiting.append((self._order.between(turn), line.number, entry[2]))
+        most = self._settings.most_without_promise
+        return [task for _, _, task in heapq.nsmallest(most, waiting)]
+
+    def _is_halted_by_account(self, task: WaitingTask) -> bool:
+        line = self._lines.line_of(task)
+        return line is not None and line.halt in (Halt.CREDIT, Halt.QUOTA)
+
+    def _release_room(self) -> None:
+        """Looks again at those that found no room, once for each shape, if there is more now."""
+        if not self._capacity.gained():
+            return
+        for shape, line in self._halted.shapes():
+            entry = self._lines.first(line)
+            if entry is None:
+                self._halted.discard(line)
+            elif self._finder.has_room(entry[2]):
+                self._offer(self._halted.release_shape(shape))
+        self._offer(self._halted.release_kept())
+        self._offer(self._halted.release_credit())
+
+    def _release_account(self, account_id: AccountId) -> None:
+        self._offer(self._halted.release_account(account_id))
+
+    def _regroup(self) -> None:
+        """When others have nodes for themselves than before, lines find room in other company."""
+        if self._lines.set_hosts(self._suitability.hosts):
+            self._offer(self._halted.release_all())
+
+    def _offer(self, lines: list[Line]) -> None:
+        for line in lines:
+            self._ready.offer(line)
+
+    def _look_again(self, line: Line, task: WaitingTask) -> None:
+        """A new head may go where the one before it could not, being shorter."""
+        entry = self._lines.first(line)
+        if entry is None or entry[2] is not task:
+            return
+        if line.halt is Halt.KEPT:
+            self._halted.discard(line)
+            self._ready.offer(line)
+        elif line.halt is Halt.NONE:
+            self._ready.offer(line)
+
+    def _account(self, account_id: AccountId) -> Account:
+        account = self._accounts.get(account_id)
+        if account is None:
+            account = self._accounts[account_id] = Account(account_id)
+        return account
+
+    def _reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
+        return waiting_reason(halt, self._capacity.refusals(task))

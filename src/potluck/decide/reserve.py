@@ -33,16 +33,18 @@ class ReserveSettings(Struct, frozen=True):
     every_seconds: float = 60.0  # how often all is laid out anew
     most: int = 400  # tasks that are laid out at a time
     most_without_promise: int = 16
+    soon_part: float = 0.5
+    urgent_part: float = 0.8
 
     @property
     def soon_seconds(self) -> float:
         """Who has waited half of the time that was promised is laid out."""
-        return self.promise_seconds / 2
+        return self.promise_seconds * self.soon_part
 
     @property
     def urgent_seconds(self) -> float:
         """Who has waited so long is started before shorter ones as soon as it can be."""
-        return self.promise_seconds * 0.8
+        return self.promise_seconds * self.urgent_part
 
 
 class Claim(Struct):
@@ -92,19 +94,16 @@ class Reservations:
         return True
 
     def lay_out(
-        self,
-        tasks: Iterable[WaitingTask],
-        latest: Callable[[WaitingTask], float | None],
-        now: float,
+        self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
     ) -> list[Claim]:
-        """Lays the tasks out in their order; `latest` says by when each must start, if ever."""
+        """Lays the tasks out in their order; one that was promised a start needs none sooner."""
         board = _Board(self._timetable, now)
         claims: list[Claim] = []
         for task in tasks:
             claim = board.place(task, self._suitable(task), len(claims))
             if claim is not None:
-                promised = latest(task)
-                claim.latest = claim.start if promised is None else max(claim.start, promised)
+                if promise_seconds is not None:
+                    claim.latest = max(claim.start, task.submitted_at + promise_seconds)
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)

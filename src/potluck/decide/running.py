@@ -8,7 +8,7 @@ from potluck.decide.account import Account
 from potluck.decide.estimate import run_seconds
 from potluck.decide.snapshot import Assignment, RunningAttempt, WaitingTask
 from potluck.decide.timetable import Timetable
-from potluck.model.ids import AttemptId, TaskId
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 
 class _Planned(Struct, frozen=True):
@@ -55,7 +55,7 @@ class Running:
         if known is not None:
             self._count(known, account, -1)
         else:
-            self.cease(attempt.task_id, attempt)
+            self.cease(attempt.task_id, attempt.node_id)
         self._count(attempt, account, 1)
 
     def drop(self, attempt_id: AttemptId, account: Account) -> None:
@@ -63,17 +63,18 @@ class Running:
         if known is not None:
             self._count(known, account, -1)
 
-    def cease(self, task_id: TaskId, given: Assignment | RunningAttempt) -> None:
+    def cease(self, task_id: TaskId, node_id: NodeId) -> AccountId | None:
         """What was planned for a task on that node is there now, or will never be."""
         planned = self._planned.get(task_id, [])
-        for index, each in enumerate(planned):
-            if each.attempt.node_id == given.node_id:
-                del planned[index]
-                each.account.planned_micro -= each.hold_micro
-                self._count(each.attempt, each.account, -1)
-                break
+        found = next((each for each in planned if each.attempt.node_id == node_id), None)
+        if found is None:
+            return None
+        planned.remove(found)
         if not planned:
-            self._planned.pop(task_id, None)
+            del self._planned[task_id]
+        found.account.planned_micro -= found.hold_micro
+        self._count(found.attempt, found.account, -1)
+        return found.account.id
 
     def _count(self, attempt: RunningAttempt, account: Account, sign: int) -> None:
         account.running_milli += sign * sum(share.milli for share in attempt.shares)

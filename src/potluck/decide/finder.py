@@ -1,0 +1,149 @@
+"""A place for one task: on which node, with which devices, at what price, for which items."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.account import Account
+from potluck.decide.capacity import Capacity, Fit
+from potluck.decide.estimate import run_seconds
+from potluck.decide.lines import Halt
+from potluck.decide.paces import Paces
+from potluck.decide.ranges import affordable_items, next_range, without
+from potluck.decide.reserve import Reservations
+from potluck.decide.settle import hold_micro
+from potluck.decide.snapshot import Assignment, WaitingTask
+from potluck.decide.timetable import Timetable
+from potluck.model.ids import NodeId
+
+MayUse = Callable[[NodeId], bool]
+
+
+class Found(Struct, frozen=True):
+    assignments: list[Assignment]
+    left: WaitingTask | None  # an array that has more pending items
+
+
+class Finder:
+    """What it finds it takes out of the capacity at once."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        reservations: Reservations,
+        timetable: Timetable,
+        paces: Paces,
+    ) -> None:
+        self._capacity = capacity
+        self._reservations = reservations
+        self._timetable = timetable
+        self._paces = paces
+
+    def has_room(self, task: WaitingTask) -> bool:
+        """Whether any node has room now, whoever it is kept for."""
+        return self._capacity.find(task, None, None) is not None
+
+    def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
+        if _is_over_quota(account, 1):
+            return Halt.QUOTA
+        may_use = self._may_use(task, now)
+        found = self._place(task, account, may_use, self._aligned(task, may_use, now))
+        if found is Halt.ROOM and may_use is not None and self.has_room(task):
+            return Halt.KEPT
+        return found
+
+    def find_on(
+        self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
+    ) -> Found | Halt:
+        """On these nodes, which are kept for it."""
+        if _is_over_quota(account, 1):
+            return Halt.QUOTA
+        return self._place(task, account, node_ids.__contains__, None)
+
+    def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
+        """Which nodes are not kept for others, nor too slow for the rest of an array."""
+        if task.pending and self._paces.knows(task.id):
+            return lambda node_id: (
+                not self._paces.is_too_slow(task, node_id)
+                and self._reservations.permits(task, node_id, now)
+            )
+        if self._reservations:
+            return lambda node_id: self._reservations.permits(task, node_id, now)
+        return None
+
+    def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse | None:
+        """Nodes on which something else runs at least as long: no node is held up by this task."""
+        if may_use is None:
+            return None
+        end = now + run_seconds(task)
+        return lambda node_id: self._timetable.last_end(node_id) >= end and may_use(node_id)
+
+    def _place(
+        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
+    ) -> Found | Halt:
+        fits: list[Fit] = []
+        outcome = self._one(task, account, may_use, first)
+        while isinstance(outcome, Fit) and len(fits) < task.nodes - 1:
+            self._capacity.take(task, outcome)
+            fits.append(outcome)
+            taken = {fit.node_id for fit in fits}
+            outcome = self._one(task, account, _except(taken, may_use), _except(taken, first))
+        if isinstance(outcome, Fit):
+            self._capacity.take(task, outcome)
+            return self._assignments(task, account, [*fits, outcome])
+        for fit in fits:
+            self._capacity.untake(task, fit)
+        return outcome
+
+    def _one(
+        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
+    ) -> Fit | Halt:
+        fit = None if first is None else self._capacity.find(task, None, first)
+        fit = fit or self._capacity.find(task, None, may_use)
+        if fit is None:
+            return Halt.ROOM
+        seconds = task.limits.run_seconds
+        if hold_micro(fit.price_micro_per_hour, seconds) > account.available_micro:
+            fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
+        if fit is None:
+            return Halt.CREDIT
+        milli = sum(share.milli for share in fit.shares)
+        return Halt.QUOTA if _is_over_quota(account, milli * task.nodes) else fit
+
+    def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
+        if not task.pending:
+            hold_seconds = task.limits.run_seconds
+            return Found([_assignment(task, fit, hold_seconds) for fit in fits], None)
+        fit = fits[0]
+        seconds = task.limits.run_seconds
+        most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
+        items = next_range(task, self._paces.pace(task, fit.node_id), most)
+        given = _assignment(task, fit, seconds * len(items))
+        pending = without(task, items)
+        left = msgspec.structs.replace(task, pending=pending) if pending else None
+        return Found([msgspec.structs.replace(given, items=items)], left)
+
+
+def _assignment(task: WaitingTask, fit: Fit, hold_seconds: float) -> Assignment:
+    return Assignment(
+        task_id=task.id,
+        node_id=fit.node_id,
+        shares=fit.shares,
+        requirements=task.requirements,
+        limits=task.limits,
+        price_micro_per_hour=fit.price_micro_per_hour,
+        hold_micro=hold_micro(fit.price_micro_per_hour, hold_seconds),
+    )
+
+
+def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
+    """A gang stands on different nodes."""
+    if may_use is None:
+        return lambda node_id: node_id not in taken
+    return lambda node_id: node_id not in taken and may_use(node_id)
+
+
+def _is_over_quota(account: Account, more_milli: int) -> bool:
+    most = account.most_running_milli
+    return most is not None and account.running_milli + more_milli > most

@@ -1,0 +1,5 @@
+"""Which node of those that have room."""
+
+
+class Placement:
+    pass

@@ -1,0 +1,92 @@
+"""Which lines have got a reason to wait, or another one, since somebody was told.
+
+Counting who refuses a task for what looks at every kind of node, so it is done for a few shapes in
+a round and not again within a few seconds; a line whose reason stays the same is not told of again.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from potluck.decide.lines import Halt, Line, LineKey, Lines
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.task import WaitingReason
+
+MOST_COUNTS = 4
+
+
+class Waiting(Struct, frozen=True):
+    """Why a line waits, and one of the tasks in it."""
+
+    example: WaitingTask
+    reason: WaitingReason
+
+
+class _Counted(Struct, frozen=True):
+    reason: WaitingReason
+    at: float
+
+
+class Reasons:
+    def __init__(
+        self,
+        lines: Lines,
+        count: Callable[[WaitingTask, Halt], WaitingReason],
+        fresh_seconds: float,
+    ) -> None:
+        self._lines = lines
+        self._count = count
+        self._fresh_seconds = fresh_seconds
+        self._fresh: dict[Line, None] = {}  # halted since, in turn
+        self._told: dict[LineKey, WaitingReason] = {}
+        self._counted: dict[object, _Counted] = {}
+
+    def note(self, line: Line) -> None:
+        self._fresh[line] = None
+
+    def forget(self, line: Line) -> None:
+        self._fresh.pop(line, None)
+        self._told.pop(line.key, None)
+
+    def reason(self, line: Line) -> WaitingReason | None:
+        return self._told.get(line.key)
+
+    def tell(self, now: float) -> dict[LineKey, Waiting]:
+        """The lines whose reason is a new one."""
+        news: dict[LineKey, Waiting] = {}
+        counts = MOST_COUNTS
+        for line in list(self._fresh):
+            entry = self._lines.first(line)
+            if entry is None or line.halt is Halt.NONE:
+                del self._fresh[line]
+                continue
+            known = self._known(line, now)
+            if known is None:
+                if not counts:
+                    continue
+                counts -= 1
+                known = self._look(line, entry[2], now)
+            del self._fresh[line]
+            if self._told.get(line.key) != known:
+                self._told[line.key] = known
+                news[line.key] = Waiting(entry[2], known)
+        return news
+
+    def _known(self, line: Line, now: float) -> WaitingReason | None:
+        counted = self._counted.get(_kind(line))
+        is_fresh = counted is not None and now - counted.at < self._fresh_seconds
+        return counted.reason if counted is not None and is_fresh else None
+
+    def _look(self, line: Line, task: WaitingTask, now: float) -> WaitingReason:
+        if len(self._counted) > 10_000:
+            self._counted.clear()
+        reason = self._count(task, line.halt)
+        self._counted[_kind(line)] = _Counted(reason, now)
+        return reason
+
+
+def _kind(line: Line) -> object:
+    """Lines of one shape wait for the same; credit and quota are an account's own."""
+    if line.halt in (Halt.CREDIT, Halt.QUOTA):
+        return (line.halt, line.key)
+    return (line.halt, line.shape)

@@ -1,0 +1,268 @@
+"""Rounds of the scheduler: who is served, what is never given twice, and what is not looked at."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from potluck.decide.account import Account
+from potluck.decide.explain import waiting_reason
+from potluck.decide.finder import Found
+from potluck.decide.lines import Halt
+from potluck.decide.order import ORDERS
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.plan import Scheduler
+from potluck.decide.snapshot import AccountShare, Assignment, RunningAttempt, WaitingTask
+from potluck.model.ids import AccountId, AttemptId, NodeId
+from potluck.model.task import ItemRange
+from tests.decide.builders import ALICE, BOB, gpu, node, task
+
+MANY = 10_000
+NOW = 1_000_000.0
+
+
+def scheduler(order: str = "fair", **changes: Any) -> Scheduler:
+    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **changes)
+
+
+def node_with(name: str, gpus: int, **changes: Any) -> Any:
+    devices = tuple(gpu(f"{name}-g{index}") for index in range(gpus))
+    return node(name, *devices, cores=64, free_cores=64, **changes)
+
+
+def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
+    return RunningAttempt(
+        id=AttemptId(f"attempt {given.task_id} {given.items}"),
+        task_id=given.task_id,
+        account_id=account_id,
+        node_id=given.node_id,
+        shares=given.shares,
+        cores=given.requirements.cores,
+        memory_bytes=given.requirements.memory_bytes,
+        disk_bytes=given.requirements.disk_bytes,
+        expected_end=end,
+    )
+
+
+def test_what_is_free_is_given_once() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 2))
+    for name in ("t1", "t2", "t3"):
+        pool.put_task(task(name, submitted_at=NOW))
+    plan = pool.plan(NOW, MANY)
+    assert [each.task_id for each in plan.assignments] == ["t1", "t2"]
+    assert {share.device_id for each in plan.assignments for share in each.shares} == {
+        "n1-g0",
+        "n1-g1",
+    }
+    assert [waiting.example.id for waiting in plan.waiting.values()] == ["t3"]
+    assert pool.plan(NOW, MANY).assignments == ()
+
+
+def test_a_reason_is_told_once() -> None:
+    pool = scheduler()
+    pool.put_task(task("t1"))
+    told = pool.plan(NOW, MANY).waiting
+    assert [waiting.reason.code for waiting in told.values()] == ["no_nodes"]
+    assert pool.plan(NOW + 1, MANY).waiting == {}
+
+
+def test_a_slice_goes_on_where_it_stopped() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 5))
+    for number in range(5):
+        pool.put_task(task(f"t{number}", submitted_at=NOW))
+    first = pool.plan(NOW, 2)
+    rest = pool.plan(NOW, MANY)
+    assert (len(first.assignments), first.is_complete) == (2, False)
+    assert (len(rest.assignments), rest.is_complete) == (3, True)
+
+
+def test_what_ends_makes_room_for_who_waits() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    pool.put_task(task("t1", submitted_at=NOW))
+    pool.put_task(task("t2", submitted_at=NOW + 1))
+    (given,) = pool.plan(NOW + 2, MANY).assignments
+    attempt = running(given, ALICE, NOW + 100)
+    pool.put_running(attempt)
+    assert pool.plan(NOW + 3, MANY).assignments == ()
+    pool.give(attempt)
+    assert [each.task_id for each in pool.plan(NOW + 4, MANY).assignments] == ["t2"]
+
+
+def test_a_task_that_is_gone_is_not_served() -> None:
+    pool = scheduler()
+    pool.put_task(task("t1"))
+    pool.put_task(task("t2"))
+    pool.drop_task(task("t1").id)
+    pool.drop_task(task("t9").id)
+    pool.put_node(node_with("n1", 2))
+    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["t2"]
+    assert pool.waiting_count == 0
+
+
+def test_what_was_refused_counts_no_longer() -> None:
+    pool = scheduler()
+    pool.put_account(AccountShare(ALICE, most_running_milli=1000))
+    pool.put_node(node_with("n1", 2))
+    pool.put_task(task("t1"))
+    pool.put_task(task("t2"))
+    (given,) = pool.plan(NOW, MANY).assignments
+    pool.refused(given)
+    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["t2"]
+
+
+def test_a_quota_holds_an_account_back_and_nobody_else() -> None:
+    pool = scheduler()
+    pool.put_account(AccountShare(ALICE, most_running_milli=2000))
+    pool.put_node(node_with("n1", 8))
+    for number in range(4):
+        pool.put_task(task(f"a{number}"))
+        pool.put_task(task(f"b{number}", account_id=BOB))
+    plan = pool.plan(NOW, MANY)
+    served = sorted(each.task_id for each in plan.assignments)
+    assert served == ["a0", "a1", "b0", "b1", "b2", "b3"]
+    assert [waiting.reason.code for waiting in plan.waiting.values()] == ["quota"]
+    first = next(each for each in plan.assignments if each.task_id == "a0")
+    attempt = running(first, ALICE, NOW + 1)
+    pool.put_running(attempt)
+    pool.give(attempt)
+    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["a2"]
+
+
+def test_who_can_not_pay_waits_with_that_reason() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", gpu("g1", price_micro_per_hour=1_000_000)))
+    pool.put_account(AccountShare(ALICE, available_micro=999_999))
+    pool.put_task(task("t1", run_seconds=3600.0))
+    plan = pool.plan(NOW, MANY)
+    assert plan.assignments == ()
+    assert [waiting.reason.code for waiting in plan.waiting.values()] == ["credit"]
+    pool.put_account(AccountShare(ALICE, available_micro=1_000_000))
+    (given,) = pool.plan(NOW, MANY).assignments
+    assert given.hold_micro == 1_000_000
+
+
+def test_the_same_credit_is_not_spent_twice() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", gpu("g1", price_micro_per_hour=600_000)))
+    pool.put_node(node("n2", gpu("g2", price_micro_per_hour=600_000)))
+    pool.put_account(AccountShare(ALICE, available_micro=1_000_000))
+    pool.put_task(task("t1", run_seconds=3600.0))
+    pool.put_task(task("t2", run_seconds=3600.0))
+    assert len(pool.plan(NOW, MANY).assignments) == 1
+
+
+def test_who_can_not_pay_the_best_node_gets_a_cheaper_one() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    pool.put_node(node("n2", gpu("g2", price_micro_per_hour=900_000), free_cores=1))
+    pool.put_account(AccountShare(ALICE, available_micro=10))
+    pool.put_task(task("t1"))
+    assert [each.node_id for each in pool.plan(NOW, MANY).assignments] == ["n1"]
+
+
+def test_a_gang_stands_on_several_nodes_or_on_none() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 4))
+    pool.put_node(node_with("n2", 2))
+    pool.put_task(task("t1", nodes=2, device_count=4))
+    pool.put_task(task("t2", device_count=4, submitted_at=NOW))
+    plan = pool.plan(NOW, MANY)
+    assert [(each.task_id, each.node_id) for each in plan.assignments] == [("t2", "n1")]
+    pool.put_node(node_with("n1", 4))
+    pool.put_node(node_with("n3", 4))
+    gang = pool.plan(NOW, MANY).assignments
+    assert sorted((each.task_id, each.node_id) for each in gang) == [("t1", "n1"), ("t1", "n3")]
+
+
+def test_an_array_is_granted_in_ranges_to_all_that_have_room() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 2))
+    pool.put_task(task("t1", pending=(ItemRange(0, 100),), expected_seconds=0.5))
+    given = pool.plan(NOW, MANY).assignments
+    assert [each.items for each in given] == [ItemRange(0, 10), ItemRange(10, 20)]
+    assert pool.task(given[0].task_id) == task(
+        "t1", pending=(ItemRange(20, 100),), expected_seconds=0.5
+    )
+
+
+def test_an_array_is_gone_when_nothing_of_it_is_pending() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 8))
+    pool.put_task(task("t1", pending=(ItemRange(0, 1), ItemRange(5, 7)), expected_seconds=60.0))
+    given = pool.plan(NOW, MANY).assignments
+    assert [each.items for each in given] == [ItemRange(0, 1), ItemRange(5, 6), ItemRange(6, 7)]
+    assert pool.waiting_count == 0
+
+
+def test_a_range_is_cut_to_what_the_account_can_hold() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", gpu("g1", price_micro_per_hour=3600)))
+    pool.put_account(AccountShare(ALICE, available_micro=35))
+    pool.put_task(task("t1", pending=(ItemRange(0, 100),), expected_seconds=0.1, run_seconds=10.0))
+    (given,) = pool.plan(NOW, MANY).assignments
+    assert given.items == ItemRange(0, 3)
+    assert given.hold_micro == 30
+
+
+def test_who_has_nodes_for_its_own_tasks_gets_them() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1, own_tasks_only=True, account_id=BOB))
+    pool.put_task(task("a1"))
+    assert pool.plan(NOW, MANY).assignments == ()
+    pool.put_task(task("b1", account_id=BOB))
+    assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["b1"]
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_the_same_calls_give_the_same_plans(order: str) -> None:
+    def plans() -> list[tuple[Assignment, ...]]:
+        pool = scheduler(order)
+        for number in range(7):
+            pool.put_node(node_with(f"n{number}", 1 + number % 3))
+        for number in range(40):
+            account = (ALICE, BOB)[number % 2]
+            pool.put_task(
+                task(
+                    f"t{number:02}",
+                    account_id=account,
+                    device_count=1 + number % 3,
+                    priority=number % 4,
+                    submitted_at=NOW - number % 11,
+                    expected_seconds=float(1 + number % 5),
+                )
+            )
+        return [pool.plan(NOW + each, 3).assignments for each in range(6)]
+
+    assert plans() == plans()
+
+
+def test_a_line_without_room_is_not_looked_at_until_there_is_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    for number in range(50):
+        pool.put_task(task(f"t{number:02}", submitted_at=NOW))
+    pool.plan(NOW, MANY)
+    looks: list[WaitingTask] = []
+    find = pool._finder.find
+
+    def watched(wanted: WaitingTask, account: Account, now: float) -> Found | Halt:
+        looks.append(wanted)
+        return find(wanted, account, now)
+
+    monkeypatch.setattr(pool._finder, "find", watched)
+    for number in range(50, 60):
+        pool.put_task(task(f"t{number}", submitted_at=NOW))
+    pool.plan(NOW + 1, MANY)
+    assert looks == []
+    pool.put_node(node_with("n2", 1))
+    assert [each.node_id for each in pool.plan(NOW + 2, MANY).assignments] == [NodeId("n2")]
+
+
+def test_halts_have_a_reason_each() -> None:
+    codes = {waiting_reason(halt, Counter()).code for halt in Halt if halt is not Halt.NONE}
+    assert codes == {"no_nodes", "kept", "credit", "quota"}
