@@ -11,7 +11,7 @@ import pytest
 from potluck.model.device import Standing
 from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
 from potluck.provider.device_watch import DeviceWatch
-from potluck.provider.heartbeat import beat_forever
+from potluck.provider.heartbeat import Pulse, beat_forever
 from potluck.provider.identity import NodeKey
 from potluck.provider.link import Link, open_link
 from potluck.wire import routes
@@ -96,7 +96,7 @@ async def machine(server: ServerProcess, name: str, beats: bool = True) -> Async
         registered = await link.register()
         watch = DeviceWatch(link, [CARD], said.append)
         watch.note(registered.unbound)
-        duties = [beat_forever(link, tuple, lambda _: True, watch.hear, 0.05), watch.run()]
+        duties = [beat_forever(link, tuple, lambda _: True, watch.hear, 0.05, Pulse()), watch.run()]
         if not beats:
             for duty in duties:
                 duty.close()

@@ -29,7 +29,7 @@ from potluck.provider.event import (
     LogAcknowledged,
     LogCut,
 )
-from potluck.provider.heartbeat import beat_forever
+from potluck.provider.heartbeat import Pulse, beat_forever
 from potluck.provider.link import Link, open_link
 from potluck.provider.report import ReportSender
 from potluck.provider.ship import CUT_MARK, ship_log
@@ -164,7 +164,9 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
 async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) -> None:
     lease, _ = a_lease()
     async with linked(server) as provider:
-        beating = beat_forever(provider.link, lambda: (lease,), provider.tell, provider.hear, 0.02)
+        beating = beat_forever(
+            provider.link, lambda: (lease,), provider.tell, provider.hear, 0.02, Pulse()
+        )
         async with during(beating):
             await server.until(lambda: len(server.beats) >= 3, "three beats")
             await server.call_off(lease.attempt_id)
@@ -176,7 +178,9 @@ async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) 
 async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeServer) -> None:
     async with linked(server) as provider:
         server.is_silent = True
-        async with during(beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01)):
+        async with during(
+            beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse())
+        ):
             calls = server.calls
             await until(lambda: server.calls >= calls + 3)
             server.is_silent = False
@@ -241,7 +245,9 @@ async def test_the_next_token_is_fetched_before_the_last_one_ends(server: FakeSe
     server.token_seconds = 0.2
     async with linked(server) as provider:
         first = set(server.tokens)
-        async with during(beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01)):
+        async with during(
+            beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse())
+        ):
             await server.until(lambda: len(server.tokens) >= 3, "two more tokens")
     assert first < set(server.tokens)
 
@@ -252,7 +258,7 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
         server.tokens.clear()
         with pytest.raises(NodeKeyRefused) as caught:
             await asyncio.wait_for(
-                beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01), 5
+                beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse()), 5
             )
     assert KEY.address in caught.value.detail
     assert "revoked" in caught.value.detail
@@ -380,7 +386,9 @@ async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer
     async with linked(server) as provider:
         server.is_silent = True
         async with during(
-            beat_forever(provider.link, lambda: tuple(held), provider.tell, provider.hear, 0.01)
+            beat_forever(
+                provider.link, lambda: tuple(held), provider.tell, provider.hear, 0.01, Pulse()
+            )
         ):
             await tries(server)
             held[:] = [new]

@@ -31,7 +31,7 @@ from potluck.provider.data_directory import (
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.event import ShutdownAsked
-from potluck.provider.heartbeat import beat_forever
+from potluck.provider.heartbeat import Pulse, beat_forever, watch_silence
 from potluck.provider.identity import load_key
 from potluck.provider.link import Link, open_link
 from potluck.provider.offer import describe_node
@@ -89,7 +89,8 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
             load_node_id(settings.data_directory, settings.url),
             own_tasks_only=not sandbox.is_safe_for_strangers,
         )
-        await _serve(settings, announce, stop, registration, partial(Runner, driver, preparer))
+        runner_for = partial(Runner, driver, preparer, settings.outcome_flush_seconds)
+        await _serve(settings, announce, stop, registration, runner_for)
     announce(Stopped())
 
 
@@ -127,7 +128,7 @@ async def _serve(
             link,
             runner_for(owner),
             announce,
-            settings.log_flush_seconds,
+            settings,
         )
         announce(_registered(settings, registration, answer.node_id))
         watch = DeviceWatch(link, registration.description.devices, announce)
@@ -162,10 +163,14 @@ async def _work(
     """The duties, side by side; a mistake in one of them ends the provider, and says so."""
     wait_seconds = min(settings.poll_seconds, answer.poll_seconds)
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
+    pulse = Pulse()
     try:
         async with asyncio.TaskGroup() as duties:
             bench.begin(duties)
-            duties.create_task(beat_forever(link, bench.held, bench.tell, watch.hear, beat_seconds))
+            duties.create_task(
+                beat_forever(link, bench.held, bench.tell, watch.hear, beat_seconds, pulse)
+            )
+            duties.create_task(watch_silence(pulse, bench.shortest_silence_seconds, bench.tell))
             duties.create_task(watch.run())
             polling = duties.create_task(
                 acquire_forever(link, bench.held, bench.tell, wait_seconds)

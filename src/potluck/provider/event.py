@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
-from potluck.wire.provider import Finished, Grant
+from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 
 
 class Granted(Struct, frozen=True):
@@ -19,6 +19,7 @@ class Recovered(Struct, frozen=True):
     lease: Lease
     finished: Finished | None
     log_pieces: int
+    outcomes: tuple[ItemsDone, ...] = ()  # of its items, as far as the server lacks them
 
 
 class PrepareBegan(Struct, frozen=True):
@@ -31,6 +32,19 @@ class CodeStarted(Struct, frozen=True):
     """The consumer's code runs."""
 
     attempt_id: AttemptId
+
+
+class ItemsEnded(Struct, frozen=True):
+    """Some items of a range have their outcome."""
+
+    attempt_id: AttemptId
+    outcomes: tuple[ItemOutcome, ...]
+
+
+class ItemsAccepted(Struct, frozen=True):
+    """The server has these outcomes."""
+
+    report: ItemsDone
 
 
 class RunEnded(Struct, frozen=True):
@@ -66,6 +80,12 @@ class LeaseLost(Struct, frozen=True):
     attempt_id: AttemptId
 
 
+class SilenceLasted(Struct, frozen=True):
+    """The last heartbeat that the server answered was sent so long ago."""
+
+    seconds: float
+
+
 class ShutdownAsked(Struct, frozen=True):
     """The owner wants the provider to stop: no new work, and running work is given back."""
 
@@ -75,10 +95,13 @@ Event = (
     | Recovered
     | PrepareBegan
     | CodeStarted
+    | ItemsEnded
+    | ItemsAccepted
     | RunEnded
     | LogAcknowledged
     | LogCut
     | FinishAccepted
     | LeaseLost
+    | SilenceLasted
     | ShutdownAsked
 )

@@ -2,14 +2,35 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 
-from potluck.provider.event import Event, LeaseLost
+from potluck.provider.event import Event, LeaseLost, SilenceLasted
 from potluck.provider.link import Link, ListHeld
 from potluck.provider.meter import measure_node
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 
 _JITTER = 0.2
+# How long the server has been silent is looked at so often, at most and at least.
+_SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 1.0
+# Goes on while a laptop sleeps, where the system has such a clock.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Pulse:
+    """When the last heartbeat that the server answered was sent."""
+
+    def __init__(self) -> None:
+        self._sent_at = self._answered_at = _now()
+
+    def sent(self) -> None:
+        self._sent_at = _now()
+
+    def answered(self) -> None:
+        self._answered_at = self._sent_at
+
+    def silence_seconds(self) -> float:
+        return _now() - self._answered_at
 
 
 async def beat_forever(
@@ -18,15 +39,37 @@ async def beat_forever(
     tell: Callable[[list[Event]], bool],
     hear: Callable[[HeartbeatAnswer], None],
     interval_seconds: float,
+    pulse: Pulse,
 ) -> None:
     """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
 
     def beat() -> Heartbeat:
         node = measure_node()
+        pulse.sent()
         return Heartbeat(held(), node.load_percent, node.memory_used_bytes)
 
     while True:
         await asyncio.sleep(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
         answer = await link.heartbeat(beat)
+        pulse.answered()
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
         hear(answer)
+
+
+async def watch_silence(
+    pulse: Pulse, shortest_seconds: Callable[[], float | None], tell: Callable[[list[Event]], bool]
+) -> None:
+    """Tells when the silence has lasted for as long as anything here bears."""
+    while True:
+        limit_seconds = shortest_seconds()
+        rest_seconds = _LONGEST_LOOK_SECONDS
+        if limit_seconds is not None:
+            silence_seconds = pulse.silence_seconds()
+            rest_seconds = limit_seconds - silence_seconds
+            if rest_seconds <= 0:
+                tell([SilenceLasted(silence_seconds)])
+        await asyncio.sleep(min(max(rest_seconds, _SHORTEST_LOOK_SECONDS), _LONGEST_LOOK_SECONDS))
+
+
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
-from potluck.wire.provider import Finished, Grant, Report
+from potluck.wire.provider import Finished, Grant, ItemsDone, Report
 
 
 class Remember(Struct, frozen=True):
@@ -18,6 +18,18 @@ class Conclude(Struct, frozen=True):
     """Write the outcome to the journal, so that a restart can still report it."""
 
     finished: Finished
+
+
+class Keep(Struct, frozen=True):
+    """Write these outcomes of items to the journal, so that a restart can still report them."""
+
+    report: ItemsDone
+
+
+class Drop(Struct, frozen=True):
+    """The server has them: the journal need not keep them any more."""
+
+    report: ItemsDone
 
 
 class Forget(Struct, frozen=True):
@@ -44,4 +56,4 @@ class SendReport(Struct, frozen=True):
     report: Report
 
 
-Instruction = Remember | Conclude | Forget | StartAttempt | StopAttempt | SendReport
+Instruction = Remember | Conclude | Keep | Drop | Forget | StartAttempt | StopAttempt | SendReport

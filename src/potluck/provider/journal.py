@@ -18,7 +18,7 @@ from potluck.local.durable import sync
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.provider.framing import frame, frames
-from potluck.wire.provider import Finished
+from potluck.wire.provider import Finished, ItemsDone
 
 _FILE = "journal"
 # Below this many records a rewrite is not worth its fsyncs.
@@ -38,13 +38,28 @@ class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
     finished: Finished
 
 
+class Counted(Struct, frozen=True, tag_field="record", tag="counted"):
+    """Items of it have these outcomes."""
+
+    report: ItemsDone
+
+
+class Delivered(Struct, frozen=True, tag_field="record", tag="delivered"):
+    """The server has the outcomes that begin with this item."""
+
+    attempt_id: AttemptId
+    item: int
+
+
 class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
     """The server has it, or wants no more of it."""
 
     attempt_id: AttemptId
 
 
-Record = Leased | Concluded | Forgotten
+Record = Leased | Concluded | Counted | Delivered | Forgotten
+# To lose one of these is harmless: the server is told once more.
+_NEED_NO_SYNC = (Delivered, Forgotten)
 
 
 class Kept(Struct):
@@ -52,6 +67,7 @@ class Kept(Struct):
 
     leased: Leased
     finished: Finished | None = None
+    outcomes: dict[int, ItemsDone] = {}  # by the first item of each
 
 
 class Journal:
@@ -73,7 +89,7 @@ class Journal:
         return list(self._kept.values())
 
     def write(self, records: Iterable[Record]) -> None:
-        """Makes them durable together. Forgetting needs no fsync: to report twice is harmless."""
+        """Makes them durable together."""
         batch = list(records)
         if not batch:
             return
@@ -84,7 +100,7 @@ class Journal:
             self._rewrite()
             return
         _write_all(self._descriptor, b"".join(_framed(record) for record in batch))
-        if any(not isinstance(record, Forgotten) for record in batch):
+        if any(not isinstance(record, _NEED_NO_SYNC) for record in batch):
             os.fsync(self._descriptor)
 
     def close(self) -> None:
@@ -122,12 +138,17 @@ def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
             kept[lease.attempt_id] = Kept(record)
         case Concluded(finished) if finished.lease.attempt_id in kept:
             kept[finished.lease.attempt_id].finished = finished
+        case Counted(report) if report.lease.attempt_id in kept:
+            kept[report.lease.attempt_id].outcomes[report.outcomes[0].item] = report
+        case Delivered(attempt_id, item) if attempt_id in kept:
+            kept[attempt_id].outcomes.pop(item, None)
         case Forgotten(attempt_id):
             kept.pop(attempt_id, None)
 
 
 def _records(kept: Kept) -> list[Record]:
-    return [kept.leased] if kept.finished is None else [kept.leased, Concluded(kept.finished)]
+    concluded = [] if kept.finished is None else [Concluded(kept.finished)]
+    return [kept.leased, *map(Counted, kept.outcomes.values()), *concluded]
 
 
 def _framed(record: Record) -> bytes:

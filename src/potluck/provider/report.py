@@ -12,10 +12,11 @@ import structlog
 
 from potluck.model.error import Conflict, InvalidInput, NotFound, by_code
 from potluck.model.ids import AttemptId
-from potluck.provider.event import Event, FinishAccepted, LeaseLost
+from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
 from potluck.provider.link import Link
-from potluck.wire.provider import Finished, Report, ReportAnswer, Reports
+from potluck.wire.provider import Finished, ItemsDone, Report, ReportAnswer, Reports
 
+# In one call; the outcome of an item counts as one.
 MOST_REPORTS = 500
 
 log = structlog.get_logger()
@@ -47,7 +48,7 @@ class ReportSender:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
-                answered = await self._deliver(lambda: self._waiting[:MOST_REPORTS])
+                answered = await self._deliver(self._some)
                 unanswered = 0 if answered else unanswered + 1
                 if not answered:
                     await self._link.pause(unanswered)
@@ -89,13 +90,33 @@ class ReportSender:
         attempt_id = report.lease.attempt_id
         if answer.accepted:
             self._remove(report)
-            return [FinishAccepted(attempt_id)] if isinstance(report, Finished) else []
+            return _accepted(report)
         if issubclass(by_code(answer.code), (Conflict, InvalidInput, NotFound)):
             self._remove(report)
             return [LeaseLost(attempt_id)]
         log.warning("report not taken, will be sent again", code=answer.code)
         return []
 
+    def _some(self) -> list[Report]:
+        """From the oldest on, as many as one call should carry: at least one."""
+        size = 0
+        some: list[Report] = []
+        for report in self._waiting:
+            size += len(report.outcomes) if isinstance(report, ItemsDone) else 1
+            if some and size > MOST_REPORTS:
+                break
+            some.append(report)
+        return some
+
     def _remove(self, report: Report) -> None:
         """By identity: what was withdrawn meanwhile is already gone."""
         self._waiting = [one for one in self._waiting if one is not report]
+
+
+def _accepted(report: Report) -> list[Event]:
+    match report:
+        case Finished():
+            return [FinishAccepted(report.lease.attempt_id)]
+        case ItemsDone():
+            return [ItemsAccepted(report)]
+    return []

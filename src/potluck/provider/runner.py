@@ -15,11 +15,13 @@ from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.items import RangeRun
 from potluck.provider.line import one_line
 from potluck.provider.meter import usage_of
+from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.sandbox.driver import Confinement, Driver
+from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Started
 from potluck.wire.provider import Finished, Grant
 
 Tell = Callable[[Event], None]
@@ -29,8 +31,13 @@ class Runner:
     """Runs attempts, any number at a time; of one account only, where one is named."""
 
     def __init__(
-        self, driver: Driver, preparer: Preparer, only_account_id: AccountId | None
+        self,
+        driver: Driver,
+        preparer: Preparer,
+        outcome_seconds: float,
+        only_account_id: AccountId | None,
     ) -> None:
+        self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
         self._only_account_id = only_account_id
@@ -84,7 +91,11 @@ class Runner:
         async def started() -> None:
             tell(CodeStarted(grant.attempt_id))
 
-        ended = await self._driver.run(_confinement(grant, environment), log.write, started)
+        confinement = _confinement(grant, environment)
+        if grant.items:
+            ended = await self._run_items(grant, confinement, log, tell, started)
+        else:
+            ended = await self._driver.run(confinement, log.write, started)
         return Finished(
             Lease(grant.attempt_id, grant.token),
             ended.reason,
@@ -92,6 +103,23 @@ class Runner:
             one_line(ended.detail),
             usage_of(ended, prepare_seconds),
         )
+
+    async def _run_items(
+        self,
+        grant: Grant,
+        confinement: Confinement,
+        log: AttemptLog,
+        tell: Tell,
+        started: Started,
+    ) -> Ended:
+        """Outcomes are told as they gather, also those of a range that is stopped half-way."""
+        outcomes = Outcomes(grant.attempt_id, tell, self._outcome_seconds)
+        try:
+            return await RangeRun(grant, confinement, log, outcomes.add).to_its_end(
+                self._driver, started
+            )
+        finally:
+            outcomes.flush()
 
 
 def _metadata_of(grant: Grant) -> ScriptMetadata:

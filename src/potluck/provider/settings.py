@@ -48,6 +48,9 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     back_off_first_seconds: Interval = 0.25
     back_off_longest_seconds: Interval = 15.0
     log_flush_seconds: Interval = 0.1
+    outcome_flush_seconds: Interval = 1.0  # outcomes of items are reported at least so often
+    # A task is stopped when the server was silent for so long, unless it says sooner; none: never.
+    stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     # At shutdown, how long outcomes may still travel to the server.
     stop_grace_seconds: Interval = 5.0
     detect_seconds: Interval = 20.0
@@ -73,5 +76,6 @@ _SPELLED = {
     "price_micro_per_hour": "--price",
     "memory_bytes": "--memory",
     "disk_bytes": "--disk",
+    "stop_after_silence_seconds": "--stop-after-silence",
     "environments_bytes": "--environments",
 }

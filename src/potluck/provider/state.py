@@ -7,10 +7,12 @@ for the journal before the acts that rely on them). It guarantees:
 - an attempt is started at most once, however often its grant comes;
 - a device serves a new attempt only when the runs on it leave it room, and a run that was called
   off counts until it has really ended;
-- `Finished` is sent only when the server has acknowledged every log piece;
+- `Finished` is sent only when the server has acknowledged every log piece and every outcome of an
+  item;
 - what was granted is reported or was called off by the server, also when the provider shuts down:
   what ran or waited then is reported as given back, and what had ended keeps its outcome;
-- nothing is reported about an attempt that the server called off.
+- nothing is reported about an attempt that the server called off;
+- what the server's silence has outlasted is stopped, and reported as that.
 """
 
 from enum import StrEnum
@@ -27,6 +29,8 @@ from potluck.provider.event import (
     Event,
     FinishAccepted,
     Granted,
+    ItemsAccepted,
+    ItemsEnded,
     LeaseLost,
     LogAcknowledged,
     LogCut,
@@ -34,17 +38,27 @@ from potluck.provider.event import (
     Recovered,
     RunEnded,
     ShutdownAsked,
+    SilenceLasted,
 )
 from potluck.provider.instruction import (
     Conclude,
+    Drop,
     Forget,
     Instruction,
+    Keep,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
-from potluck.wire.provider import Finished, Grant, Preparing, Started
+from potluck.wire.provider import (
+    Finished,
+    Grant,
+    ItemOutcome,
+    ItemsDone,
+    Preparing,
+    Started,
+)
 
 # How many attempts that are over are remembered, in case a grant of one comes once more.
 REMEMBERED_ENDS = 4096
@@ -71,6 +85,9 @@ class Holding(Struct):
     log_pieces: int = 0  # known when it has ended
     acknowledged_pieces: int = 0
     is_log_cut: bool = False  # the server wants no more of its log
+    outcomes: list[ItemsDone] = []  # of its items, as far as the server lacks them
+    silence_seconds: float | None = None  # of the server, after which it is to be stopped
+    stopped_by: EndReason = EndReason.NODE_LEFT  # if we end it ourselves
     is_leased: bool = True  # false once the server called it off
 
     @property
@@ -78,14 +95,20 @@ class Holding(Struct):
         return self.phase in (Phase.RUNNING, Phase.STOPPING)
 
     @property
+    def is_stoppable(self) -> bool:
+        return self.is_leased and self.phase in (Phase.WAITING, Phase.RUNNING)
+
+    @property
     def is_drained(self) -> bool:
-        return self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
+        has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
+        return has_log and not self.outcomes
 
 
 class Attempts:
     """Every attempt that this node holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, owners_silence_seconds: float | None = None) -> None:
+        self._owners_silence_seconds = owners_silence_seconds
         self._holdings: dict[AttemptId, Holding] = {}
         self._over: dict[AttemptId, None] = {}
         self._is_leaving = False
@@ -93,6 +116,11 @@ class Attempts:
     def held(self) -> tuple[Lease, ...]:
         """The leases to list in every poll and heartbeat."""
         return tuple(one.lease for one in self._holdings.values() if one.is_leased)
+
+    def shortest_silence_seconds(self) -> float | None:
+        """The soonest that a silence of the server could stop anything here."""
+        limits = [one.silence_seconds for one in self._holdings.values() if one.is_stoppable]
+        return min((each for each in limits if each is not None), default=None)
 
     def is_settled(self) -> bool:
         """Whether nothing runs or waits here, and the server has every outcome."""
@@ -109,6 +137,10 @@ class Attempts:
                 return self._progress(attempt_id, Preparing)
             case CodeStarted(attempt_id):
                 return self._progress(attempt_id, Started)
+            case ItemsEnded(attempt_id, outcomes):
+                return self._items_ended(attempt_id, outcomes)
+            case ItemsAccepted(report):
+                return self._items_accepted(report)
             case RunEnded():
                 return self._run_ended(event)
             case LogAcknowledged(attempt_id, pieces):
@@ -119,6 +151,8 @@ class Attempts:
                 return self._finish_accepted(attempt_id)
             case LeaseLost(attempt_id):
                 return self._lease_lost(attempt_id)
+            case SilenceLasted(seconds):
+                return self._outlast(seconds)
             case ShutdownAsked():
                 return self._shut_down()
             case _:
@@ -130,7 +164,9 @@ class Attempts:
             return []
         lease = Lease(attempt_id, grant.token)
         devices = {device.uuid: device.milli for device in grant.devices}
-        self._holdings[attempt_id] = Holding(lease, Phase.WAITING, devices, grant)
+        holding = Holding(lease, Phase.WAITING, devices, grant)
+        holding.silence_seconds = self._silence_seconds(grant)
+        self._holdings[attempt_id] = holding
         return [Remember(lease, grant.task_id), *self._start_waiting()]
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
@@ -142,10 +178,12 @@ class Attempts:
         holding = Holding(
             event.lease, Phase.DRAINING, finished=finished, log_pieces=event.log_pieces
         )
+        holding.outcomes = list(event.outcomes)
         self._holdings[event.lease.attempt_id] = holding
         # A second crash must not turn what was cut short into something else.
         conclude: list[Instruction] = [] if event.finished else [Conclude(finished)]
-        return [*conclude, *self._report_if_drained(holding)]
+        again = map(SendReport, holding.outcomes)
+        return [*conclude, *again, *self._report_if_drained(holding)]
 
     def _progress(
         self, attempt_id: AttemptId, report: type[Preparing] | type[Started]
@@ -155,6 +193,23 @@ class Attempts:
             return []
         return [SendReport(report(holding.lease))]
 
+    def _items_ended(
+        self, attempt_id: AttemptId, outcomes: tuple[ItemOutcome, ...]
+    ) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or not holding.is_leased:
+            return []
+        report = ItemsDone(holding.lease, outcomes)
+        holding.outcomes.append(report)
+        return [Keep(report), SendReport(report)]
+
+    def _items_accepted(self, report: ItemsDone) -> list[Instruction]:
+        holding = self._holdings.get(report.lease.attempt_id)
+        if holding is None or report not in holding.outcomes:
+            return []
+        holding.outcomes.remove(report)
+        return [Drop(report), *self._report_if_drained(holding)]
+
     def _run_ended(self, event: RunEnded) -> list[Instruction]:
         holding = self._holdings.get(event.attempt_id)
         if holding is None or not holding.occupies_devices:
@@ -163,7 +218,7 @@ class Attempts:
             self._drop(event.attempt_id)
             return self._start_waiting()
         # What ended by itself just before it was stopped keeps its outcome.
-        finished = event.finished or _given_back(holding.lease)
+        finished = event.finished or _given_back(holding)
         holding.log_pieces = event.log_pieces
         return [*self._conclude(holding, finished), *self._start_waiting()]
 
@@ -209,13 +264,27 @@ class Attempts:
         holding.is_leased = False
         return [*self._stop(holding), Forget(attempt_id)]
 
+    def _outlast(self, seconds: float) -> list[Instruction]:
+        instructions: list[Instruction] = []
+        for holding in self._holdings.values():
+            limit = holding.silence_seconds
+            if limit is not None and limit <= seconds and holding.is_stoppable:
+                holding.stopped_by = EndReason.SILENCE
+                instructions += self._give_back(holding)
+        return instructions
+
+    def _silence_seconds(self, grant: Grant) -> float | None:
+        """The task's limit or the owner's, whichever is shorter."""
+        limits = (grant.limits.stop_after_silence_seconds, self._owners_silence_seconds)
+        return min((each for each in limits if each is not None), default=None)
+
     def _shut_down(self) -> list[Instruction]:
         self._is_leaving = True
         return [each for one in self._holdings.values() for each in self._give_back(one)]
 
     def _give_back(self, holding: Holding) -> list[Instruction]:
         if holding.phase is Phase.WAITING:
-            return self._conclude(holding, _given_back(holding.lease))
+            return self._conclude(holding, _given_back(holding))
         return self._stop(holding)
 
     def _stop(self, holding: Holding) -> list[Instruction]:
@@ -263,6 +332,12 @@ def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
     )
 
 
-def _given_back(lease: Lease) -> Finished:
-    detail = "The node's owner stopped the provider in the middle of this attempt."
-    return Finished(lease, EndReason.NODE_LEFT, detail=detail)
+_GIVEN_BACK = {
+    EndReason.NODE_LEFT: "The node's owner stopped the provider in the middle of this attempt.",
+    EndReason.SILENCE: "The server was silent for longer than the task or the node's owner allows.",
+}
+
+
+def _given_back(holding: Holding) -> Finished:
+    reason = holding.stopped_by
+    return Finished(holding.lease, reason, detail=_GIVEN_BACK[reason])

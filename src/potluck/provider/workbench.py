@@ -26,19 +26,31 @@ from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
 from potluck.provider.instruction import (
     Conclude,
+    Drop,
     Forget,
     Instruction,
+    Keep,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
-from potluck.provider.journal import Concluded, Forgotten, Journal, Leased, Record
+from potluck.provider.journal import (
+    Concluded,
+    Counted,
+    Delivered,
+    Forgotten,
+    Journal,
+    Kept,
+    Leased,
+    Record,
+)
 from potluck.provider.line import one_line
 from potluck.provider.link import Link
 from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.event_loop import undisturbed
+from potluck.provider.settings import ProviderSettings
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts
@@ -63,14 +75,14 @@ class Workbench:
         link: Link,
         runner: Runner,
         announce: Announce,
-        log_flush_seconds: float,
+        settings: ProviderSettings,
     ) -> None:
         self._directory = directory
         self._link = link
         self._runner = runner
         self._announce = announce
-        self._log_flush_seconds = log_flush_seconds
-        self._attempts = Attempts()
+        self._log_flush_seconds = settings.log_flush_seconds
+        self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._logs: dict[AttemptId, ShippedLog] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
         self._undone: list[Instruction] = []
@@ -86,12 +98,15 @@ class Workbench:
         self._journal = Journal.open(self._directory)
         kept = self._journal.kept
         remove_strays(self._directory, {each.leased.lease.attempt_id for each in kept})
-        self.tell([self._recovered(each.leased.lease, each.finished) for each in kept])
+        self.tell([self._recovered(each) for each in kept])
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
 
     def held(self) -> tuple[Lease, ...]:
         return self._attempts.held()
+
+    def shortest_silence_seconds(self) -> float | None:
+        return self._attempts.shortest_silence_seconds()
 
     def tell(self, events: list[Event]) -> bool:
         """Whether anything came of it. What comes after the end is for the next life to find."""
@@ -184,8 +199,10 @@ class Workbench:
             case CodeStarted(attempt_id):
                 self._announce(AttemptStarted(attempt_id, task_id))
 
-    def _recovered(self, lease: Lease, finished: Finished | None) -> Recovered:
-        return Recovered(lease, finished, self._open_log(lease).pieces)
+    def _recovered(self, kept: Kept) -> Recovered:
+        lease = kept.leased.lease
+        outcomes = tuple(kept.outcomes.values())
+        return Recovered(lease, kept.finished, self._open_log(lease).pieces, outcomes)
 
     def _open_log(self, lease: Lease) -> AttemptLog:
         spool = LogSpool.open(self._directory, lease.attempt_id)
@@ -211,6 +228,10 @@ def _record(instruction: Instruction) -> Record | None:
             return Leased(lease, task_id)
         case Conclude(finished):
             return Concluded(finished)
+        case Keep(report):
+            return Counted(report)
+        case Drop(report):
+            return Delivered(report.lease.attempt_id, report.outcomes[0].item)
         case Forget(attempt_id):
             return Forgotten(attempt_id)
     return None

@@ -17,6 +17,7 @@ from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.confined import ConfinedRun, Workshop
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
 from potluck.provider.sandbox.driver import (
+    Companion,
     Confinement,
     Ended,
     Output,
@@ -39,6 +40,8 @@ _SCOPE_HINT = (
 
 class BubblewrapDriver:
     """Runs commands in bubblewrap, as root or as an ordinary user."""
+
+    encloses_processes = True
 
     def __init__(
         self, state_directory: Path, node_name: str, python_prefix: Path = Path(sys.base_prefix)
@@ -67,9 +70,14 @@ class BubblewrapDriver:
         raise why_unavailable(failures[0])
 
     async def run(
-        self, confinement: Confinement, output: Output, started: Started = unnoticed
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
     ) -> Ended:
-        return await ConfinedRun(self._candidates[0], confinement, output).to_its_end(started)
+        run = ConfinedRun(self._candidates[0], confinement, output, companion)
+        return await run.to_its_end(started)
 
     async def reap(self) -> None:
         for pid in named(self._name):

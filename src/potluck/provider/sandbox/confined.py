@@ -12,11 +12,13 @@ from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.driver import (
     PYTHON,
     WORK,
+    Companion,
     Confinement,
     Ended,
     Mount,
     Output,
     Started,
+    Touched,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.event_loop import drop, undisturbed
@@ -29,7 +31,6 @@ from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
-    Touched,
     Wall,
     first_touched,
     log_limit,
@@ -75,7 +76,14 @@ class Workshop(Struct, frozen=True):
 class ConfinedRun:
     """Used once: `to_its_end`."""
 
-    def __init__(self, workshop: Workshop, confinement: Confinement, output: Output) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        confinement: Confinement,
+        output: Output,
+        companion: Companion | None = None,
+    ) -> None:
+        self._companion = companion
         self._workshop = workshop
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, workshop.hierarchy)
@@ -104,7 +112,7 @@ class ConfinedRun:
         The control group is entered while bwrap mounts, since both take a while.
         """
         try:
-            self._launch = _launch(self._workshop, self._confinement)
+            self._launch = _launch(self._workshop, self._confinement, self._companion)
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(
                     asyncio.to_thread(self._enclosure.admit, early.pid)
@@ -129,7 +137,13 @@ class ConfinedRun:
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
         walls = [time_wall(self._confinement.seconds), *self._walls]
-        touched = await supervise(self._launch.outer.ended(), walls, self._log, self._pumping)
+        touched = await supervise(
+            self._launch.outer.ended(),
+            walls,
+            self._log,
+            self._pumping,
+            companion=self._companion,
+        )
         self._run_seconds = time.monotonic() - began
         return touched
 
@@ -178,7 +192,7 @@ class ConfinedRun:
         await self._enclosure.remove()
 
 
-def _launch(workshop: Workshop, confinement: Confinement) -> Launch:
+def _launch(workshop: Workshop, confinement: Confinement, companion: Companion | None) -> Launch:
     identity = new_identity()
     _hand_over(confinement.mounts, identity)
     inlay = Inlay()
@@ -192,7 +206,7 @@ def _launch(workshop: Workshop, confinement: Confinement) -> Launch:
             options=(*_NAMESPACES, *identity.options, *workshop.base_options),
             command=(*identity.words, *_command(workshop.interpreter, confinement)),
         )
-        return Launch(words, inlay)
+        return Launch(words, inlay, companion.stdin if companion else None)
     finally:
         inlay.close()
 

@@ -38,6 +38,7 @@ class Confinement(Struct, frozen=True):
     environment: dict[str, str] = {}
     files: dict[str, bytes] = {}  # relative to the work directory; plain names only
     mounts: tuple[Mount, ...] = ()
+    own_processes: int = 0  # how many of the processes inside are ours, and not counted
 
 
 class Ended(Struct, frozen=True):
@@ -57,6 +58,30 @@ class Ended(Struct, frozen=True):
 Output = Callable[[str, bytes], Awaitable[None]]
 # Called once, when the command itself has been started.
 Started = Callable[[], Awaitable[None]]
+
+
+class Touched(Struct, frozen=True):
+    """Which wall, and a sentence for the owner of the task."""
+
+    reason: EndReason
+    detail: str
+
+
+class View(Struct, frozen=True):
+    """What a companion may ask about the run."""
+
+    touched: Callable[[], Touched | None]  # whether a wall is touched, asked now
+    drained: Callable[[], Awaitable[None]]  # returns when all that was written has been passed on
+
+
+class Companion(Protocol):
+    """Somebody outside who talks with the command through its stdin, while it runs."""
+
+    stdin: int  # the command's end
+
+    async def talk(self, view: View) -> Touched | None:
+        """Returns what the run is to be ended with; None lets it end by itself."""
+        ...
 
 
 async def unnoticed() -> None:
@@ -80,12 +105,19 @@ def small_trial(name: str, *arguments: str) -> Confinement:
 class Driver(Protocol):
     """A way to confine a command. Cancelling `run` ends all that it started, at once."""
 
+    # Whether all processes that a command can see are its own.
+    encloses_processes: bool
+
     async def probe(self) -> SandboxReport:
         """What is really enforced here, found out by trying; raises SandboxUnavailable."""
         ...
 
     async def run(
-        self, confinement: Confinement, output: Output, started: Started = unnoticed
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
     ) -> Ended:
         """Runs the command to its end. Nothing of it is left behind, however this returns."""
         ...

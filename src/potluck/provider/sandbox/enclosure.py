@@ -12,12 +12,11 @@ from pathlib import Path
 from potluck.model.task import EndReason
 from potluck.provider.line import one_line
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
-from potluck.provider.sandbox.driver import Confinement
+from potluck.provider.sandbox.driver import Confinement, Touched
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Remains
 from potluck.provider.sandbox.wall import (
-    Touched,
     Wall,
     disk_wall,
     memory_wall,
@@ -53,7 +52,7 @@ class Enclosure:
         _lower(pid, resource.RLIMIT_CORE, 0)
         _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
         if self._needs_process_rlimit():
-            _lower(pid, resource.RLIMIT_NPROC, self._confinement.processes + _PROCESS_SLACK)
+            _lower(pid, resource.RLIMIT_NPROC, self._most_processes() + _PROCESS_SLACK)
 
     def walls(self, inside: Inside) -> list[Wall]:
         limit = self._confinement
@@ -83,7 +82,7 @@ class Enclosure:
         limit = self._confinement
         return GroupLimits(
             memory_bytes=limit.memory_bytes + limit.disk_bytes,
-            processes=limit.processes + _OWN_PROCESSES,
+            processes=self._most_processes() + _OWN_PROCESSES,
             cores=limit.cores,
         )
 
@@ -103,7 +102,11 @@ class Enclosure:
         limit = self._confinement.processes
         if self._group is not None and self._group.limits_processes:
             return process_wall(self._group.refused_a_process, limit)
-        return process_wall(lambda: inside.glance().threads > limit + _OWN_PROCESSES, limit)
+        most = self._most_processes() + _OWN_PROCESSES
+        return process_wall(lambda: inside.glance().threads > most, limit)
+
+    def _most_processes(self) -> int:
+        return self._confinement.processes + self._confinement.own_processes
 
     def _needs_process_rlimit(self) -> bool:
         if self._group is not None and self._group.limits_processes:

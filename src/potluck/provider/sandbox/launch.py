@@ -62,8 +62,9 @@ class Remains(Struct, frozen=True):
 class Launch:
     """One bwrap: its outer process, its inner one (pid 1 inside), and our ends of its pipes."""
 
-    def __init__(self, words: Words, inlay: Inlay) -> None:
+    def __init__(self, words: Words, inlay: Inlay, stdin: int | None = None) -> None:
         self._closing = ExitStack()
+        self._stdin = subprocess.DEVNULL if stdin is None else stdin
         self._status_text = b""
         self._filter: int | None = None
         self.inner: HeldProcess | None = None
@@ -87,7 +88,7 @@ class Launch:
             env={},
             cwd="/",
             umask=0o022,
-            stdin=subprocess.DEVNULL,
+            stdin=self._stdin,
             stdout=stdout_theirs,
             stderr=stderr_theirs,
             pass_fds=(gate_theirs, status_theirs, filter_theirs, *inlay.descriptors),

@@ -5,7 +5,10 @@ limit the log is cut at the exact byte, and the cut is marked once with a line o
 """
 
 import asyncio
+import fcntl
 import os
+import termios
+from array import array
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import Output
@@ -20,11 +23,13 @@ class Log:
     def __init__(self, output: Output, limit_bytes: int) -> None:
         self._output = output
         self._limit_bytes = limit_bytes
+        self._descriptors: tuple[int, ...] = ()
         self.total_bytes = 0
         self.is_cut = False
 
     async def pump(self, stdout: int, stderr: int) -> None:
         """Returns when both streams have ended, or with `is_cut` set at the limit."""
+        self._descriptors = (stdout, stderr)
         streams = [
             asyncio.create_task(self._pump_one("stdout", stdout)),
             asyncio.create_task(self._pump_one("stderr", stderr)),
@@ -37,7 +42,14 @@ class Log:
             await drop(*streams)
             await self._mark_cut()
         finally:
+            self._descriptors = ()
             await drop(*streams)
+
+    async def drained(self) -> None:
+        """Returns when all that was written until now has been passed on."""
+        # Only the kernel knows, so it is asked.
+        while any(_unread_bytes(each) for each in self._descriptors):  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
     async def _pump_one(self, stream: str, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -70,6 +82,12 @@ class Log:
 
 class _Cut(Exception):
     """One stream went over the limit; both are given up."""
+
+
+def _unread_bytes(descriptor: int) -> int:
+    answer = array("i", [0])
+    fcntl.ioctl(descriptor, termios.FIONREAD, answer)
+    return answer[0]
 
 
 def _split(data: bytes, room_bytes: int) -> tuple[bytes, bytes]:

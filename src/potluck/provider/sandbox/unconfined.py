@@ -22,10 +22,12 @@ from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
     PYTHON,
     WORK,
+    Companion,
     Confinement,
     Ended,
     Output,
     Started,
+    Touched,
     unnoticed,
 )
 from potluck.provider.sandbox.event_loop import drop, undisturbed
@@ -33,7 +35,6 @@ from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
-    Touched,
     Wall,
     disk_wall,
     log_limit,
@@ -52,6 +53,8 @@ _LEADER = ".leader.json"
 class UnconfinedDriver:
     """Runs commands as the provider's own user, with nothing between them and the machine."""
 
+    encloses_processes = False
+
     def __init__(self, state_directory: Path, node_name: str) -> None:
         del node_name  # its directory alone tells its leftovers from those of other providers
         self._directory = state_directory / "unconfined"
@@ -66,12 +69,17 @@ class UnconfinedDriver:
         )
 
     async def run(
-        self, confinement: Confinement, output: Output, started: Started = unnoticed
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
     ) -> Ended:
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:
-            return await UnconfinedRun(directory, confinement, output).to_its_end(started)
+            run = UnconfinedRun(directory, confinement, output, companion)
+            return await run.to_its_end(started)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -84,7 +92,14 @@ class UnconfinedDriver:
 class UnconfinedRun:
     """Used once: `to_its_end`."""
 
-    def __init__(self, directory: Path, confinement: Confinement, output: Output) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        confinement: Confinement,
+        output: Output,
+        companion: Companion | None = None,
+    ) -> None:
+        self._companion = companion
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
@@ -113,7 +128,9 @@ class UnconfinedRun:
             pumping = asyncio.create_task(self._log.pump(*streams))
             walls = self._walls(self._tree)
             ended = _until_ended(process)
-            touched = await supervise(ended, walls, self._log, pumping, _WATCH_SECONDS)
+            touched = await supervise(
+                ended, walls, self._log, pumping, _WATCH_SECONDS, self._companion
+            )
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
             return self._tell(self._verdict(touched, process))
@@ -134,7 +151,7 @@ class UnconfinedRun:
         process = await asyncio.create_subprocess_exec(
             program,
             *map(self._outside, rest),
-            stdin=DEVNULL,
+            stdin=self._companion.stdin if self._companion else DEVNULL,
             stdout=stdout,
             stderr=stderr,
             cwd=self._work,
@@ -169,10 +186,11 @@ class UnconfinedRun:
 
     def _walls(self, tree: Tree) -> list[Wall]:
         limit = self._confinement
+        most_processes = limit.processes + limit.own_processes
         return [
             time_wall(limit.seconds),
             memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
-            process_wall(lambda: tree.thread_count() > limit.processes, limit.processes),
+            process_wall(lambda: tree.thread_count() > most_processes, limit.processes),
             disk_wall(lambda: size_bytes(self._work) > limit.disk_bytes, limit.disk_bytes),
         ]
 

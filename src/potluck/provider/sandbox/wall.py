@@ -9,20 +9,12 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox.driver import Companion, Touched, View
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 
 WATCH_SECONDS = 0.05
-
-
-class Touched(Struct, frozen=True):
-    """Which wall, and a sentence for the owner of the task."""
-
-    reason: EndReason
-    detail: str
 
 
 Wall = Callable[[], Touched | None]
@@ -71,13 +63,15 @@ async def supervise(
     log: Log,
     pumping: asyncio.Task[None],
     watch_seconds: float = WATCH_SECONDS,
+    companion: Companion | None = None,
 ) -> Touched | None:
     """Returns the wall that was touched, or None when the command has ended by itself.
 
     `pumping` stays with the caller, who lets it read the rest once everything is dead.
     """
     ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
-    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping}
+    talking = asyncio.create_task(_talk(companion, View(lambda: first_touched(walls), log.drained)))
+    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking}
     try:
         while not ending.done() and not watching.done():
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -85,10 +79,16 @@ async def supervise(
                 pumping.result()  # a receiver that fails ends the run
                 if log.is_cut:
                     return log_limit(log)
-                awaited.discard(pumping)
+            if talking.done() and (said := talking.result()) is not None:
+                return said
+            awaited -= {each for each in (pumping, talking) if each.done()}
         return watching.result() if watching.done() else None
     finally:
-        await drop(ending, watching)
+        await drop(ending, watching, talking)
+
+
+async def _talk(companion: Companion | None, view: View) -> Touched | None:
+    return None if companion is None else await companion.talk(view)
 
 
 def log_limit(log: Log) -> Touched:

@@ -1,0 +1,186 @@
+"""Runs the items of a range: one sandbox for many of them, one process for each.
+
+Inside, `sandbox/each.py` is told one item after the other and answers how it ended. An item that
+touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a bad
+item never fails its neighbours, and every wall holds for each of them. What items could do to each
+other inside is between a consumer and his own code.
+"""
+
+import asyncio
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from potluck.model.task import EndReason
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.item_log import ItemLog
+from potluck.provider.line import one_line
+from potluck.provider.sandbox import each
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Driver,
+    Ended,
+    Started,
+    Touched,
+    View,
+    unnoticed,
+)
+from potluck.provider.sandbox.verdict import Verdict, of_code
+from potluck.wire.provider import Grant, ItemOutcome
+
+_OPEN = "open"
+_DETAIL_CHARACTERS = 200
+_ANSWER_BYTES = 64
+# Every item has its own clock; the whole has one that only stands behind these.
+_SPARE_SECONDS = 60.0
+_ALL_DONE = Touched(EndReason.COMPLETED, "all items have an outcome")
+_INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what runs the items")
+
+
+class RangeRun:
+    """Used once: `to_its_end`."""
+
+    stdin = -1
+
+    def __init__(
+        self,
+        grant: Grant,
+        confinement: Confinement,
+        log: AttemptLog,
+        record: Callable[[ItemOutcome], None],
+    ) -> None:
+        self._limits = grant.limits
+        self._items_total = grant.items_total
+        self._confinement = confinement
+        self._log = ItemLog(log, grant.limits.log_bytes)
+        self._record = record
+        self._left = deque(item for part in grant.items for item in range(part.start, part.end))
+        self._began: float | None = None  # when the first of those left was told to begin
+
+    async def to_its_end(self, driver: Driver, started: Started) -> Ended:
+        """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        spent = Ended(_ALL_DONE.reason, 0, _ALL_DONE.detail, 0.0, 0.0, 0, 0)
+        while self._left:
+            ended = await self._in_one_sandbox(driver, started)
+            spent = _together(spent, ended)
+            if ended.reason is EndReason.SANDBOX_FAILED or (self._left and self._began is None):
+                return spent
+            if self._left:
+                self._conclude(_blamed(ended))
+            started = unnoticed
+        return msgspec.structs.replace(
+            spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
+        )
+
+    async def _in_one_sandbox(self, driver: Driver, started: Started) -> Ended:
+        self._began = None
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.setblocking(False)
+        self.stdin = theirs.fileno()
+        scope = each.ENCLOSED if driver.encloses_processes else _OPEN
+        with self._channel, theirs:
+            return await driver.run(self._command(scope), self._log.write, started, self)
+
+    def _command(self, scope: str) -> Confinement:
+        interpreter, unbuffered, *rest = self._confinement.command
+        source = Path(each.__file__).read_text()
+        return msgspec.structs.replace(
+            self._confinement,
+            command=(interpreter, unbuffered, "-c", source, scope, *rest),
+            environment={
+                **self._confinement.environment,
+                "POTLUCK_ITEMS": str(self._items_total),
+            },
+            own_processes=1,
+            seconds=self._limits.run_seconds * len(self._left) + _SPARE_SECONDS,
+            log_bytes=sys.maxsize,
+        )
+
+    async def talk(self, view: View) -> Touched | None:
+        """One item after the other, until all are done or one of them costs the sandbox."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._channel, self._hear)
+        try:
+            while self._left:
+                self._told: asyncio.Future[bytes | Touched] = loop.create_future()
+                heard = await self._ask(self._left[0])
+                if isinstance(heard, Touched) or not heard:
+                    return heard or None
+                await view.drained()
+                if (touched := view.touched()) is not None:
+                    return touched
+                self._conclude(_verdict(heard))
+        finally:
+            loop.remove_reader(self._channel)
+        return _ALL_DONE
+
+    async def _ask(self, item: int) -> bytes | Touched:
+        """How it ended, or which wall it touched; empty when nobody is there to answer."""
+        self._began = time.monotonic()
+        self._log.begin(item, self._tell)
+        try:
+            self._channel.send(b"%d" % item)
+            async with asyncio.timeout(self._limits.run_seconds):
+                return await self._told
+        except TimeoutError:
+            seconds = self._limits.run_seconds
+            return Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+        except OSError:
+            return b""
+
+    def _hear(self) -> None:
+        try:
+            answer = self._channel.recv(_ANSWER_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            asyncio.get_running_loop().remove_reader(self._channel)
+        self._tell(answer)
+
+    def _tell(self, said: bytes | Touched) -> None:
+        if not self._told.done():
+            self._told.set_result(said)
+
+    def _conclude(self, verdict: Verdict) -> None:
+        assert self._began is not None
+        detail = "" if verdict.reason is EndReason.COMPLETED else verdict.detail
+        seconds = time.monotonic() - self._began
+        item = self._left.popleft()
+        self._record(
+            ItemOutcome(
+                item,
+                verdict.reason,
+                seconds,
+                verdict.exit_code,
+                one_line(detail, _DETAIL_CHARACTERS),
+            )
+        )
+
+
+def _verdict(answer: bytes) -> Verdict:
+    try:
+        return of_code(max(-255, min(255, int(answer))))
+    except ValueError:
+        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
+
+
+def _blamed(ended: Ended) -> Verdict:
+    """The end of a sandbox is the outcome of the item that ran in it."""
+    if ended.reason is EndReason.COMPLETED:
+        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
+    return Verdict(ended.reason, ended.exit_code, ended.detail)
+
+
+def _together(before: Ended, ended: Ended) -> Ended:
+    return msgspec.structs.replace(
+        ended,
+        run_seconds=before.run_seconds + ended.run_seconds,
+        cpu_seconds=before.cpu_seconds + ended.cpu_seconds,
+        memory_peak_bytes=max(before.memory_peak_bytes, ended.memory_peak_bytes),
+        log_bytes=before.log_bytes + ended.log_bytes,
+    )

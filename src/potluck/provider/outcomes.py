@@ -1,0 +1,39 @@
+"""Gathers the outcomes of items, so that they are written down and reported in parts."""
+
+import asyncio
+from collections.abc import Callable
+
+from potluck.model.ids import AttemptId
+from potluck.provider.event import Event, ItemsEnded
+from potluck.wire.provider import ItemOutcome
+
+MOST_OUTCOMES = 100
+
+
+class Outcomes:
+    """Of one attempt: told when there are many, and when the first of them has waited."""
+
+    def __init__(
+        self, attempt_id: AttemptId, tell: Callable[[Event], None], longest_seconds: float
+    ) -> None:
+        self._attempt_id = attempt_id
+        self._tell = tell
+        self._longest_seconds = longest_seconds
+        self._gathered: list[ItemOutcome] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, outcome: ItemOutcome) -> None:
+        self._gathered.append(outcome)
+        if len(self._gathered) >= MOST_OUTCOMES:
+            self.flush()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._longest_seconds, self.flush)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self._tell(ItemsEnded(self._attempt_id, tuple(gathered)))
