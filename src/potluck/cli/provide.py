@@ -16,7 +16,7 @@ from potluck.cli.options import (
     KeyFileOption,
 )
 from potluck.cli.screen import Screen, leave_the_pipe
-from potluck.cli.units import parse_bytes, parse_credits
+from potluck.cli.units import parse_bytes, parse_credits, parse_seconds
 
 if TYPE_CHECKING:
     from potluck.provider.announcement import Announce, Announcement
@@ -76,6 +76,12 @@ def provide(
         str | None,
         typer.Option(metavar="SIZE", help="Of the disk, for tasks' dependencies; 40 GiB at most."),
     ] = None,
+    stop_after_silence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Stop tasks when the server was silent for so long, such as 10m."
+        ),
+    ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
@@ -121,6 +127,8 @@ def provide(
         "index_hosts": index_hosts,
         "allow_builds": allow_builds or None,
         "environments_bytes": environments and parse_bytes(environments, "--environments"),
+        "stop_after_silence_seconds": stop_after_silence
+        and parse_seconds(stop_after_silence, "--stop-after-silence"),
         "unsafe_no_sandbox": unsafe_no_sandbox or None,
     }
     screen, address = Screen(json), chosen_url(url)
