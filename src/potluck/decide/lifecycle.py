@@ -87,6 +87,23 @@ REPORTABLE = frozenset(
     }
 )
 
+# What a node may say about one item of an array. The rest concerns the range as a whole.
+ITEM_REPORTABLE = frozenset(
+    {
+        EndReason.COMPLETED,
+        EndReason.EXIT_STATUS,
+        EndReason.SIGNAL,
+        EndReason.MEMORY_LIMIT,
+        EndReason.PROCESS_LIMIT,
+        EndReason.DISK_LIMIT,
+        EndReason.LOG_LIMIT,
+        EndReason.TIME_LIMIT,
+    }
+)
+
+# The node had no part in these: the assignment never reached it, or the server was silent.
+NOT_THE_NODES_FAULT = frozenset({EndReason.WITHDRAWN, EndReason.SILENCE})
+
 
 def is_consistent(reason: EndReason, exit_code: int | None) -> bool:
     """Whether an exit status can go with that reason."""

@@ -43,10 +43,10 @@ class Wait(Struct, frozen=True):
 
 
 class Next(Struct, frozen=True):
-    """The task's next state; for `queued`, not before this time."""
+    """The task's next state, if it changes; and not before when another attempt may be made."""
 
-    state: TaskState
-    reason: EndReason
+    state: TaskState | None
+    reason: EndReason | None
     not_before: datetime | None = None
 
 

@@ -29,6 +29,8 @@ class Billable(Struct, frozen=True):
     run_seconds_limit: float
     started_at: datetime | None
     reported_run_seconds: float | None  # the provider's own figure, if it gave one
+    items_seconds: float = 0.0  # of an array: what its accepted items took
+    charged_micro: int = 0  # in an earlier life, if it was lost and taken back
 
 
 def hold_micro(price_micro_per_hour: int, run_seconds: float) -> int:
@@ -46,7 +48,7 @@ def charge_micro(work: Billable, finished_at: datetime) -> int:
     if work.reported_run_seconds is not None:
         seconds = min(seconds, work.reported_run_seconds)
     charge = work.price_micro_per_hour * round(seconds * 1_000_000) // _MICROSECONDS_PER_HOUR
-    return min(charge, work.hold_micro)
+    return max(0, min(charge, work.hold_micro) - work.charged_micro)
 
 
 def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[Entry, ...]:

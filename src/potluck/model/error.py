@@ -12,6 +12,7 @@
     ├── NotSignedIn           401 not_signed_in        no token, or an unknown one
     ├── Forbidden             403 forbidden            known, but not allowed
     │   ├── AccountSuspended  403 account_suspended    an admin has suspended the account
+    │   ├── QuotaExceeded     403 quota_exceeded       the account has all that it may have
     │   └── RegistrationClosed 403 registration_closed a new wallet needs an invite, or can not join
     ├── NotFound              404 not_found            no such thing, or not yours
     ├── MethodNotAllowed      405 method_not_allowed
@@ -122,6 +123,11 @@ class Forbidden(PotluckError):
 class AccountSuspended(Forbidden):
     code = "account_suspended"
     title = "The account is suspended"
+
+
+class QuotaExceeded(Forbidden):
+    code = "quota_exceeded"
+    title = "The account has all that it may have"
 
 
 class RegistrationClosed(Forbidden):

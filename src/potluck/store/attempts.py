@@ -10,7 +10,8 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from potluck.decide.retry import Next
+from potluck.decide.items import ArrayPart
+from potluck.decide.retry import History
 from potluck.decide.settle import Billable
 from potluck.model.error import InvalidInput, Unopenable
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
@@ -20,6 +21,7 @@ from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.nodes import Owner
+from potluck.store.ranges import item_ranges
 from potluck.store.tasks import SPEC
 from potluck.store.vault import Vault
 from potluck.wire import codec
@@ -28,7 +30,6 @@ from potluck.wire.provider import GrantedDevice
 log = structlog.get_logger()
 
 _sql = load("attempts")
-_tasks = load("tasks")
 
 
 class FetchedAttempt(Struct, frozen=True):
@@ -50,6 +51,14 @@ class Fetched(Struct, frozen=True):
     unreadable: list[AttemptId]
 
 
+class Reported(Struct, frozen=True):
+    """A live attempt is so far now; perhaps it was before."""
+
+    task_id: TaskId
+    consumer_id: AccountId
+    is_news: bool
+
+
 class EndingAttempt(Struct, frozen=True):
     """An attempt under lock, with all that its end is decided by."""
 
@@ -57,12 +66,12 @@ class EndingAttempt(Struct, frozen=True):
     task_id: TaskId
     node_id: NodeId
     state: AttemptState
+    reason: EndReason | None
     task_state: TaskState
     billable: Billable
-    failures: int
-    losses: int
-    other_nodes_lost: int
-    max_attempts: int
+    adoption: int
+    history: History  # before this end
+    array: ArrayPart | None
     report_hash: bytes | None
     is_expired: bool
     was_fetched: bool
@@ -72,15 +81,16 @@ class EndingAttempt(Struct, frozen=True):
 class End(Struct, frozen=True):
     """How an attempt ends, decided."""
 
+    attempt_id: AttemptId
     state: AttemptState
     reason: EndReason
-    next: Next
-    is_counted_loss: bool
     charge_micro: int
     exit_code: int | None = None
     detail: str = ""
     usage: Usage | None = None
     report_hash: bytes | None = None
+    is_finished: bool = False  # the node brought it to an end of its own
+    is_nodes_loss: bool = False
 
 
 class LogState(Struct, frozen=True):
@@ -164,40 +174,51 @@ async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     await connection.execute(_sql.lock_task_of, attempt_id)
 
 
-async def prepare(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
-    found = await connection.fetchval(_sql.prepare, attempt_id, node_id)
-    return None if found is None else TaskId(found)
+async def prepare(
+    connection: Connection, attempt_id: AttemptId, node_id: NodeId
+) -> Reported | None:
+    return _reported(await connection.fetchrow(_sql.prepare, attempt_id, node_id))
 
 
-async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> TaskId | None:
-    found = await connection.fetchval(_sql.start, attempt_id, node_id)
-    return None if found is None else TaskId(found)
+async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> Reported | None:
+    return _reported(await connection.fetchrow(_sql.start, attempt_id, node_id))
+
+
+def _reported(row: Any) -> Reported | None:
+    return Reported(row["task_id"], row["consumer_id"], row["is_news"]) if row else None
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
     """The attempt and its task, locked until this transaction ends."""
-    row = await connection.fetchrow(_sql.lock_for_end, attempt_id)
-    if row is None:
-        return None
+    await lock_task(connection, attempt_id)
+    rows = await connection.fetch(_sql.lock_for_end, [attempt_id])
+    return _ending(rows[0]) if rows else None
+
+
+async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:
+    """All live attempts of a task that is locked, in the order of their ids."""
+    live = [row["id"] for row in await connection.fetch(_sql.live_of_task, task_id)]
+    return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, live)]
+
+
+def _ending(row: Any) -> EndingAttempt:
+    is_range = row["is_range"]
     return EndingAttempt(
         id=row["id"],
         task_id=row["task_id"],
         node_id=row["node_id"],
         state=AttemptState(row["state"]),
+        reason=None if row["reason"] is None else EndReason(row["reason"]),
         task_state=TaskState(row["task_state"]),
-        billable=Billable(
-            consumer_id=row["consumer_id"],
-            provider_id=row["provider_id"],
-            price_micro_per_hour=row["price_micro_per_hour"],
-            hold_micro=row["hold_micro"],
-            run_seconds_limit=row["run_seconds_limit"],
-            started_at=row["started_at"],
-            reported_run_seconds=None,
+        billable=_billable(row),
+        adoption=row["adoptions"],
+        history=History(
+            failures=row["failures"],
+            losses=row["item_losses"] if is_range else row["losses"],
+            nodes_lost=row["other_nodes_lost"],
+            max_attempts=row["max_attempts"],
         ),
-        failures=row["failures"],
-        losses=row["losses"],
-        other_nodes_lost=row["other_nodes_lost"],
-        max_attempts=row["max_attempts"],
+        array=_array(row) if is_range else None,
         report_hash=row["report_hash"],
         is_expired=row["is_expired"],
         was_fetched=row["was_fetched"],
@@ -205,30 +226,46 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
     )
 
 
-async def finish(connection: Connection, attempt: EndingAttempt, end: End) -> None:
-    """Ends the attempt, frees what it had reserved, and moves its task on."""
+def _billable(row: Any) -> Billable:
+    return Billable(
+        consumer_id=row["consumer_id"],
+        provider_id=row["provider_id"],
+        price_micro_per_hour=row["price_micro_per_hour"],
+        hold_micro=row["hold_micro"],
+        run_seconds_limit=row["run_seconds_limit"],
+        started_at=row["started_at"],
+        reported_run_seconds=None,
+        items_seconds=row["items_seconds"],
+        charged_micro=row["charge_micro"],
+    )
+
+
+def _array(row: Any) -> ArrayPart:
+    return ArrayPart(
+        remaining=item_ranges(row["remaining"]),
+        has_pending=row["has_pending"],
+        has_outcomes=row["items_succeeded"] + row["items_failed"] > 0,
+        has_others=row["has_others"],
+        items=row["items"],
+        items_failed=row["items_failed"],
+        allow_failures=row["allow_failures"],
+    )
+
+
+async def finish(connection: Connection, ends: Sequence[End]) -> None:
+    """Ends attempts that are locked, and frees what they had reserved."""
     await connection.execute(
         _sql.finish,
-        attempt.id,
-        end.state,
-        end.reason,
-        end.detail,
-        end.exit_code,
-        end.usage,
-        end.charge_micro,
-        end.report_hash,
-    )
-    await connection.execute(
-        _tasks.after_attempt,
-        attempt.task_id,
-        end.next.state,
-        end.next.reason,
-        end.detail,
-        end.exit_code,
-        int(end.state is AttemptState.FAILED),
-        int(end.is_counted_loss),
-        end.charge_micro,
-        end.next.not_before,
+        [end.attempt_id for end in ends],
+        [end.state for end in ends],
+        [end.reason for end in ends],
+        [end.detail for end in ends],
+        [end.exit_code for end in ends],
+        [end.usage for end in ends],
+        [end.charge_micro for end in ends],
+        [end.report_hash for end in ends],
+        [int(end.is_finished) for end in ends],
+        [int(end.is_nodes_loss) for end in ends],
     )
 
 

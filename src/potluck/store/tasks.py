@@ -6,26 +6,37 @@ name and what the scheduler looks at.
 
 import hashlib
 import hmac
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.explain import waits_for_time
+from potluck.decide.explain import waits_for_start, waits_for_tasks, waits_for_time
 from potluck.model.error import NotFound
-from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.ids import AccountId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, Limits, Requirements, TaskRequest, TaskState
+from potluck.model.task import (
+    EndReason,
+    ItemRange,
+    Limits,
+    Requirements,
+    TaskRequest,
+    TaskState,
+    WaitingReason,
+)
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
+from potluck.store.ranges import multirange
 from potluck.store.vault import Vault
 from potluck.wire import codec
-from potluck.wire.consumer import AttemptDevice, AttemptView, TaskView
+from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
 _sql = load("tasks")
 # Where the spec is sealed; the row is the task's id.
 SPEC = ("tasks", "sealed_spec")
+_NEWEST_ATTEMPTS = 20
 
 
 class NewTask(Struct, frozen=True):
@@ -34,6 +45,22 @@ class NewTask(Struct, frozen=True):
     request: TaskRequest
     request_hash: bytes
     idempotency_key: str | None
+
+
+class TaskChange(Struct, frozen=True):
+    """What the end of an attempt makes of its task."""
+
+    task_id: TaskId
+    state: TaskState
+    reason: EndReason | None
+    not_before: datetime | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    failures: int = 0
+    losses: int = 0
+    charge_micro: int = 0
+    back: Sequence[ItemRange] = ()  # items that somebody else may be granted
+    items_failed: int = 0
 
 
 class EarlierSubmission(Struct, frozen=True):
@@ -46,10 +73,10 @@ def request_hash(key: bytes, request: TaskRequest) -> bytes:
     return hmac.digest(key, hashlib.sha256(codec.encode_json(request)).digest(), "sha256")
 
 
-async def insert(connection: Connection, vault: Vault, task: NewTask) -> bool:
+async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
     """False when the account has used this idempotency key before."""
     request = task.request
-    deadline = request.start_within_seconds
+    items = request.items
     inserted = await connection.fetchval(
         _sql.insert,
         task.id,
@@ -61,11 +88,34 @@ async def insert(connection: Connection, vault: Vault, task: NewTask) -> bool:
         request.limits,
         request.priority,
         request.max_attempts,
-        None if deadline is None else timedelta(seconds=deadline),
+        _interval(request.start_within_seconds),
+        _interval(request.delay_seconds),
+        request.expected_seconds,
+        request.after,
+        waits_for,
+        items,
+        request.allow_failures,
+        multirange([] if items is None else [ItemRange(0, items)]),
         task.idempotency_key,
         task.request_hash,
     )
     return inserted is not None
+
+
+def _interval(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+async def room_in_queue(
+    connection: Connection, account_id: AccountId, most_of_all: int | None
+) -> tuple[bool, int]:
+    """Whether one more may wait, and how many may; nobody takes the place before this one."""
+    most = await connection.fetchval(_sql.most_queued, account_id, most_of_all)
+    if most is None:
+        return True, 0
+    await connection.execute(_sql.lock_queue, account_id)
+    queued = await connection.fetchval(_sql.count_queued, account_id, most)
+    return queued < most, most
 
 
 async def by_idempotency_key(
@@ -98,21 +148,40 @@ async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -
     return TaskState(state)
 
 
-async def live_attempt(connection: Connection, task_id: TaskId) -> AttemptId | None:
-    found = await connection.fetchval(_sql.live_attempt, task_id)
-    return None if found is None else AttemptId(found)
-
-
-async def finish_queued(
-    connection: Connection, task_id: TaskId, state: TaskState, reason: EndReason
-) -> AccountId | None:
-    """Ends a task that waits; None when it does not wait any more."""
-    found = await connection.fetchval(_sql.finish_queued, task_id, state, reason)
-    return None if found is None else AccountId(found)
+async def end_queued(
+    connection: Connection, details: Mapping[TaskId, str], state: TaskState, reason: EndReason
+) -> list[tuple[TaskId, AccountId]]:
+    """Ends those of these tasks that wait, with a sentence for each; answers which they were."""
+    waiting = await connection.fetch(_sql.lock_queued, list(details)) if details else []
+    ids = [TaskId(row["id"]) for row in waiting]
+    if not ids:
+        return []
+    sentences = [details[task_id] for task_id in ids]
+    rows = await connection.fetch(_sql.end_queued, ids, sentences, state, reason)
+    return [(TaskId(row["id"]), AccountId(row["account_id"])) for row in rows]
 
 
 async def past_deadline(connection: Connection) -> list[TaskId]:
     return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
+
+
+async def move_on(connection: Connection, change: TaskChange) -> None:
+    """The caller holds the lock on the task."""
+    await connection.execute(
+        _sql.move_on,
+        change.task_id,
+        change.state,
+        change.reason,
+        change.detail,
+        change.exit_code,
+        change.failures,
+        change.losses,
+        change.charge_micro,
+        change.not_before,
+        multirange(change.back),
+        change.items_failed,
+        change.state.is_final,
+    )
 
 
 async def start(connection: Connection, task_id: TaskId) -> AccountId | None:
@@ -132,7 +201,8 @@ def _no_such_task(task_id: TaskId) -> NotFound:
 
 async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
     attempts: dict[str, list[AttemptView]] = {}
-    for row in await connection.fetch(_sql.attempts, [row["id"] for row in rows]):
+    task_ids = [row["id"] for row in rows]
+    for row in await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS):
         attempts.setdefault(row["task_id"], []).append(_attempt_view(row))
     return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
 
@@ -154,21 +224,42 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         exit_code=row["exit_code"],
         reason=_reason(row),
         detail=row["detail"],
-        waiting=waits_for_time() if row["is_in_back_off"] else None,
+        waiting=_waiting(row) if state is TaskState.QUEUED else None,
         started_at=row["started_at"],
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],
         attempts=attempts,
+        after=list(row["after_ids"]),
+        not_before=row["not_before"],
+        start_before=row["start_before"],
+        expected_seconds=row["expected_seconds"],
+        items=None if row["items"] is None else _item_counts(row),
     )
+
+
+def _item_counts(row: Any) -> ItemCounts:
+    return ItemCounts(
+        row["items"], row["items_pending"], row["items_succeeded"], row["items_failed"]
+    )
+
+
+def _waiting(row: Any) -> WaitingReason | None:
+    """What it waits for, if it is not for something to become free."""
+    if row["waits_for"]:
+        return waits_for_tasks(row["waits_for"])
+    if not row["is_put_off"]:
+        return None
+    return waits_for_time() if row["tries"] else waits_for_start(row["not_before"])
 
 
 def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
     preparing = bool(attempts) and attempts[-1].state is AttemptState.PREPARING
-    return AttemptState.PREPARING.value if preparing else state.value
+    is_first = state is TaskState.ASSIGNED  # an array may prepare here and run there
+    return AttemptState.PREPARING.value if preparing and is_first else state.value
 
 
 def _attempt_view(row: Any) -> AttemptView:
-    usage = row["usage"]
+    usage, items = row["usage"], row["items"]
     return AttemptView(
         id=row["id"],
         number=row["number"],
@@ -184,6 +275,7 @@ def _attempt_view(row: Any) -> AttemptView:
         detail=row["detail"],
         usage=None if usage is None else codec.decode_json(usage, Usage),
         charge_micro=row["charge_micro"],
+        items=None if items is None else ItemRange(items.lower, items.upper),
     )
 
 

@@ -8,10 +8,10 @@ import structlog
 from potluck.decide import grace
 from potluck.decide.grace import Grace, Silence, Times
 from potluck.model.event import EventKind
-from potluck.model.ids import AttemptId, TaskId
+from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify import tell
+from potluck.server.flow.notify import ended_in_queue, tell
 from potluck.server.flow.settle import Ending, end_attempt
 from potluck.server.parts import Parts
 from potluck.store import attempts, bindings, leader, leases, nodes, tasks
@@ -88,22 +88,14 @@ async def _expire(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -
 
 
 async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:
+    how = TaskState.EXPIRED, EndReason.DEADLINE
     async with parts.database.transaction() as connection:
         overdue = await tasks.past_deadline(connection)
-    return sum([await _expire_deadline(parts, leadership, task_id) for task_id in overdue])
-
-
-async def _expire_deadline(parts: Parts, leadership: Leadership, task_id: TaskId) -> bool:
-    async with parts.database.transaction() as connection:
-        if not await leader.holds(connection, leadership):
-            return False
-        owner_id = await tasks.finish_queued(
-            connection, task_id, TaskState.EXPIRED, EndReason.DEADLINE
-        )
-        if owner_id is None:
-            return False
-        await tell(connection, Event(owner_id, EventKind.TASK_FINISHED, task_id))
-    return True
+        if not overdue or not await leader.holds(connection, leadership):
+            return 0
+        ended = await tasks.end_queued(connection, dict.fromkeys(overdue, ""), *how)
+        await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+    return len(ended)
 
 
 async def _find_silent_nodes(parts: Parts, leadership: Leadership) -> int:

@@ -1,5 +1,8 @@
 """Notify: the outbox. A fact is written with what made it true, and told afterwards."""
 
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.store import events
@@ -12,6 +15,14 @@ _BATCH = 1000
 async def tell(connection: Connection, *happened: Event) -> None:
     """Somebody will be told, if and only if this transaction commits."""
     await events.append(connection, happened)
+
+
+def ended_in_queue(
+    account_id: AccountId, task_id: TaskId, state: TaskState, reason: EndReason
+) -> Event:
+    """A task ended without an attempt that would have told it."""
+    data = {"state": state, "reason": reason}
+    return Event(account_id, EventKind.TASK_FINISHED, task_id, data=data)
 
 
 async def hurry(parts: Parts) -> None:

@@ -1,15 +1,22 @@
 """Settle: the transaction that ends an attempt, whatever ended it, pays for it too.
 
-Report, cancel, expiry and shutdown all come through `end_attempt`; there is no other way out.
+Report, cancel, expiry and shutdown all come through `end_attempts`; there is no other way out.
 """
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
 from potluck.decide import retry
-from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER, attempt_may_become, task_may_become
+from potluck.decide.items import ArrayPart, RangeEnd, after_range
+from potluck.decide.lifecycle import (
+    ATTEMPT_STATE_AFTER,
+    NOT_THE_NODES_FAULT,
+    attempt_may_become,
+    task_may_become,
+)
 from potluck.decide.settle import charge_micro, settle_entries
 from potluck.model.back_off import BackOff
 from potluck.model.event import EventKind
@@ -18,10 +25,12 @@ from potluck.model.task import EndReason, TaskState
 from potluck.model.usage import Usage
 from potluck.server.flow.notify import tell
 from potluck.server.parts import Parts
-from potluck.store import attempts, ledger
+from potluck.store import attempts, items, ledger, tasks
 from potluck.store.attempts import End, EndingAttempt
 from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.store.ledger import Movement
+from potluck.store.tasks import TaskChange
 
 
 class Ending(Struct, frozen=True):
@@ -38,44 +47,79 @@ async def end_attempt(
     parts: Parts, connection: Connection, attempt: EndingAttempt, ending: Ending
 ) -> None:
     """Ends a live attempt that is locked in this transaction, settles it, and tells."""
-    end = _decide(parts, attempt, ending)
-    assert attempt_may_become(attempt.state, end.state)
-    assert task_may_become(attempt.task_state, end.next.state)
-    await attempts.finish(connection, attempt, end)
-    entries = settle_entries(attempt.billable, end.charge_micro)
-    await ledger.append(connection, entries, attempt.id)
-    await tell(connection, _event(attempt, end))
+    after = _after(parts, attempt, ending)
+    await _apply(connection, [attempt], ending, after)
+    if after.given_up is not None:
+        await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
 
 
-def _decide(parts: Parts, attempt: EndingAttempt, ending: Ending) -> End:
-    state = ATTEMPT_STATE_AFTER[ending.reason]
-    is_counted_loss = state is AttemptState.LOST and ending.reason not in retry.UNCOUNTED
-    history = retry.History(
-        failures=attempt.failures + (state is AttemptState.FAILED),
-        losses=attempt.losses + is_counted_loss,
-        nodes_lost=attempt.other_nodes_lost + is_counted_loss,
-        max_attempts=attempt.max_attempts,
+async def cancel_attempts(connection: Connection, live: Sequence[EndingAttempt]) -> None:
+    """Ends all live attempts of one task, which are locked in this transaction, and the task."""
+    rest = tuple(part for each in live if each.array for part in each.array.remaining)
+    after = RangeEnd(retry.Next(TaskState.CANCELLED, EndReason.CANCELLED), rest)
+    await _apply(connection, live, Ending(EndReason.CANCELLED), after)
+
+
+async def _apply(
+    connection: Connection, live: Sequence[EndingAttempt], ending: Ending, after: RangeEnd
+) -> None:
+    """One statement of each kind, however many attempts: rows are locked in the usual order."""
+    ends = [_end(attempt, ending) for attempt in live]
+    change = _change(live[0], ends, ending, after)
+    await attempts.finish(connection, ends)
+    await tasks.move_on(connection, change)
+    await ledger.append_many(
+        connection,
+        [_movement(attempt, end) for attempt, end in zip(live, ends, strict=True)],
     )
+    await tell(connection, *_attempt_events(live, ends), *_task_events(live[0], change))
+
+
+def _end(attempt: EndingAttempt, ending: Ending) -> End:
+    state = ATTEMPT_STATE_AFTER[ending.reason]
+    assert attempt_may_become(attempt.state, state)
     return End(
+        attempt_id=attempt.id,
         state=state,
         reason=ending.reason,
-        next=retry.after(ending.reason, history, attempt.now, _wait(parts)),
-        is_counted_loss=is_counted_loss,
         charge_micro=_charge(attempt, state, ending.usage),
         exit_code=ending.exit_code,
         detail=ending.detail,
         usage=ending.usage,
         report_hash=ending.report_hash,
+        is_finished=state in (AttemptState.SUCCEEDED, AttemptState.FAILED),
+        is_nodes_loss=state is AttemptState.LOST and ending.reason not in NOT_THE_NODES_FAULT,
     )
 
 
 def _charge(attempt: EndingAttempt, state: AttemptState, usage: Usage | None) -> int:
-    """Work that was lost is not paid: the consumer got nothing for it."""
-    if state is AttemptState.LOST:
-        return 0
+    """Work that was lost is not paid: the consumer got nothing for it but its accepted items."""
+    billable = attempt.billable
     reported = usage.run_seconds if usage else None
-    billable = msgspec.structs.replace(attempt.billable, reported_run_seconds=reported)
-    return charge_micro(billable, attempt.now)
+    if state is AttemptState.LOST:
+        reported = billable.items_seconds
+    work = msgspec.structs.replace(billable, reported_run_seconds=reported)
+    return charge_micro(work, attempt.now)
+
+
+def _after(parts: Parts, attempt: EndingAttempt, ending: Ending) -> RangeEnd:
+    """What becomes of the task; a single one is a range without items."""
+    before, loss = attempt.history, int(_is_counted_loss(ending.reason))
+    is_failure = ATTEMPT_STATE_AFTER[ending.reason] is AttemptState.FAILED
+    history = retry.History(
+        failures=before.failures + is_failure,
+        losses=before.losses + loss,
+        nodes_lost=before.nodes_lost + loss,
+        max_attempts=before.max_attempts,
+    )
+    wait = _wait(parts)
+    if attempt.array is None:
+        return RangeEnd(retry.after(ending.reason, history, attempt.now, wait), ())
+    return after_range(ending.reason, history, attempt.array, attempt.now, wait)
+
+
+def _is_counted_loss(reason: EndReason) -> bool:
+    return ATTEMPT_STATE_AFTER[reason] is AttemptState.LOST and reason not in retry.UNCOUNTED
 
 
 def _wait(parts: Parts) -> retry.Wait:
@@ -84,8 +128,60 @@ def _wait(parts: Parts) -> retry.Wait:
     return retry.Wait(back_off, random.random())
 
 
-def _event(attempt: EndingAttempt, end: End) -> Event:
-    again = end.next.state is TaskState.QUEUED
+def _change(
+    attempt: EndingAttempt, ends: Sequence[End], ending: Ending, after: RangeEnd
+) -> TaskChange:
+    state = after.next.state or attempt.task_state
+    assert state is attempt.task_state or task_may_become(attempt.task_state, state)
+    return TaskChange(
+        task_id=attempt.task_id,
+        state=state,
+        reason=after.next.reason,
+        not_before=after.next.not_before,
+        exit_code=ending.exit_code if attempt.array is None else None,
+        detail=_detail(attempt.array, ending, after),
+        failures=int(ATTEMPT_STATE_AFTER[ending.reason] is AttemptState.FAILED),
+        losses=int(_is_counted_loss(ending.reason)),
+        charge_micro=sum(end.charge_micro for end in ends),
+        back=after.back,
+        items_failed=int(after.given_up is not None),
+    )
+
+
+def _detail(array: ArrayPart | None, ending: Ending, after: RangeEnd) -> str:
+    """Of an array that goes on, how one range ended is of no interest."""
+    if array is not None and after.next.reason is EndReason.ITEMS_FAILED:
+        failed = array.items_failed + (after.given_up is not None)
+        return f"{failed} of {array.items} items failed."
+    return ending.detail if after.next.reason is not None else ""
+
+
+def _movement(attempt: EndingAttempt, end: End) -> Movement:
+    entries = settle_entries(attempt.billable, end.charge_micro)
+    return Movement(entries, attempt.id, attempt.adoption)
+
+
+def _attempt_events(live: Sequence[EndingAttempt], ends: Sequence[End]) -> list[Event]:
+    return [
+        Event(
+            attempt.billable.consumer_id,
+            EventKind.ATTEMPT_ENDED,
+            attempt.task_id,
+            attempt.node_id,
+            {"state": end.state, "reason": end.reason, **_about(attempt)},
+        )
+        for attempt, end in zip(live, ends, strict=True)
+    ]
+
+
+def _task_events(attempt: EndingAttempt, change: TaskChange) -> list[Event]:
+    if change.state is attempt.task_state:
+        return []
+    again = change.state is TaskState.QUEUED
     kind = EventKind.TASK_QUEUED if again else EventKind.TASK_FINISHED
-    data = {"state": end.next.state, "reason": end.next.reason, "attempt_id": attempt.id}
-    return Event(attempt.billable.consumer_id, kind, attempt.task_id, data=data)
+    data = {"state": change.state, "reason": change.reason, **_about(attempt)}
+    return [Event(attempt.billable.consumer_id, kind, attempt.task_id, data=data)]
+
+
+def _about(attempt: EndingAttempt) -> dict[str, str]:
+    return {"attempt_id": attempt.id, "node_id": attempt.node_id}

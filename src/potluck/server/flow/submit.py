@@ -1,14 +1,20 @@
-"""Submit: a valid, affordable task enters the queue, once for each idempotency key."""
+"""Submit: a valid, affordable task enters the queue, once for each idempotency key.
 
-from potluck.decide.admit import admit
+What it is to come after is looked at under a shared lock: a task that ends at this very moment is
+either seen as ended, or sees that it is waited for.
+"""
+
+from potluck.decide.admit import admit, admit_after, queue_is_full
 from potluck.model.error import Conflict
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
-from potluck.model.task import TaskRequest
+from potluck.model.task import TaskRequest, TaskState
+from potluck.server.flow.depend import call_off
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
-from potluck.store import accounts, schedule, tasks
+from potluck.store import accounts, dependencies, schedule, tasks
 from potluck.store.database import Connection
+from potluck.store.dependencies import Decided
 from potluck.store.events import Event
 from potluck.store.mint import new_task_id
 from potluck.wire.consumer import TaskView
@@ -46,12 +52,29 @@ async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
 
 
 async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> TaskId:
+    await _admit(parts, connection, new)
+    after = await dependencies.hold_after(connection, new.request.after, new.account_id)
+    admit_after(new.request.after, after)
+    still_open = [task_id for task_id, state in after.items() if not state.is_final]
+    if not await tasks.insert(connection, parts.vault, new, len(still_open)):
+        twin = await _earlier(connection, new)
+        assert twin is not None, "only the same key, used at the same moment, keeps a task out"
+        return twin
+    data = {"state": TaskState.QUEUED}
+    await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id, data=data))
+    if still_open:
+        await dependencies.insert(connection, new.id, still_open)
+    ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
+    await call_off(connection, ended)
+    return new.id
+
+
+async def _admit(parts: Parts, connection: Connection, new: tasks.NewTask) -> None:
     balance = await accounts.balance(connection, new.account_id)
     cheapest = await schedule.cheapest_micro_per_hour(connection, new.request.requirements)
     admit(new.request, balance.available_micro if balance else 0, cheapest)
-    if await tasks.insert(connection, parts.vault, new):
-        await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id))
-        return new.id
-    twin = await _earlier(connection, new)
-    assert twin is not None, "only the same key, used at the same moment, keeps a task out"
-    return twin
+    has_room, most = await tasks.room_in_queue(
+        connection, new.account_id, parts.settings.quota_queued_tasks
+    )
+    if not has_room:
+        raise queue_is_full(most)

@@ -47,56 +47,102 @@ WHERE node_id = $1 AND finished_at IS NULL
 SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR UPDATE
 
 -- name: prepare
-UPDATE attempts SET state = 'preparing'
-WHERE id = $1 AND node_id = $2 AND state IN ('granted', 'preparing')
-RETURNING task_id
-
--- name: start
-UPDATE attempts SET state = 'running', started_at = coalesce(started_at, now())
-WHERE id = $1 AND node_id = $2 AND finished_at IS NULL
-RETURNING task_id
-
--- name: lock_for_end
-WITH task AS (
-    SELECT id, state, failures, losses, max_attempts
-    FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
+WITH before AS (
+    SELECT id, state FROM attempts
+    WHERE id = $1 AND node_id = $2 AND state IN ('granted', 'preparing')
     FOR UPDATE
 )
-SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts.consumer_id,
-    attempts.provider_id, attempts.price_micro_per_hour, attempts.hold_micro,
-    attempts.run_seconds_limit, attempts.started_at, attempts.report_hash,
-    task.state AS task_state, task.failures, task.losses, task.max_attempts,
+UPDATE attempts SET state = 'preparing'
+FROM before WHERE attempts.id = before.id
+RETURNING task_id, consumer_id, before.state <> 'preparing' AS is_news
+
+-- name: start
+WITH before AS (
+    SELECT id, state FROM attempts
+    WHERE id = $1 AND node_id = $2 AND finished_at IS NULL
+    FOR UPDATE
+)
+UPDATE attempts SET state = 'running', started_at = coalesce(started_at, now())
+FROM before WHERE attempts.id = before.id
+RETURNING task_id, consumer_id, before.state <> 'running' AS is_news
+
+-- name: live_of_task
+SELECT id FROM attempts WHERE task_id = $1 AND finished_at IS NULL
+
+-- name: lock_for_end
+-- The caller has locked the task, in a statement before this one: what other attempts of it have
+-- come to is seen here. Of an array the losses are those of the item that was running.
+SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts.reason,
+    attempts.consumer_id, attempts.provider_id, attempts.price_micro_per_hour, attempts.hold_micro,
+    attempts.charge_micro, attempts.adoptions, attempts.run_seconds_limit, attempts.started_at,
+    attempts.report_hash, attempts.items IS NOT NULL AS is_range, attempts.remaining,
+    attempts.items_seconds,
+    tasks.state AS task_state, tasks.failures, tasks.losses, tasks.max_attempts, tasks.items,
+    NOT isempty(tasks.pending) AS has_pending, tasks.items_succeeded, tasks.items_failed,
+    tasks.allow_failures,
+    EXISTS (SELECT FROM attempts AS other
+        WHERE other.task_id = attempts.task_id AND other.finished_at IS NULL
+            AND other.id <> attempts.id) AS has_others,
     (SELECT count(DISTINCT other.node_id) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
             AND other.reason NOT IN ('withdrawn', 'node_left', 'silence')
-            AND other.node_id <> attempts.node_id) AS other_nodes_lost,
+            AND other.node_id <> attempts.node_id
+            AND lower(other.remaining) IS NOT DISTINCT FROM lower(attempts.remaining)
+    ) AS other_nodes_lost,
+    (SELECT count(*) FROM attempts AS other
+        WHERE other.task_id = attempts.task_id AND other.state = 'lost'
+            AND other.reason NOT IN ('withdrawn', 'node_left', 'silence')
+            AND attempts.items IS NOT NULL
+            AND lower(other.remaining) = lower(attempts.remaining)) AS item_losses,
     clock_timestamp() AS now,
     lease_expires_at <= clock_timestamp() AS is_expired,
     fetched_at IS NOT NULL AS was_fetched
-FROM attempts JOIN task ON task.id = attempts.task_id
-WHERE attempts.id = $1
+FROM attempts JOIN tasks ON tasks.id = attempts.task_id
+WHERE attempts.id = ANY($1::text[])
+ORDER BY attempts.id
 FOR UPDATE OF attempts
 
 -- name: finish
--- Ends it and gives back what it had reserved, once: only a live one ends.
+-- Ends them and gives back what they had reserved, once: only a live one ends. Nodes before devices,
+-- and nodes in id order.
 WITH ended AS (
     UPDATE attempts SET
-        state = $2, reason = $3, detail = $4, exit_code = $5, usage = $6, charge_micro = $7,
-        report_hash = $8, finished_at = now()
-    WHERE id = $1 AND finished_at IS NULL
-    RETURNING id, node_id, cores, memory_bytes, disk_bytes
+        state = how.state, reason = how.reason, detail = how.detail, exit_code = how.exit_code,
+        usage = how.usage, charge_micro = attempts.charge_micro + how.charge_micro,
+        report_hash = how.report_hash, finished_at = now()
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::jsonb[],
+            $7::bigint[], $8::bytea[], $9::integer[], $10::integer[])
+        AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, finished,
+            lost)
+    WHERE attempts.id = how.id AND finished_at IS NULL
+    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.finished, how.lost
+), given_back AS (
+    SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
+        sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost
+    FROM ended GROUP BY node_id
+), node AS (
+    SELECT nodes.id FROM nodes WHERE id IN (SELECT node_id FROM given_back)
+    ORDER BY id FOR UPDATE
 ), freed_node AS (
     UPDATE nodes SET
-        used_cores = used_cores - ended.cores,
-        used_memory_bytes = used_memory_bytes - ended.memory_bytes,
-        used_disk_bytes = used_disk_bytes - ended.disk_bytes
-    FROM ended WHERE nodes.id = ended.node_id
+        used_cores = used_cores - given_back.cores,
+        used_memory_bytes = used_memory_bytes - given_back.memory_bytes,
+        used_disk_bytes = used_disk_bytes - given_back.disk_bytes,
+        finished_attempts = finished_attempts + given_back.finished,
+        lost_attempts = lost_attempts + given_back.lost
+    FROM given_back JOIN node ON node.id = given_back.node_id
+    WHERE nodes.id = node.id
     RETURNING nodes.id
+), share AS (
+    SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
+    FROM attempt_devices JOIN ended ON ended.id = attempt_id
+    GROUP BY device_id
 )
--- After the node: whoever holds the node's row holds its devices.
-UPDATE devices SET free_milli = free_milli + share.milli
-FROM attempt_devices AS share JOIN ended ON ended.id = share.attempt_id
-WHERE devices.id = share.device_id AND EXISTS (SELECT FROM freed_node)
+-- Whoever holds the nodes' rows holds their devices.
+UPDATE devices SET
+    free_milli = free_milli + share.milli,
+    used_memory_bytes = used_memory_bytes - share.memory_bytes
+FROM share WHERE devices.id = share.device_id AND (SELECT count(*) FROM freed_node) > 0
 
 -- name: log_state
 SELECT log_pieces, log_bytes, log_bytes_limit, task_id FROM attempts

@@ -37,7 +37,7 @@ SELECT task_id AS id, array_agg(
 FROM events WHERE kind LIKE 'task.%' AND task_id = ANY($1) GROUP BY task_id
 
 -- name: attempts
-SELECT id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
+SELECT attempts.id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS held_micro,
     coalesce(-sum(amount_micro) FILTER (WHERE kind = 'charge'), 0)::bigint AS charged_micro,
     coalesce(max(adoption + 1) FILTER (WHERE kind IN ('charge', 'refund')), 0) AS settled

@@ -1,11 +1,27 @@
 -- name: insert
 INSERT INTO tasks
     (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
-    start_before, idempotency_key, request_hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, $11, $12)
+    start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures, pending,
+    idempotency_key, request_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12, $13,
+    $14, $15, $16, $17, $18, $19)
 -- The same key again is the same submission; the caller compares the hash.
 ON CONFLICT (account_id, idempotency_key) DO NOTHING
 RETURNING id
+
+-- name: most_queued
+-- How many may wait: the account's own limit, or that of all.
+SELECT coalesce(max_queued_tasks, $2) FROM accounts WHERE id = $1
+
+-- name: lock_queue
+-- One submission of an account at a time, so that two do not both take the last place.
+SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
+
+-- name: count_queued
+-- No further than to the limit.
+SELECT count(*) FROM (
+    SELECT FROM tasks WHERE account_id = $1 AND state = 'queued' AND finished_at IS NULL LIMIT $2
+) AS queued
 
 -- name: by_idempotency_key
 SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
@@ -13,11 +29,16 @@ SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $
 -- name: views
 -- Of these tasks, those that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
-    exit_code, reason, detail, started_at, finished_at, charge_micro, not_before > now() AS is_in_back_off
+    exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
+    not_before, not_before > now() AS is_put_off, failures + losses AS tries,
+    start_before, expected_seconds, items, items_succeeded, items_failed,
+    (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(pending) AS part)::integer
+        AS items_pending
 FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
 ORDER BY id DESC
 
 -- name: attempts
+-- The newest few of each: an array may have thousands.
 SELECT attempts.*, nodes.name AS node_name,
     coalesce((
         SELECT jsonb_agg(jsonb_build_object('device_id', device_id, 'model', devices.model,
@@ -25,23 +46,34 @@ SELECT attempts.*, nodes.name AS node_name,
         FROM attempt_devices JOIN devices ON devices.id = device_id
         WHERE attempt_devices.attempt_id = attempts.id
     ), '[]') AS devices
-FROM attempts JOIN nodes ON nodes.id = attempts.node_id
-WHERE task_id = ANY($1)
+FROM unnest($1::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM attempts WHERE task_id = wanted.id ORDER BY number DESC LIMIT $2
+) AS attempts
+JOIN nodes ON nodes.id = attempts.node_id
 ORDER BY attempts.task_id, attempts.number
 
 -- name: lock
 SELECT state FROM tasks WHERE id = $1 AND account_id = $2 FOR UPDATE
 
--- name: live_attempt
-SELECT id FROM attempts WHERE task_id = $1 AND finished_at IS NULL
+-- name: lock_queued
+SELECT id FROM tasks WHERE id = ANY($1::text[]) AND state = 'queued' ORDER BY id FOR UPDATE
 
--- name: finish_queued
--- A task that waits has no attempt: nothing is reserved, held or owed.
-UPDATE tasks SET
-    state = $2, reason = $3, not_before = NULL,
-    finished_at = now(), updated_at = now(), version = version + 1
-WHERE id = $1 AND state = 'queued'
-RETURNING account_id
+-- name: end_queued
+-- A task that waits has no attempt: nothing is reserved, held or owed. The rows were locked by a
+-- statement before this one, which therefore sees all that were submitted to come after them.
+WITH ended AS (
+    UPDATE tasks SET
+        state = $3, reason = $4, detail = how.detail, not_before = NULL,
+        finished_at = now(), updated_at = now(), version = version + 1
+    FROM unnest($1::text[], $2::text[]) AS how (id, detail)
+    WHERE tasks.id = how.id AND state = 'queued'
+    RETURNING tasks.id, account_id
+), decided AS (
+    UPDATE dependencies SET outcome = $3
+    FROM ended WHERE after_id = ended.id AND outcome IS NULL
+)
+SELECT id, account_id FROM ended ORDER BY id
 
 -- name: past_deadline
 -- One that has been started was in time, also when it is back in the queue.
@@ -49,15 +81,22 @@ SELECT id FROM tasks
 WHERE state = 'queued' AND started_at IS NULL AND start_before <= now()
 ORDER BY start_before LIMIT 1000
 
--- name: after_attempt
--- The attempt's end decides; the caller holds the lock on this row.
-UPDATE tasks SET
-    state = $2, reason = $3, detail = $4, exit_code = $5,
-    failures = failures + $6, losses = losses + $7, charge_micro = charge_micro + $8,
-    not_before = $9,
-    finished_at = CASE WHEN $2 = 'queued' THEN NULL ELSE now() END,
-    updated_at = now(), version = version + 1
-WHERE id = $1
+-- name: move_on
+-- The end of an attempt decides; the caller has locked this row in a statement before this one.
+WITH moved AS (
+    UPDATE tasks SET
+        state = $2, reason = $3, detail = $4, exit_code = $5,
+        failures = failures + $6, losses = losses + $7, charge_micro = charge_micro + $8,
+        not_before = greatest(not_before, $9),
+        -- Of an array: what is left of the range goes back, but for an item that is given up.
+        pending = pending + $10::int4multirange, items_failed = items_failed + $11,
+        finished_at = CASE WHEN $12 THEN now() END,
+        updated_at = now(), version = version + 1
+    WHERE id = $1
+)
+-- Whatever comes after it is let go, or called off, by the leader.
+UPDATE dependencies SET outcome = $2
+WHERE $12 AND after_id = $1 AND outcome IS NULL
 
 -- name: start
 UPDATE tasks SET

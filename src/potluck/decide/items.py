@@ -1,0 +1,214 @@
+"""Items of an array: which outcomes count, what is tried again, and when the whole is over.
+
+An item counts once: its outcome is taken if the attempt that tells it still has the item to do. One
+bad item never fails its neighbours. A range that ends in any way but by doing all of its items puts
+the rest back; accepted items stay accepted.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
+from potluck.decide.retry import (
+    HOPELESS,
+    MAX_LOSSES,
+    POISONED_NODES,
+    UNCOUNTED,
+    History,
+    Next,
+    Wait,
+)
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, ItemRange, TaskState
+
+
+class Outcome(Protocol):
+    """How one item ended, as a node tells it."""
+
+    @property
+    def item(self) -> int: ...
+    @property
+    def reason(self) -> EndReason: ...
+    @property
+    def run_seconds(self) -> float: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def detail(self) -> str: ...
+
+
+class ItemFailure(Struct, frozen=True):
+    """One more failure of an item; the last one if it has used up its tries."""
+
+    item: int
+    failures: int
+    is_final: bool
+    reason: EndReason
+    exit_code: int | None = None
+    detail: str = ""
+
+
+class Accepted(Struct, frozen=True):
+    """What a report changes: items that are done; of them, those that succeeded or come again."""
+
+    done: tuple[ItemRange, ...]
+    succeeded: tuple[ItemRange, ...]
+    again: tuple[ItemRange, ...]
+    failures: tuple[ItemFailure, ...]
+    run_seconds: float
+
+
+class ArrayPart(Struct, frozen=True):
+    """What the end of a range is decided by, besides the range's own fate."""
+
+    remaining: tuple[ItemRange, ...]  # items of the range without an outcome
+    has_pending: bool  # items that nobody has been granted
+    has_outcomes: bool  # some item of the array has succeeded or failed for good
+    has_others: bool  # other attempts of the array are live
+    items: int
+    items_failed: int
+    allow_failures: int
+
+
+class RangeEnd(Struct, frozen=True):
+    """What becomes of the array, of the rest of the range, and of an item that is given up."""
+
+    next: Next
+    back: tuple[ItemRange, ...]
+    given_up: ItemFailure | None = None
+
+
+def accept(
+    outcomes: Sequence[Outcome],
+    remaining: Sequence[ItemRange],
+    failures_before: Mapping[int, int],
+    max_attempts: int,
+) -> Accepted:
+    """The outcomes that count; of two for one item in one report the first does."""
+    counted = _counted(outcomes, remaining)
+    succeeded = [each.item for each in counted if each.reason is EndReason.COMPLETED]
+    failures = tuple(
+        _failure(each, failures_before.get(each.item, 0) + 1, max_attempts)
+        for each in counted
+        if each.reason is not EndReason.COMPLETED
+    )
+    return Accepted(
+        done=ranges_of(each.item for each in counted),
+        succeeded=ranges_of(succeeded),
+        again=ranges_of(each.item for each in failures if not each.is_final),
+        failures=failures,
+        run_seconds=sum(each.run_seconds for each in counted),
+    )
+
+
+def _counted(outcomes: Sequence[Outcome], remaining: Sequence[ItemRange]) -> list[Outcome]:
+    starts = [each.start for each in remaining]
+    first: dict[int, Outcome] = {}
+    for outcome in outcomes:
+        place = bisect_right(starts, outcome.item) - 1
+        if place >= 0 and outcome.item < remaining[place].end:
+            first.setdefault(outcome.item, outcome)
+    return list(first.values())
+
+
+def _failure(outcome: Outcome, failures: int, max_attempts: int) -> ItemFailure:
+    return ItemFailure(
+        outcome.item,
+        failures,
+        failures >= max_attempts,
+        outcome.reason,
+        outcome.exit_code,
+        outcome.detail,
+    )
+
+
+def after_range(
+    reason: EndReason, history: History, array: ArrayPart, now: datetime, wait: Wait
+) -> RangeEnd:
+    """`history` has the failures of whole ranges in a row, and the losses of the item that ran."""
+    given_up = _given_up(reason, history, array)
+    back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
+    failed = array.items_failed + (given_up is not None)
+    if ATTEMPT_STATE_AFTER[reason] is AttemptState.CANCELLED:
+        following = Next(TaskState.CANCELLED, reason)
+    elif array.has_others:
+        following = Next(None, None, _until(reason, history, now, wait, has_others=True))
+    elif not (back or array.has_pending):
+        following = _all_done(failed, array.allow_failures)
+    elif _is_hopeless(reason, history, array):
+        following = Next(TaskState.FAILED, reason)
+    else:
+        told = None if reason is EndReason.COMPLETED else reason
+        until = _until(reason, history, now, wait, has_others=False)
+        following = Next(TaskState.QUEUED, told, until)
+    return RangeEnd(following, back, given_up)
+
+
+def _all_done(failed: int, allowed: int) -> Next:
+    if failed > allowed:
+        return Next(TaskState.FAILED, EndReason.ITEMS_FAILED)
+    return Next(TaskState.SUCCEEDED, EndReason.COMPLETED)
+
+
+def _is_hopeless(reason: EndReason, history: History, array: ArrayPart) -> bool:
+    """Whether ranges fail as a whole too often; once items had outcomes, it may be the node."""
+    if ATTEMPT_STATE_AFTER[reason] is not AttemptState.FAILED:
+        return False
+    most = history.max_attempts
+    if array.has_outcomes:
+        most = max(most, POISONED_NODES)
+    return reason in HOPELESS or history.failures >= most
+
+
+def _until(
+    reason: EndReason, history: History, now: datetime, wait: Wait, *, has_others: bool
+) -> datetime | None:
+    """A lost range keeps nobody else waiting; one that failed as a whole slows all of them down."""
+    match ATTEMPT_STATE_AFTER[reason]:
+        case AttemptState.FAILED:
+            return wait.until(now, history.failures)
+        case AttemptState.LOST if not has_others and reason not in UNCOUNTED:
+            return wait.until(now, history.losses)
+        case _:
+            return None
+
+
+def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFailure | None:
+    """The item that was running when its range was lost, if that has happened to it too often."""
+    is_loss = ATTEMPT_STATE_AFTER[reason] is AttemptState.LOST and reason not in UNCOUNTED
+    if not is_loss or not array.remaining:
+        return None
+    item = array.remaining[0].start
+    if history.nodes_lost >= POISONED_NODES:
+        detail = f"It was lost on {history.nodes_lost} different nodes."
+        return ItemFailure(item, 1, True, EndReason.POISON, detail=detail)
+    if history.losses > MAX_LOSSES:
+        detail = f"It was lost {history.losses} times."
+        return ItemFailure(item, 1, True, EndReason.TOO_MANY_LOSSES, detail=detail)
+    return None
+
+
+def ranges_of(items: Iterable[int]) -> tuple[ItemRange, ...]:
+    """The same items, as few ranges in order."""
+    ranges: list[ItemRange] = []
+    start = end = -1
+    for item in sorted(items):
+        if item != end:
+            if end > start:
+                ranges.append(ItemRange(start, end))
+            start = item
+        end = item + 1
+    if end > start:
+        ranges.append(ItemRange(start, end))
+    return tuple(ranges)
+
+
+def _without(ranges: Sequence[ItemRange], first: int) -> tuple[ItemRange, ...]:
+    """All but the very first item."""
+    assert ranges[0].start == first
+    rest = ItemRange(first + 1, ranges[0].end)
+    return (*((rest,) if len(rest) else ()), *ranges[1:])

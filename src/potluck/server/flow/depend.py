@@ -1,0 +1,48 @@
+"""Depend: what comes after others is let go when all of them succeeded, or called off.
+
+Whoever ends a task writes down how, for each that waits for it; here the leader acts on that, in
+batches. What is called off may be waited for itself: that is the next batch.
+"""
+
+from potluck.model.ids import TaskId
+from potluck.model.task import EndReason, TaskState
+from potluck.server.flow.notify import ended_in_queue, tell
+from potluck.server.parts import Parts
+from potluck.store import dependencies, leader, tasks
+from potluck.store.database import Connection
+from potluck.store.dependencies import Decided
+from potluck.store.leader import Leadership
+
+_BATCH = 1000
+
+
+async def decide_once(parts: Parts, leadership: Leadership) -> int:
+    """Until nothing is left to do; answers how many waits are over."""
+    total = 0
+    while True:
+        async with parts.database.transaction() as connection:
+            told = await dependencies.decided(connection, _BATCH)
+            if not told or not await leader.holds(connection, leadership):
+                return total
+            await dependencies.release(connection, told)
+            await call_off(connection, told)
+        total += len(told)
+
+
+async def call_off(connection: Connection, told: list[Decided]) -> None:
+    """Those that came after one that did not succeed."""
+    details: dict[TaskId, str] = {}
+    for each in told:
+        if each.outcome is not TaskState.SUCCEEDED:
+            sentence = f"{each.after_id}, which it was to come after, has {_ENDED[each.outcome]}."
+            details.setdefault(each.task_id, sentence)
+    how = TaskState.CANCELLED, EndReason.DEPENDENCY
+    ended = await tasks.end_queued(connection, details, *how)
+    await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+
+
+_ENDED = {
+    TaskState.FAILED: "failed",
+    TaskState.CANCELLED: "been cancelled",
+    TaskState.EXPIRED: "expired",
+}

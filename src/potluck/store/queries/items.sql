@@ -1,0 +1,44 @@
+-- name: lock_range
+-- The task before the attempt, as everywhere; all that is decided by is on these two rows.
+WITH task AS (
+    SELECT id, max_attempts FROM tasks
+    WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
+    FOR UPDATE
+)
+SELECT task_id, remaining, max_attempts
+FROM attempts JOIN task ON task.id = task_id
+WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL AND items IS NOT NULL
+FOR UPDATE OF attempts
+
+-- name: failures
+SELECT item, failures FROM failed_items WHERE task_id = $1 AND item = ANY($2::integer[])
+
+-- name: accept
+WITH done AS (
+    UPDATE attempts SET
+        remaining = remaining - $3::int4multirange,
+        items_done = items_done + $4, items_seconds = items_seconds + $5
+    WHERE id = $2
+)
+UPDATE tasks SET
+    succeeded = succeeded + $6::int4multirange, items_succeeded = items_succeeded + $7,
+    pending = pending + $8::int4multirange, items_failed = items_failed + $9,
+    items_seconds = items_seconds + $5,
+    -- Ranges that failed as a whole count in a row.
+    failures = 0,
+    updated_at = now(), version = version + 1
+WHERE id = $1
+
+-- name: fail
+INSERT INTO failed_items (task_id, attempt_id, item, failures, is_final, reason, exit_code, detail)
+SELECT $1, $2, failed.*
+FROM unnest($3::integer[], $4::integer[], $5::boolean[], $6::text[], $7::integer[], $8::text[])
+    AS failed
+ON CONFLICT (task_id, item) DO UPDATE SET
+    attempt_id = excluded.attempt_id, failures = excluded.failures, is_final = excluded.is_final,
+    reason = excluded.reason, exit_code = excluded.exit_code, detail = excluded.detail
+
+-- name: page
+SELECT item, failures, is_final, attempt_id, reason, exit_code, detail
+FROM failed_items
+WHERE task_id = $1 AND item > $2 ORDER BY item LIMIT $3
