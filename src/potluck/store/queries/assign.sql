@@ -65,7 +65,7 @@ WITH term AS (
     WHERE (SELECT count(*) FROM device) = cardinality($6::text[])
         AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000 = $12
         -- Held by the ledger entry that follows in this transaction.
-        AND ($13 = 0 OR EXISTS (SELECT FROM balances
+        AND ($13::bigint = 0 OR EXISTS (SELECT FROM balances
             WHERE account_id = task.account_id AND available_micro >= $13))
 ), taken_devices AS (
     UPDATE devices SET
