@@ -3,7 +3,10 @@
 from collections import Counter
 from datetime import datetime
 
+from msgspec import Struct
+
 from potluck.decide.feasible import Refusal
+from potluck.decide.foresee import Forecast
 from potluck.decide.lines import Halt
 from potluck.model.task import WaitingReason
 
@@ -53,7 +56,24 @@ def waiting_reason(halt: Halt, refusals: Counter[Refusal]) -> WaitingReason:
     return _HALTS.get(halt) or waits_for_nodes(refusals)
 
 
+class Explained(Struct, frozen=True):
+    """Why a task waits, and for how long it probably will."""
+
+    reason: WaitingReason
+    nodes: int  # that were looked at
+    refusals: dict[Refusal, int]
+    changes: list[str]
+    position: int
+    forecast: Forecast | None
+
+
+def refusal_sentence(refusal: Refusal, count: int) -> str:
+    return f"{_part(refusal, count)}."
+
+
+IN_LINE = WaitingReason("in_line", "Is in line; the scheduler has not come to it yet.")
 _HALTS = {
+    Halt.NONE: IN_LINE,
     Halt.KEPT: WaitingReason(
         "kept", "There is room, and it is kept for tasks that have waited longer."
     ),

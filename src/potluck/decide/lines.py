@@ -6,6 +6,7 @@ lines, and a million waiting tasks cost memory, not time.
 """
 
 import heapq
+from collections import Counter
 from enum import Enum
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from potluck.decide.order.interface import Order
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
+
+# A longer line is not counted to the last.
+_MOST_LOOKS = 20_000
 
 
 class LineKey(NamedTuple):
@@ -63,6 +67,12 @@ class Lines:
 
     def task(self, task_id: TaskId) -> WaitingTask | None:
         return self._tasks.get(task_id)
+
+    def task_ids(self) -> list[TaskId]:
+        return list(self._tasks)
+
+    def has(self, key: LineKey) -> bool:
+        return key in self._lines
 
     def lines(self) -> list[Line]:
         return list(self._lines.values())
@@ -139,13 +149,41 @@ class Lines:
             heapq.heappush(self._ages, entry)
         return [task for _, _, task in found]
 
-    def position(self, task: WaitingTask) -> int:
-        """How many stand before it in its own line, and itself."""
-        line = self._lines[_key(task)]
+    def ahead_in_account(self, task: WaitingTask) -> int:
+        """How many of its account go before it, in all lines; about, if they are very many."""
+        lines = [line for line in self._lines.values() if line.key.account_id == task.account_id]
+        return sum(self._ahead(line, task) for line in lines)
+
+    def ahead_in_shape(self, task: WaitingTask) -> int:
+        """How many go before it that ask for the same; of other lines as many as of its own."""
+        own = self._lines[_key(task)]
+        ahead = self._ahead(own, task)
+        others = (
+            min(len(line.entries), ahead + 1)
+            for line in self._lines.values()
+            if line is not own and line.shape == own.shape
+        )
+        return ahead + sum(others)
+
+    def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
+        """The first task of each account, and about how many it has."""
+        best: dict[AccountId, tuple[float, TaskId, WaitingTask]] = {}
+        counts: Counter[AccountId] = Counter()
+        for line in self.lines():
+            entry = self.first(line)
+            if entry is not None:
+                account_id = line.key.account_id
+                counts[account_id] += len(line.entries)
+                best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
+        return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
+
+    def _ahead(self, line: Line, task: WaitingTask) -> int:
+        """Looks at every so many-th of a long line, which tells enough."""
         place = (self._order.within(task), task.id)
-        return 1 + sum(
-            (entry[0], entry[1]) < place and self._tasks.get(entry[1]) is entry[2]
-            for entry in line.entries
+        stride = 1 + len(line.entries) // _MOST_LOOKS
+        return stride * sum(
+            entry[:2] < place and self._tasks.get(entry[1]) is entry[2]
+            for entry in line.entries[::stride]
         )
 
     def _line(self, key: LineKey) -> Line:

@@ -12,14 +12,17 @@ from msgspec import Struct
 
 from potluck.decide.account import Account
 from potluck.decide.capacity import Capacity
-from potluck.decide.explain import waiting_reason
+from potluck.decide.changes import changes
+from potluck.decide.explain import Explained, waiting_reason
 from potluck.decide.finder import Finder
+from potluck.decide.foresee import Foresight
 from potluck.decide.halted import Halted
 from potluck.decide.lines import Halt, Line, LineKey, Lines
 from potluck.decide.old_plan import plan
 from potluck.decide.order.interface import Order, Place, Turn
 from potluck.decide.paces import Paces
 from potluck.decide.placement.interface import Placement
+from potluck.decide.rates import Rates
 from potluck.decide.ready import Ready
 from potluck.decide.reasons import Reasons, Waiting
 from potluck.decide.reserve import Reservations, ReserveSettings
@@ -61,6 +64,8 @@ class Scheduler:
         self._reasons = Reasons(self._lines, self._reason, reason_seconds)
         self._reservations = Reservations(self._timetable, self._suitability.devices)
         self._finder = Finder(self._capacity, self._reservations, self._timetable, self._paces)
+        self._rates = Rates()
+        self._foresight = Foresight(self._reservations, self._rates, self._timetable)
         self._laid_out_at: float | None = None
         self._turns = 0
 
@@ -83,6 +88,13 @@ class Scheduler:
     def task(self, task_id: TaskId) -> WaitingTask | None:
         """A waiting task as it is known here."""
         return self._lines.task(task_id)
+
+    def task_ids(self) -> list[TaskId]:
+        """All that wait."""
+        return self._lines.task_ids()
+
+    def has_line(self, key: LineKey) -> bool:
+        return self._lines.has(key)
 
     @property
     def waiting_count(self) -> int:
@@ -144,6 +156,46 @@ class Scheduler:
                 heapq.heappush(turns, turn)
         return Plan(tuple(assignments), self._reasons.tell(now), not turns)
 
+    def explain(self, task_id: TaskId, now: float) -> Explained | None:
+        """Why a task waits; None if it does not wait here."""
+        task = self._lines.task(task_id)
+        line = None if task is None else self._lines.line_of(task)
+        if task is None or line is None:
+            return None
+        refusals = self._capacity.refusals(task)
+        position = self._position(task, now)
+        forecast = None
+        if line.halt not in (Halt.CREDIT, Halt.QUOTA):
+            place = (line.shape, 1 + self._lines.ahead_in_shape(task))
+            suitable = self._suitability.devices(task)
+            forecast = self._foresight.forecast(task, place, suitable, now)
+        return Explained(
+            reason=waiting_reason(line.halt, refusals),
+            nodes=len(self._suitability.nodes),
+            refusals=dict(refusals.most_common()),
+            changes=changes(task, self._suitability.kinds()),
+            position=position,
+            forecast=forecast,
+        )
+
+    def _position(self, task: WaitingTask, now: float) -> int:
+        """Which in the order it is: 1 is the next.
+
+        Of another account that goes first, as many go before it as of its own, and one more.
+        """
+        ahead = self._lines.ahead_in_account(task)
+        firsts = self._lines.firsts()
+        places = sorted(
+            (self._order.between(Turn(first, self._accounts[each], now)), each, count)
+            for each, (first, count) in firsts.items()
+        )
+        others = 0
+        for _, account_id, count in places:
+            if account_id == task.account_id:
+                break
+            others += min(count, ahead + 1)
+        return 1 + ahead + others
+
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, AccountId] | None:
         task = self._ready.first(account_id)
         if task is None:
@@ -164,6 +216,7 @@ class Scheduler:
             self._reasons.note(line)
             return []
         self._lines.serve(line, found.left)
+        self._rates.count(line.shape, now)
         assignments = self._count(entry[2], found.assignments, account, now)
         self._ready.offer(line)
         if self._lines.first(line) is None:

@@ -70,12 +70,14 @@ class Reservations:
         self._timetable = timetable
         self._suitable = suitable
         self._kept: dict[NodeId, list[Kept]] = {}
+        self._starts: dict[TaskId, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._kept)
 
-    def clear(self) -> None:
-        self._kept = {}
+    def start_of(self, task_id: TaskId) -> float | None:
+        """When a task is to start for which devices are kept."""
+        return self._starts.get(task_id)
 
     def permits(self, task: WaitingTask, node_id: NodeId, now: float) -> bool:
         """Whether the task could run on the node without taking what is kept there."""
@@ -107,6 +109,7 @@ class Reservations:
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)
+        self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
 

@@ -14,6 +14,7 @@ class Suitability:
     def __init__(self) -> None:
         self._nodes: dict[NodeId, FreeNode] = {}
         self._hosts: Counter[AccountId] = Counter()
+        self._kinds: dict[object, dict[NodeId, None]] = {}
         self._known: dict[_Key, dict[NodeId, frozenset[DeviceId]]] = {}
 
     @property
@@ -23,17 +24,26 @@ class Suitability:
 
     def put_node(self, node: FreeNode) -> None:
         before = self._nodes.get(node.id)
-        self._nodes[node.id] = node
-        self._count_host(before, -1)
-        self._count_host(node, 1)
         if before is None or _constant(before) != _constant(node):
+            self.drop_node(node.id)
             self._known.clear()
+            self._kinds.setdefault(_kind(node), {})[node.id] = None
+            self._hosts[node.account_id] += node.own_tasks_only
+        self._nodes[node.id] = node
 
     def drop_node(self, node_id: NodeId) -> None:
         before = self._nodes.pop(node_id, None)
         if before is not None:
-            self._count_host(before, -1)
             self._known.clear()
+            self._hosts[before.account_id] -= before.own_tasks_only
+            kind = _kind(before)
+            del self._kinds[kind][node_id]
+            if not self._kinds[kind]:
+                del self._kinds[kind]
+
+    def kinds(self) -> list[tuple[FreeNode, int]]:
+        """A node of each kind, and how many there are of it."""
+        return [(self._nodes[next(iter(ids))], len(ids)) for ids in self._kinds.values()]
 
     @property
     def hosts(self) -> frozenset[AccountId]:
@@ -47,10 +57,6 @@ class Suitability:
             self._known[key] = self._look(task)
         return self._known[key]
 
-    def _count_host(self, node: FreeNode | None, sign: int) -> None:
-        if node is not None and node.own_tasks_only:
-            self._hosts[node.account_id] += sign
-
     def _look(self, task: WaitingTask) -> dict[NodeId, frozenset[DeviceId]]:
         found = {}
         for node in self._nodes.values():
@@ -60,11 +66,22 @@ class Suitability:
         return found
 
 
-def _constant(node: FreeNode) -> tuple[object, ...]:
+def _constant(node: FreeNode) -> object:
     """What a node is, whatever of it is free."""
+    return (_kind(node), tuple(device.id for device in node.devices))
+
+
+def _kind(node: FreeNode) -> object:
+    """What tells a node from others, but for its name."""
     devices = tuple(
-        (each.id, each.kind, each.model, each.memory_bytes, each.price_micro_per_hour)
+        (
+            *(each.kind, each.vendor, each.model, each.memory_bytes, each.compute_capability),
+            *(each.price_micro_per_hour, each.is_partition, each.shares_accounts),
+        )
         for each in node.devices
     )
-    reliability = round(node.reliability, 2)
-    return (node.own_tasks_only, node.labels, node.sandbox, reliability, node.cores, devices)
+    return (
+        *(node.account_id if node.own_tasks_only else None, node.labels, node.sandbox),
+        *(round(node.reliability, 2), node.cores, node.memory_bytes, node.disk_bytes),
+        devices,
+    )

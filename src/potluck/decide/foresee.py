@@ -1,0 +1,69 @@
+"""When a waiting task will probably start, if there is anything to go by."""
+
+from msgspec import Struct
+
+from potluck.decide.rates import Rates
+from potluck.decide.reserve import Reservations
+from potluck.decide.snapshot import WaitingTask
+from potluck.decide.timetable import Timetable
+from potluck.model.ids import DeviceId, NodeId
+
+
+class Forecast(Struct, frozen=True):
+    start: float
+    basis: str  # what the guess rests on
+
+
+class Foresight:
+    def __init__(self, reservations: Reservations, rates: Rates, timetable: Timetable) -> None:
+        self._reservations = reservations
+        self._rates = rates
+        self._timetable = timetable
+
+    def forecast(
+        self,
+        task: WaitingTask,
+        place: tuple[object, int],
+        suitable: dict[NodeId, frozenset[DeviceId]],
+        now: float,
+    ) -> Forecast | None:
+        """`place`: its shape, and how many of that shape go before it, itself among them."""
+        shape, position = place
+        if not suitable:
+            return None
+        promised = self._reservations.start_of(task.id)
+        if promised is not None:
+            return Forecast(
+                max(now, promised), "devices are kept for it, and by then what runs there is over"
+            )
+        each = self._rates.each_seconds(shape, now)
+        if each is not None:
+            basis = f"one like it has started every {_span(each)} lately"
+            return Forecast(now + position * each, basis)
+        return self._by_ends(task, position, suitable, now)
+
+    def _by_ends(
+        self,
+        task: WaitingTask,
+        position: int,
+        suitable: dict[NodeId, frozenset[DeviceId]],
+        now: float,
+    ) -> Forecast | None:
+        """By the ends of what runs, for the first in line; who stands behind it is not known."""
+        count = task.requirements.device_count
+        if position > 1 or len(suitable) < task.nodes:
+            return None
+        times = sorted(
+            [end for end, device in self._timetable.free_at(node_id) if device in devices][
+                count - 1
+            ]
+            for node_id, devices in suitable.items()
+        )
+        start = times[task.nodes - 1]
+        return Forecast(start, "what runs there should be over by then") if start > now else None
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
