@@ -1,7 +1,6 @@
 """Rounds of the scheduler: who is served, what is never given twice, and what is not looked at."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -10,38 +9,13 @@ from potluck.decide.explain import waiting_reason
 from potluck.decide.finder import Found
 from potluck.decide.lines import Halt
 from potluck.decide.order import ORDERS
-from potluck.decide.placement import PLACEMENTS
-from potluck.decide.plan import Scheduler
-from potluck.decide.snapshot import AccountShare, Assignment, RunningAttempt, WaitingTask
-from potluck.model.ids import AccountId, AttemptId, NodeId
+from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
+from potluck.model.ids import NodeId
 from potluck.model.task import ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, node, task
+from tests.decide.pool import NOW, node_with, running, scheduler
 
 MANY = 10_000
-NOW = 1_000_000.0
-
-
-def scheduler(order: str = "fair", **changes: Any) -> Scheduler:
-    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **changes)
-
-
-def node_with(name: str, gpus: int, **changes: Any) -> Any:
-    devices = tuple(gpu(f"{name}-g{index}") for index in range(gpus))
-    return node(name, *devices, cores=64, free_cores=64, **changes)
-
-
-def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
-    return RunningAttempt(
-        id=AttemptId(f"attempt {given.task_id} {given.items}"),
-        task_id=given.task_id,
-        account_id=account_id,
-        node_id=given.node_id,
-        shares=given.shares,
-        cores=given.requirements.cores,
-        memory_bytes=given.requirements.memory_bytes,
-        disk_bytes=given.requirements.disk_bytes,
-        expected_end=end,
-    )
 
 
 def test_what_is_free_is_given_once() -> None:

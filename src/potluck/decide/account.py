@@ -18,6 +18,7 @@ class Account:
     __slots__ = (
         "_recent_at",
         "_recent_milli_seconds",
+        "ended_milli",
         "id",
         "most_running_milli",
         "planned_micro",
@@ -39,6 +40,7 @@ class Account:
         self.turn = 0  # the number of the assignment that it got last, over all accounts
         self._recent_milli_seconds = 0.0
         self._recent_at: float | None = None
+        self.ended_milli = 0  # what has ended since it was last looked at
 
     def read(self, share: AccountShare) -> Self:
         """Takes over what the database says; what was used lately only the first time."""
@@ -69,9 +71,10 @@ class Account:
         return now - max(since, self.served_at)
 
     def _fade(self, now: float) -> None:
-        """Old use counts less and less; what runs meanwhile is added."""
+        """Old use counts less and less; what runs, or ran until a moment ago, is added."""
         seconds = 0.0 if self._recent_at is None else max(0.0, now - self._recent_at)
         left = exp(-_FADING * seconds)
-        grown = self.running_milli * (1 - left) / _FADING
+        grown = (self.running_milli + self.ended_milli) * (1 - left) / _FADING
         self._recent_milli_seconds = self._recent_milli_seconds * left + grown
         self._recent_at = now
+        self.ended_milli = 0

@@ -150,7 +150,7 @@ class Scheduler:
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most:
-            _, account_id = heapq.heappop(turns)
+            account_id = heapq.heappop(turns)[-1]
             assignments += self._serve(self._accounts[account_id], now)
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
@@ -196,12 +196,13 @@ class Scheduler:
             others += min(count, ahead + 1)
         return 1 + ahead + others
 
-    def _turn(self, account_id: AccountId, now: float) -> tuple[Place, AccountId] | None:
+    def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
+        """Accounts in equal places go by the age of their first task."""
         task = self._ready.first(account_id)
         if task is None:
             return None
-        turn = Turn(task, self._accounts[account_id], now)
-        return self._order.between(turn), account_id
+        place = self._order.between(Turn(task, self._accounts[account_id], now))
+        return place, task.submitted_at, account_id
 
     def _serve(self, account: Account, now: float) -> list[Assignment]:
         """Places the head of the account's first line, or finds out why it must wait."""

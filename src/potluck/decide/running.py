@@ -47,21 +47,22 @@ class Running:
         )
         self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
         account.planned_micro += given.hold_micro
-        self._count(attempt, account, 1)
+        self._add(attempt, account)
 
     def put(self, attempt: RunningAttempt, account: Account) -> None:
         """An attempt that runs; it takes the place of what was planned."""
         known = self._timetable.get(attempt.id)
         if known is not None:
-            self._count(known, account, -1)
+            self._remove(known, account)
         else:
             self.cease(attempt.task_id, attempt.node_id)
-        self._count(attempt, account, 1)
+        self._add(attempt, account)
 
     def drop(self, attempt_id: AttemptId, account: Account) -> None:
         known = self._timetable.get(attempt_id)
         if known is not None:
-            self._count(known, account, -1)
+            self._remove(known, account)
+            account.ended_milli += _milli(known)
 
     def cease(self, task_id: TaskId, node_id: NodeId) -> AccountId | None:
         """What was planned for a task on that node is there now, or will never be."""
@@ -73,15 +74,21 @@ class Running:
         if not planned:
             del self._planned[task_id]
         found.account.planned_micro -= found.hold_micro
-        self._count(found.attempt, found.account, -1)
+        self._remove(found.attempt, found.account)
         return found.account.id
 
-    def _count(self, attempt: RunningAttempt, account: Account, sign: int) -> None:
-        account.running_milli += sign * sum(share.milli for share in attempt.shares)
-        self._live[attempt.task_id] += sign
-        if sign > 0:
-            self._timetable.put(attempt)
-            return
+    def _add(self, attempt: RunningAttempt, account: Account) -> None:
+        account.running_milli += _milli(attempt)
+        self._live[attempt.task_id] += 1
+        self._timetable.put(attempt)
+
+    def _remove(self, attempt: RunningAttempt, account: Account) -> None:
+        account.running_milli -= _milli(attempt)
         self._timetable.drop(attempt.id)
+        self._live[attempt.task_id] -= 1
         if not self._live[attempt.task_id]:
             del self._live[attempt.task_id]
+
+
+def _milli(attempt: RunningAttempt) -> int:
+    return sum(share.milli for share in attempt.shares)

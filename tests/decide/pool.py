@@ -1,0 +1,43 @@
+"""A scheduler with nodes, and what its assignments become."""
+
+from typing import Any
+
+from potluck.decide.order import ORDERS
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.plan import Scheduler
+from potluck.decide.snapshot import Assignment, FreeNode, RunningAttempt
+from potluck.model.ids import AccountId, AttemptId
+from potluck.model.task import GIB
+from tests.decide.builders import gpu, node
+
+NOW = 1_000_000.0
+
+
+def scheduler(order: str = "fair", **changes: Any) -> Scheduler:
+    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **changes)
+
+
+def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:
+    """A node with so many GPUs, and enough of all else."""
+    devices = tuple(gpu(f"{name}-g{index}", free_memory_bytes=24 * GIB) for index in range(gpus))
+    room = {"cores": 64, "free_cores": 64, "memory_bytes": 64 * GIB, "disk_bytes": 64 * GIB}
+    return node(
+        name,
+        *devices,
+        **{**room, "free_memory_bytes": 64 * GIB, "free_disk_bytes": 64 * GIB, **changes},
+    )
+
+
+def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
+    """What an assignment becomes when it is applied."""
+    return RunningAttempt(
+        id=AttemptId(f"attempt {given.task_id} {given.node_id} {given.items}"),
+        task_id=given.task_id,
+        account_id=account_id,
+        node_id=given.node_id,
+        shares=given.shares,
+        cores=given.requirements.cores,
+        memory_bytes=given.requirements.memory_bytes,
+        disk_bytes=given.requirements.disk_bytes,
+        expected_end=end,
+    )

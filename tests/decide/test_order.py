@@ -1,0 +1,168 @@
+"""Who is served first, policy by policy, and that nobody starves."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from potluck.decide.account import HALF_LIFE_SECONDS, Account
+from potluck.decide.order import ORDERS
+from potluck.decide.order.aging import STEP_SECONDS
+from potluck.decide.snapshot import AccountShare, WaitingTask
+from potluck.model.ids import AccountId
+from potluck.model.task import ItemRange
+from tests.decide.builders import ALICE, BOB, task
+from tests.decide.pool import NOW, node_with, running, scheduler
+
+CAROL = AccountId("account_carol")
+
+
+def served(order: str, tasks: list[WaitingTask], *shares: AccountShare) -> list[str]:
+    """The order in which one device serves them, each of them for a second."""
+    pool = scheduler(order)
+    pool.put_node(node_with("n1", 1))
+    for share in shares:
+        pool.put_account(share)
+    for each in tasks:
+        pool.put_task(each)
+    owners = {each.id: each.account_id for each in tasks}
+    done: list[str] = []
+    while pool.waiting_count:
+        (given,) = pool.plan(NOW + len(done), 1).assignments
+        done.append(given.task_id)
+        attempt = running(given, owners[given.task_id], NOW + len(done))
+        pool.put_running(attempt)
+        pool.give(attempt)
+    return done
+
+
+def tasks(*names: str, **changes: Any) -> Iterator[WaitingTask]:
+    """Submitted one second after the other; the first letter says whose they are."""
+    owners = {"a": ALICE, "b": BOB, "c": CAROL}
+    for number, name in enumerate(names):
+        yield task(
+            name,
+            account_id=owners[name[0]],
+            submitted_at=NOW - 100 + number,
+            **changes.get(name, {}),
+        )
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("fcfs", ["a1", "a2", "b1", "a3", "b2", "c1"]),
+        ("round-robin", ["a1", "b1", "c1", "a2", "b2", "a3"]),
+        ("priority", ["c1", "a1", "a2", "b1", "a3", "b2"]),  # c1 has the higher one
+        ("fair", ["c1", "a1", "b1", "a2", "b2", "a3"]),  # the class first, then turns by use
+        ("shortest", ["b2", "a1", "a2", "b1", "a3", "c1"]),  # b2 says that it is the shortest
+    ],
+)
+def test_each_policy_has_its_own_idea_of_who_is_next(order: str, expected: list[str]) -> None:
+    waiting = tasks(
+        *("a1", "a2", "b1", "a3", "b2", "c1"), c1={"priority": 1}, b2={"expected_seconds": 1.0}
+    )
+    assert served(order, list(waiting)) == expected
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+def test_what_is_equal_goes_by_age(order: str) -> None:
+    names = [f"a{number}" for number in range(9)]
+    assert served(order, list(tasks(*names))) == names
+
+
+def test_of_ten_thousand_that_came_first_the_ten_of_another_wait_for_few() -> None:
+    """Two accounts, one with 10,000 tasks first: the second waits for a small constant."""
+    pool = scheduler("fair")
+    for number in range(10):
+        pool.put_node(node_with(f"n{number}", 1))
+    crowd = [task(f"a{number:05}", submitted_at=NOW) for number in range(10_000)]
+    few = [task(f"b{number}", account_id=BOB, submitted_at=NOW + 3600) for number in range(10)]
+    for each in crowd:
+        pool.put_task(each)
+    owners = {each.id: each.account_id for each in [*crowd, *few]}
+    live, ends = [], 0
+    now = NOW
+    while not all(pool.task(each.id) is None for each in few) or now < NOW + 3600:
+        now += 600.0
+        if now == NOW + 3600:
+            for each in few:
+                pool.put_task(each)
+        for given in pool.plan(now, 100).assignments:
+            live.append(running(given, owners[given.task_id], now + 600))
+            pool.put_running(live[-1])
+        if now >= NOW + 3600:
+            ends += 1
+        for attempt in live:
+            pool.give(attempt)
+        live.clear()
+    assert ends <= 2, "ten devices are free at each end: the ten are served in a round or two"
+    assert pool.waiting_count > 9_000
+
+
+def test_a_heavier_account_gets_more_in_proportion() -> None:
+    waiting = [
+        *(task(f"a{number:02}", submitted_at=NOW) for number in range(40)),
+        *(task(f"b{number:02}", account_id=BOB, submitted_at=NOW) for number in range(40)),
+    ]
+    pool = scheduler("fair")
+    pool.put_account(AccountShare(ALICE, weight=3.0))
+    pool.put_node(node_with("n1", 20))
+    for each in waiting:
+        pool.put_task(each)
+    given = [each.task_id[0] for each in pool.plan(NOW, 100).assignments]
+    assert (given.count("a"), given.count("b")) == (15, 5)
+
+
+def test_what_was_used_lately_counts_and_fades() -> None:
+    account = Account(ALICE).read(AccountShare(ALICE, recent_milli_seconds=8000.0))
+    assert account.use(NOW) == 8000.0
+    assert account.use(NOW + HALF_LIFE_SECONDS) == pytest.approx(4000.0)
+    account.running_milli = 1000
+    before = account.use(NOW + HALF_LIFE_SECONDS)
+    assert account.use(NOW + HALF_LIFE_SECONDS + 60) > before
+
+
+def test_who_gets_nothing_rises_above_higher_priorities_of_others() -> None:
+    fair = ORDERS["fair"]()
+    pool = scheduler("fair")
+    pool.put_node(node_with("n1", 1))
+    pool.put_task(task("a0", submitted_at=NOW))
+    started = None
+    for number in range(2000):
+        now = NOW + 60.0 * number
+        pool.put_task(task(f"b{number:04}", account_id=BOB, priority=10, submitted_at=now))
+        (given,) = pool.plan(now, 1).assignments
+        if given.task_id == "a0":
+            started = now
+            break
+        attempt = running(given, BOB, now)
+        pool.put_running(attempt)
+        pool.give(attempt)
+    assert started is not None and started - NOW <= 11 * STEP_SECONDS, fair
+
+
+def test_a_low_priority_of_ones_own_does_not_starve() -> None:
+    low = task("low", priority=-10, submitted_at=NOW)
+    late = task("late", priority=10, submitted_at=NOW + 20 * STEP_SECONDS + 1)
+    early = task("early", priority=10, submitted_at=NOW + 20 * STEP_SECONDS - 1)
+    for name in ("priority", "fair"):
+        order = ORDERS[name]()
+        assert order.within(early) < order.within(low) < order.within(late)
+
+
+def test_an_array_is_as_long_as_what_is_left_of_it() -> None:
+    shortest = ORDERS["shortest"]()
+    array = task("t1", pending=(ItemRange(0, 10),), expected_seconds=5.0)
+    single = task("t2", expected_seconds=40.0)
+    assert shortest.within(single) < shortest.within(array)
+    rest = task("t1", pending=(ItemRange(3, 10),), expected_seconds=5.0)
+    assert shortest.within(rest) < shortest.within(single)
+
+
+def test_nobody_is_taken_for_shorter_than_its_limit_allows() -> None:
+    """Without an estimate the limit is what counts; above it an estimate means nothing."""
+    shortest = ORDERS["shortest"]()
+    assert shortest.within(task("t1", run_seconds=60.0)) == 60.0
+    assert shortest.within(task("t1", run_seconds=60.0, expected_seconds=90.0)) == 60.0
+    assert shortest.within(task("t1", device_count=4, expected_seconds=5.0)) == 20.0
