@@ -16,6 +16,8 @@ from potluck.model.task import GIB, EndReason, Limits, Requirements, ScriptSpec,
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, lease, report, schedule, settle, submit
 from potluck.server.flow.schedule import Round
+from potluck.server.leader.memory import Memory
+from potluck.server.leader.reasons import Reasons
 from potluck.server.parts import Parts
 from potluck.store import accounts, attempts, leader, ledger, picture, tasks
 from potluck.store.accounts import Balance
@@ -125,9 +127,16 @@ class Pool:
         return await submit.submit(self.parts, self.alice, request(**changes), key)
 
     async def plan(self) -> Round:
-        done = await schedule.schedule_once(self.parts, self.leads)
-        await schedule.Reasons(self.parts).publish(done.waiting)
-        return done
+        """All that a new leader would place."""
+        memory = Memory(self.parts)
+        await memory.begin()
+        reasons = Reasons(self.parts, memory.known.scheduler)
+        slices: list[Round] = []
+        while not slices or not slices[-1].is_complete:
+            slices.append(await schedule.schedule_once(self.parts, self.leads, memory))
+            await reasons.publish(slices[-1].waiting)
+        waiting = {key: each for one in slices for key, each in one.waiting.items()}
+        return Round(tuple(each for one in slices for each in one.assigned), waiting, True)
 
     async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
         asked = AcquireLeases(held, wait_seconds=0)
@@ -172,7 +181,8 @@ class Pool:
     async def check(self) -> None:
         """Everything that must always be true is true."""
         async with self.parts.database.transaction() as connection:
-            assert violations(await picture.take(connection)) == []
+            found = violations(await picture.take(connection))
+            assert not found, found
 
     async def sql(self, statement: str, *values: Any) -> Any:
         async with self.parts.database.transaction() as connection:

@@ -36,6 +36,11 @@ def terminal_poll(name: str) -> str:
     return f"device-poll:{name}"
 
 
-def waiting(task_id: TaskId) -> str:
-    """Why the task waits, as the last round saw it."""
-    return f"waiting:{task_id}"
+def line(name: str) -> str:
+    """Tasks that ask for the same: why some of them wait changed."""
+    return f"line:{name}"
+
+
+def waiting(name: str) -> str:
+    """Why the tasks of this line wait, as the last round saw it."""
+    return f"waiting:{name}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from potluck.decide.snapshot import Assignment
 from potluck.model.ids import AccountId, AttemptId
 from potluck.store.database import Connection
-from potluck.store.leader import Leadership, holds
+from potluck.store.leader import Leadership, TermOver, holds
 from potluck.store.named import load
 
 _sql = load("assign")
@@ -40,7 +40,7 @@ async def assign(
 ) -> list[Assigned]:
     """Those that hold. The holds in the ledger follow in the same transaction."""
     if not await holds(connection, leadership):
-        return []
+        raise TermOver
     await _lock(connection, [each.assignment for each in planned])
     values = [_values(each, leadership, fetch_seconds) for each in planned]
     found = {row["id"]: row for row in await connection.fetchmany(_sql.assign, values)}

@@ -51,6 +51,14 @@ class NodeNow(Struct, frozen=True):
     attempts: tuple[RunningAttempt, ...]
 
 
+class Pace(Struct, frozen=True):
+    """How long an item of an array takes on a node."""
+
+    task_id: TaskId
+    node_id: NodeId
+    item_seconds: float
+
+
 class WaitingId(Struct, frozen=True, gc=False):
     id: TaskId
     is_ready: bool
@@ -155,6 +163,10 @@ async def not_waiting(
     """Those of these that are in no line, and were not when the position was taken."""
     rows = await connection.fetch(_sql.not_waiting, ids, seen_by.snapshot)
     return [row["id"] for row in rows]
+
+
+async def paces(connection: Connection, arrays: Sequence[TaskId]) -> list[Pace]:
+    return [Pace(*row) for row in await connection.fetch(_sql.paces, arrays)]
 
 
 async def changed_nodes(connection: Connection, since: Position) -> list[NodeId]:

@@ -17,6 +17,10 @@ class Leadership(Struct, frozen=True):
     led_until: datetime = datetime.min.replace(tzinfo=UTC)  # when the term before this one ended
 
 
+class TermOver(Exception):
+    """Another instance leads, or may by now: whatever this one had planned changes nothing."""
+
+
 async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
     """Renews or takes the leadership; None while somebody else holds it."""
     row = await connection.fetchrow(_sql.lead, holder, timedelta(seconds=seconds))

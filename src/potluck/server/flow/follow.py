@@ -4,15 +4,17 @@ The position is (version, attempt, log offset): all that was sent before is know
 that was cut goes on exactly where it ended. The truth is read; wake-ups only hurry.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 from msgspec import Struct
 
-from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute import read_log
+from potluck.server.leader.reasons import line_name
 from potluck.server.parts import Parts
 from potluck.store import tasks
 from potluck.wire import codec
@@ -48,17 +50,29 @@ async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView
     """The task as it is, with the reason for which it waits."""
     async with parts.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-    return (await with_reasons(parts, [task]))[0]
+    return (await with_reasons(parts, account_id, [task]))[0]
 
 
-async def with_reasons(parts: Parts, found: list[TaskView]) -> list[TaskView]:
+async def with_reasons(
+    parts: Parts, account_id: AccountId, found: list[TaskView]
+) -> list[TaskView]:
     """Those that wait for something to become free, with what the last round said about them."""
     waiting = [each for each in found if each.state is TaskState.QUEUED and each.waiting is None]
     if not waiting:
         return found
-    known = await parts.live.get_many([topics.waiting(task.id) for task in waiting])
+    names = [topics.waiting(_line(account_id, task, _failed_on(task))) for task in waiting]
+    known = await parts.live.get_many(names)
     reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
     return [_with_reason(task, reasons.get(task.id)) for task in found]
+
+
+def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = ()) -> str:
+    return line_name(account_id, task.priority, task.requirements, task.limits, failed_on)
+
+
+def _failed_on(task: TaskView) -> set[NodeId]:
+    bad = (AttemptState.FAILED, AttemptState.LOST)
+    return {attempt.node_id for attempt in task.attempts if attempt.state in bad}
 
 
 def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
@@ -72,7 +86,9 @@ async def follow(
 ) -> AsyncIterator[Followed]:
     """Ends after the final state, once all of the log was sent; or when the server stops."""
     waiting: WaitingReason | None = None
-    async with parts.live.listen(topics.task(task_id), topics.shutdown(parts.instance)) as listener:
+    line = topics.line(_line(account_id, await view(parts, account_id, task_id)))
+    stopped = topics.shutdown(parts.instance)
+    async with parts.live.listen(topics.task(task_id), line, stopped) as listener:
         while True:
             task = await view(parts, account_id, task_id)
             async for followed in _log(parts, account_id, task, position):
@@ -91,7 +107,12 @@ async def follow(
 async def _log(
     parts: Parts, account_id: AccountId, task: TaskView, position: Position
 ) -> AsyncIterator[Followed]:
-    """What the logs of all attempts, one after the other, have beyond the position."""
+    """What the logs of all attempts, one after the other, have beyond the position.
+
+    Those of an array run side by side, and are read one by one instead.
+    """
+    if task.items is not None:
+        return
     for attempt in task.attempts:
         # Ids sort by time: what came before the position's attempt was sent before.
         if position.attempt_id is not None and attempt.id < position.attempt_id:

@@ -11,6 +11,7 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server.flow.expire import begin_term
+from potluck.server.leader.memory import Memory
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -69,8 +70,9 @@ class LeadLoop:
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
         await begin_term(self._parts, leadership)
+        memory = Memory(self._parts)
         loops = (
-            ScheduleLoop(self._parts, leadership),
+            ScheduleLoop(self._parts, leadership, memory),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
             TidyLoop(self._parts),

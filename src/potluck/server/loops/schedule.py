@@ -1,20 +1,76 @@
-"""A round at once when something changed, and every few seconds in any case."""
+"""Rounds: at once when something changed, and every few seconds in any case.
+
+A new leader loads the head of each queue, and places that; the rest is loaded behind. Once a minute
+everything is compared with the database. Rounds, loading and comparing take turns, slice by slice,
+so that none of them sees another's half-done work.
+"""
+
+import asyncio
 
 from potluck.server import topics
-from potluck.server.flow.schedule import Reasons, schedule_once
+from potluck.server.flow.depend import decide_once
+from potluck.server.flow.schedule import schedule_once
+from potluck.server.leader.memory import Memory
+from potluck.server.leader.reasons import Reasons
+from potluck.server.leader.sweep import Sweep
 from potluck.server.parts import Parts
-from potluck.store.leader import Leadership
+from potluck.store.leader import Leadership, TermOver
+
+# How long the loading goes on between two rounds, and how long a comparison rests between slices.
+_LOAD_SECONDS = 0.2
+_REST_SECONDS = 0.02
 
 
 class ScheduleLoop:
-    def __init__(self, parts: Parts, leadership: Leadership) -> None:
+    def __init__(self, parts: Parts, leadership: Leadership, memory: Memory) -> None:
         self._parts = parts
         self._leadership = leadership
-        self._reasons = Reasons(parts)
+        self._memory = memory
+        self._reasons = Reasons(parts, memory.known.scheduler)
+        self._clock = asyncio.get_running_loop()
+        self._sweep: Sweep | None = None
+        self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
 
     async def run_once(self) -> None:
+        if not self._memory.has_begun:
+            await self._memory.begin()
         async with self._parts.live.listen(topics.SCHEDULE) as listener:
-            done = await schedule_once(self._parts, self._leadership)
-            await self._reasons.publish(done.waiting)
-            poll = self._parts.settings.schedule_poll_seconds
-            await listener.wait(min(poll, done.next_ready_seconds or poll))
+            is_complete = await self._round()
+            if not self._memory.is_loaded:
+                await self._load()
+            elif is_complete:
+                await self._compare()
+                await listener.wait(self._rest_seconds())
+
+    async def _round(self) -> bool:
+        try:
+            await decide_once(self._parts, self._leadership)
+            done = await schedule_once(self._parts, self._leadership, self._memory)
+        except TermOver:  # the renewal will find out, too, and end this loop
+            await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+            return False
+        await self._reasons.publish(done.waiting)
+        return done.is_complete
+
+    async def _load(self) -> None:
+        until = self._clock.time() + _LOAD_SECONDS
+        while not self._memory.is_loaded and self._clock.time() < until:
+            await self._memory.load_more()
+
+    async def _compare(self) -> None:
+        """A slice, when it is time."""
+        if self._sweep is None and self._clock.time() >= self._sweep_at:
+            self._sweep = Sweep(self._parts, self._memory)
+            self._sweep_at = self._clock.time() + self._parts.settings.sweep_seconds
+        if self._sweep is not None:
+            await self._sweep.run_once()
+            if self._sweep.is_over:
+                self._sweep = None
+
+    def _rest_seconds(self) -> float:
+        """Until there is something to do, unless something changes before."""
+        if self._sweep is not None:
+            return _REST_SECONDS
+        rest = min(self._parts.settings.schedule_poll_seconds, self._sweep_at - self._clock.time())
+        due = self._memory.known.next_due
+        return max(0.0, rest if due is None else min(rest, due - self._memory.now))

@@ -143,3 +143,15 @@ SELECT id FROM accounts WHERE id > $1 ORDER BY id LIMIT $2
 SELECT accounts.id, coalesce(available_micro, 0) AS available_micro, weight, max_running_devices
 FROM accounts LEFT JOIN balances ON account_id = accounts.id
 WHERE accounts.id = ANY($1)
+
+-- name: paces
+-- How long an item of these arrays took on each node, by the newest few attempts.
+SELECT newest.task_id, newest.node_id,
+    (sum(newest.items_seconds) / sum(newest.items_done))::double precision AS item_seconds
+FROM unnest($1::text[]) AS task (id), LATERAL (
+    SELECT task_id, node_id, items_seconds, items_done FROM attempts
+    WHERE task_id = task.id
+    ORDER BY number DESC LIMIT 64
+) AS newest
+WHERE newest.items_done > 0
+GROUP BY newest.task_id, newest.node_id

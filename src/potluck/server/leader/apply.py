@@ -1,0 +1,75 @@
+"""Makes plans come true: a batch in one short transaction, guarded, with holds and events.
+
+A batch that fails as a whole is tried one by one, so that one bad assignment fails alone.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import structlog
+
+from potluck.decide.settle import hold_entries
+from potluck.decide.snapshot import Assignment
+from potluck.model.error import PotluckError
+from potluck.model.event import EventKind
+from potluck.model.lease import AttemptState
+from potluck.model.task import TaskState
+from potluck.server.flow.notify import tell
+from potluck.server.parts import Parts
+from potluck.store import ledger
+from potluck.store.assign import Assigned, Planned, assign
+from potluck.store.database import Connection
+from potluck.store.events import Event
+from potluck.store.leader import Leadership, TermOver
+from potluck.store.ledger import Movement
+from potluck.store.mint import new_attempt_id
+
+log = structlog.get_logger()
+
+# Its rows are locked for as long as the whole batch takes.
+BATCH = 50
+
+
+async def apply(
+    parts: Parts, leadership: Leadership, assignments: Sequence[Assignment]
+) -> list[Assigned]:
+    """Those of a batch that came true; the others no longer hold."""
+    try:
+        return await _apply(parts, leadership, assignments)
+    except (PotluckError, TermOver):
+        raise
+    except Exception:
+        if len(assignments) == 1:
+            (lone,) = assignments
+            log.exception("assignment failed", task_id=lone.task_id, node_id=lone.node_id)
+            return []
+        log.warning("a batch of assignments failed; trying one by one", exc_info=True)
+    return [done for each in assignments for done in await apply(parts, leadership, [each])]
+
+
+async def _apply(
+    parts: Parts, leadership: Leadership, assignments: Sequence[Assignment]
+) -> list[Assigned]:
+    planned = [Planned(new_attempt_id(), each) for each in assignments]
+    async with parts.database.transaction() as connection:
+        assigned = await assign(connection, planned, leadership, parts.settings.fetch_seconds)
+        await _hold(connection, assigned)
+        await tell(connection, *(event for each in assigned for event in _events(each)))
+    return assigned
+
+
+async def _hold(connection: Connection, assigned: Sequence[Assigned]) -> None:
+    movements = [
+        Movement(hold_entries(each.consumer_id, each.assignment.hold_micro), each.attempt_id)
+        for each in assigned
+    ]
+    await ledger.append_many(connection, movements)
+
+
+def _events(assigned: Assigned) -> Iterator[Event]:
+    given, consumer_id = assigned.assignment, assigned.consumer_id
+    about = {"attempt_id": assigned.attempt_id, "node_id": given.node_id}
+    data = {"state": AttemptState.GRANTED, **about}
+    yield Event(consumer_id, EventKind.ATTEMPT_GRANTED, given.task_id, given.node_id, data)
+    if assigned.was_queued:
+        told = {"state": TaskState.ASSIGNED, **about}
+        yield Event(consumer_id, EventKind.TASK_ASSIGNED, given.task_id, data=told)

@@ -1,0 +1,134 @@
+"""What the leader knows: what waits, what is free and who can pay, told to the scheduler.
+
+All of it was read from PostgreSQL, and all of it may be old by now. Nothing here asks or waits.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.plan import Scheduler
+from potluck.decide.snapshot import AccountShare, Assignment, RunningAttempt
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.store.assign import Assigned
+from potluck.store.feed import NodeNow, Pace, TaskNow
+
+# Somebody else was quicker, perhaps; not so often in a row.
+_MOST_REFUSALS = 3
+
+
+class Doubts(Struct):
+    """What has to be read again, because a plan with it did not come true."""
+
+    tasks: set[TaskId] = msgspec.field(default_factory=set)
+    nodes: set[NodeId] = msgspec.field(default_factory=set)
+
+
+class Known:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.doubts = Doubts()
+        self.nodes: dict[NodeId, NodeNow] = {}  # as they were read
+        self.accounts: dict[AccountId, AccountShare] = {}
+        self._later: list[tuple[float, TaskId]] = []  # a heap, the next to be ready first
+        self._refusals: Counter[TaskId] = Counter()
+        self.set_aside: dict[TaskId, float] = {}  # refused again and again; until when
+
+    def put_tasks(self, found: Iterable[TaskNow], now: float) -> None:
+        for each in found:
+            ready_at = max(each.ready_at or 0.0, self.set_aside.get(each.id, 0.0))
+            if each.task is not None and ready_at <= now:
+                self.scheduler.put_task(each.task)
+                continue
+            self.scheduler.drop_task(each.id)
+            if each.task is not None:
+                heapq.heappush(self._later, (ready_at, each.id))
+            else:
+                self._refusals.pop(each.id, None)
+
+    def due(self, now: float) -> list[TaskId]:
+        """Those that may be ready by now: they have to be read again."""
+        found = []
+        while self._later and self._later[0][0] <= now:
+            task_id = heapq.heappop(self._later)[1]
+            self.set_aside.pop(task_id, None)
+            found.append(task_id)
+        return found
+
+    @property
+    def next_due(self) -> float | None:
+        return self._later[0][0] if self._later else None
+
+    def put_nodes(self, found: Iterable[NodeNow]) -> None:
+        for each in found:
+            before = self.nodes.get(each.id)
+            running = {attempt.id for attempt in each.attempts}
+            for attempt in before.attempts if before is not None else ():
+                if attempt.id not in running:
+                    self.scheduler.drop_running(attempt.id)
+            for attempt in each.attempts:
+                self.scheduler.put_running(attempt)
+            self._put_node(each)
+
+    def _put_node(self, now: NodeNow) -> None:
+        if now.node is None:
+            self.scheduler.drop_node(now.id)
+        else:
+            self.scheduler.put_node(now.node)
+        if now.node is None and not now.attempts:
+            self.nodes.pop(now.id, None)
+        else:
+            self.nodes[now.id] = now
+
+    def put_accounts(self, found: Iterable[AccountShare]) -> None:
+        for each in found:
+            self.accounts[each.id] = each
+            self.scheduler.put_account(each)
+
+    def put_paces(self, found: Iterable[Pace]) -> None:
+        for each in found:
+            self.scheduler.observed(each.task_id, each.node_id, each.item_seconds)
+
+    def came_true(self, assigned: Assigned, now: float) -> None:
+        """It runs under this id from now on, however soon it ends."""
+        given = assigned.assignment
+        self._refusals.pop(given.task_id, None)
+        attempt = _running(assigned, now)
+        self.scheduler.put_running(attempt)
+        node = self.nodes.get(given.node_id) or NodeNow(given.node_id, None, ())
+        self.nodes[node.id] = msgspec.structs.replace(node, attempts=(*node.attempts, attempt))
+
+    def doubt(self, assignment: Assignment) -> None:
+        """It did not come true, or nobody knows: what it was planned with is read again."""
+        self.scheduler.refused(assignment)
+        self.doubts.tasks.add(assignment.task_id)
+        self.doubts.nodes.add(assignment.node_id)
+
+    def refuse(self, task_id: TaskId, until: float) -> bool:
+        """Counts a refusal. True if it was one too many: the task is set aside for a while."""
+        self._refusals[task_id] += 1
+        if self._refusals[task_id] < _MOST_REFUSALS:
+            return False
+        del self._refusals[task_id]
+        self.set_aside[task_id] = until
+        return True
+
+
+def _running(assigned: Assigned, now: float) -> RunningAttempt:
+    """Until it is read as it is: at the latest it ends at its limit."""
+    given = assigned.assignment
+    items = 1 if given.items is None else len(given.items)
+    return RunningAttempt(
+        id=assigned.attempt_id,
+        task_id=given.task_id,
+        account_id=assigned.consumer_id,
+        node_id=given.node_id,
+        shares=given.shares,
+        cores=given.requirements.cores,
+        memory_bytes=given.requirements.memory_bytes,
+        disk_bytes=given.requirements.disk_bytes,
+        expected_end=now + given.limits.run_seconds * items,
+    )

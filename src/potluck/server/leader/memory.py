@@ -1,0 +1,149 @@
+"""The leader's memory of the queue and the pool: loaded in slices, then kept up by what changes.
+
+What waits at the head of each account's queue is loaded first, so that a new leader places tasks
+within seconds; the rest comes behind. Reading is sliced, so that requests have their turn.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from potluck.decide.durations import Durations
+from potluck.decide.plan import Scheduler
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.server.leader.known import Doubts, Known
+from potluck.server.parts import Parts
+from potluck.server.policies import order_by_name, placement_by_name
+from potluck.store import feed
+from potluck.store.database import Connection
+from potluck.store.feed import Position, TaskNow
+from potluck.store.shapes import Shapes
+
+# For a start, of all accounts together.
+_MOST_HEADS = 20_000
+_MOST_HEADS_EACH = 1_000
+# A node comes with its devices and all that runs on it.
+_NODES_AT_ONCE = 100
+
+T = TypeVar("T")
+
+
+class Memory:
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.settings
+        order = order_by_name(settings.order_policy)
+        self.known = Known(Scheduler(order, placement_by_name(settings.placement_policy)))
+        self.position = Position("", 0.0)
+        self.has_begun = False
+        self.is_loaded = False
+        shapes, durations = Shapes(), Durations()
+        self.tasks = feed.Tasks(shapes, durations)
+        self.nodes = feed.Nodes(shapes, durations)
+        self._parts = parts
+        self._behind = ""  # up to where the queue has been loaded
+
+    @property
+    def now(self) -> float:
+        """The database's clock, when it was last asked."""
+        return self.position.now
+
+    async def begin(self) -> None:
+        """Loads who can pay, all that is free, and the head of each account's queue."""
+        async with self._parts.database.transaction() as connection:
+            self.position = await feed.position(connection)
+        async for account_ids in self.pages(feed.all_accounts, self._page):
+            await self.read_accounts(account_ids)
+        async for node_ids in self.pages(feed.online_nodes, _NODES_AT_ONCE):
+            await self.read_nodes(node_ids)
+        async with self._parts.database.transaction() as connection:
+            waiting = await feed.waiting_accounts(connection)
+        each = max(1, min(_MOST_HEADS_EACH, _MOST_HEADS // max(1, len(waiting))))
+        for some in _slices(waiting, max(1, self._page // each)):
+            async with self._parts.database.transaction() as connection:
+                heads = await self.tasks.heads(connection, some, each)
+            await self._put_tasks(heads)
+        self.has_begun = True
+
+    async def load_more(self) -> None:
+        """The next page of all that waits."""
+        async with self._parts.database.transaction() as connection:
+            found = await self.tasks.waiting(connection, self._behind, self._page)
+        if found:
+            self._behind = found[-1].id
+            await self._put_tasks(found)
+        self.is_loaded = len(found) < self._page
+
+    async def catch_up(self) -> None:
+        """Takes in what has become visible since the last time, and whose time has come."""
+        since, self.known.doubts, doubts = self.position, Doubts(), self.known.doubts
+        try:
+            await self._catch_up(since, doubts)
+        except BaseException:
+            self.position = since  # what was not taken in is taken in the next time
+            self.known.doubts = doubts
+            raise
+
+    async def _catch_up(self, since: Position, doubts: Doubts) -> None:
+        async with self._parts.database.transaction() as connection:
+            self.position = await feed.position(connection)
+            tasks, behind = await self.tasks.changed(connection, since, ("0", ""), self._page)
+            node_ids = await feed.changed_nodes(connection, since)
+            account_ids = await feed.changed_accounts(connection, since)
+        doubts.tasks.update(self.known.due(self.now))
+        await self.read_accounts(account_ids)
+        await self.read_nodes(sorted(doubts.nodes.union(node_ids)))
+        await self._put_tasks(tasks)
+        while behind is not None:
+            async with self._parts.database.transaction() as connection:
+                tasks, behind = await self.tasks.changed(connection, since, behind, self._page)
+            await self._put_tasks(tasks)
+        await self.read_tasks(sorted(doubts.tasks))
+
+    async def read_accounts(self, ids: Sequence[AccountId]) -> None:
+        quota = self._parts.settings.quota_running_devices
+        for some in _slices(ids, self._page):
+            async with self._parts.database.transaction() as connection:
+                found = await feed.accounts(connection, some, quota)
+            self.known.put_accounts(found)
+
+    async def read_nodes(self, ids: Sequence[NodeId]) -> None:
+        for some in _slices(ids, _NODES_AT_ONCE):
+            async with self._parts.database.transaction() as connection:
+                found = await self.nodes.of_ids(connection, some)
+            self.known.put_nodes(found)
+
+    async def read_tasks(self, ids: Sequence[TaskId]) -> None:
+        for some in _slices(ids, self._page):
+            async with self._parts.database.transaction() as connection:
+                found = await self.tasks.of_ids(connection, some)
+            await self._put_tasks(found)
+
+    async def _put_tasks(self, found: Sequence[TaskNow]) -> None:
+        self.known.put_tasks(found, self.now)
+        arrays = [each.id for each in found if each.task is not None and each.task.pending]
+        if arrays:
+            async with self._parts.database.transaction() as connection:
+                self.known.put_paces(await feed.paces(connection, arrays))
+        await asyncio.sleep(0)
+
+    async def pages(
+        self, read: Callable[[Connection, str, int], Awaitable[list[T]]], most: int
+    ) -> AsyncIterator[list[T]]:
+        """Ids, page by page, in their order."""
+        behind = ""
+        while True:
+            async with self._parts.database.transaction() as connection:
+                page = await read(connection, behind, most)
+            if page:
+                yield page
+            if len(page) < most:
+                return
+            behind = str(page[-1])
+
+    @property
+    def _page(self) -> int:
+        return self._parts.settings.most_tasks_per_page
+
+
+def _slices(values: Sequence[T], most: int) -> list[Sequence[T]]:
+    return [values[start : start + most] for start in range(0, len(values), most)]

@@ -1,0 +1,42 @@
+"""Policies by name: ours, and those that installed packages bring as entry points."""
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import TypeVar
+
+from potluck.decide.order import ORDERS
+from potluck.decide.order.interface import Order
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.placement.interface import Placement
+from potluck.model.error import BadSettings
+
+T = TypeVar("T")
+
+
+def order_by_name(name: str) -> Order:
+    return _policy("order", ORDERS, name)
+
+
+def placement_by_name(name: str) -> Placement:
+    return _policy("placement", PLACEMENTS, name)
+
+
+def _policy(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
+    if name in ours:
+        return ours[name]()
+    theirs = {each.name: each for each in entry_points(group=f"potluck.{kind}")}
+    if name not in theirs:
+        known = ", ".join(sorted({*ours, *theirs}))
+        raise BadSettings(
+            f"There is no {kind} policy {name!r}; there are {known}.",
+            f"Set POTLUCK_{kind.upper()}_POLICY to one of these, or install the package that"
+            f" brings it as an entry point of the group potluck.{kind}.",
+        )
+    try:
+        made: T = theirs[name].load()()
+    except Exception as error:
+        raise BadSettings(
+            f"The {kind} policy {name!r} can not be loaded: {error}.",
+            "Mend the package that brings it, or choose another policy.",
+        ) from error
+    return made
