@@ -13,6 +13,17 @@ async def assign(
     pool: Pool, node: NodeRegistered, task_id: TaskId, start: int, end: int, price: int = 0
 ) -> bool:
     """Whether the range could be granted to this node's first device."""
+    return await place(pool, node, task_id, ItemRange(start, end), price)
+
+
+async def place(
+    pool: Pool,
+    node: NodeRegistered,
+    task_id: TaskId,
+    items: ItemRange | None = None,
+    price: int = 0,
+) -> bool:
+    """As if the leader had planned it so: this very task on this very node."""
     task = await pool.task(task_id)
     assignment = Assignment(
         task_id=task_id,
@@ -21,8 +32,8 @@ async def assign(
         requirements=task.requirements,
         limits=task.limits,
         price_micro_per_hour=price,
-        hold_micro=hold_micro(price, task.limits.run_seconds * (end - start)),
-        items=ItemRange(start, end),
+        hold_micro=hold_micro(price, task.limits.run_seconds * (len(items) if items else 1)),
+        items=items,
     )
     return bool(await apply(pool.parts, pool.leads, [assignment]))
 

@@ -95,10 +95,12 @@ async def beat(connection: Connection, node_id: NodeId, owner: Owner) -> NodeSta
     return NodeState(before)
 
 
-async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> None:
-    left = await connection.fetchval(_sql.leave, node_id, owner.account_id, owner.node_key_id)
-    if left is None:
+async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
+    """False when it had left before."""
+    is_news = await connection.fetchval(_sql.leave, node_id, owner.account_id, owner.node_key_id)
+    if is_news is None:
         raise no_such_node(node_id)
+    return bool(is_news)
 
 
 async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:

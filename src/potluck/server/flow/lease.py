@@ -176,7 +176,8 @@ async def leave(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     """The node goes: its devices are free, and what it still held goes back to the queue."""
     async with parts.database.transaction() as connection:
         facts = await binding.free(connection, owner.account_id, node_id)
-        await nodes.leave(connection, node_id, owner)
+        if await nodes.leave(connection, node_id, owner):
+            await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, facts)
     for attempt_id in sorted(held):

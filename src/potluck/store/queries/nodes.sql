@@ -49,9 +49,14 @@ FROM before WHERE nodes.id = before.id
 RETURNING before.state AS state_before
 
 -- name: leave
+WITH before AS (
+    SELECT id, state FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3
+    FOR UPDATE
+)
 UPDATE nodes SET state = 'left'
-WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3
-RETURNING id
+FROM before WHERE nodes.id = before.id
+RETURNING before.state <> 'left' AS is_news
 
 -- name: fall_silent
 -- Not while their silence is forgiven.
