@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from potluck.model.account import Credential, Role, Scope
-from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.account import Credential, Quota, Role, Scope
+from potluck.model.device import DeviceDescription, DeviceKind, Standing
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
@@ -17,15 +18,19 @@ from potluck.model.usage import Usage
 from potluck.wire.consumer import (
     AttemptDevice,
     AttemptView,
+    DevicePage,
+    DeviceUse,
     DeviceView,
+    ItemCounts,
     LogPage,
     LogPiece,
     NodeList,
     NodeView,
+    PoolDevice,
     TaskPage,
     TaskView,
 )
-from potluck.wire.identity import Me, SessionList, SessionView
+from potluck.wire.identity import AccountPage, AccountView, Me, SessionList, SessionView
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
 
@@ -77,6 +82,75 @@ def test_ps_asks_page_after_page(user: CommandLine, server: FakeServer) -> None:
     (answer,) = user.run("ps", "--all", "--state", "queued", "--json").lines()
     assert len(answer["tasks"]) == 3
     assert server.requests[1].path == "/v1/tasks?limit=100&cursor=older&state=queued"
+
+
+def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> None:
+    array = a_task(TaskState.RUNNING, items=ItemCounts(2000, 0, 1000, 20))
+    server.plays("/v1/tasks", says(TaskPage([array])))
+    many = "--state queued --state running --name a.py --kind script --since 2026-01-02T00:00Z"
+    shown = user.run("ps", *many.split(), "--until", "2026-01-03T00:00+01:00")
+    assert "hello × 2,000" in shown.stdout.decode() and "running 51 %" in shown.stdout.decode()
+    assert server.requests[0].path == (
+        "/v1/tasks?limit=20&state=queued&state=running&name=a.py&kind=script"
+        "&since=2026-01-02T00%3A00%3A00%2B00%3A00&until=2026-01-02T23%3A00%3A00%2B00%3A00"
+    )
+    server.plays("/v1/tasks", says(TaskPage([])))
+    assert "None of your tasks is like that" in user.run("ps", "--since", "2h").stderr
+    wrong = user.run("ps", "--since", "yesterday")
+    assert (wrong.status, "is no time" in wrong.stderr) == (64, True)
+
+
+def test_devices(user: CommandLine, server: FakeServer) -> None:
+    card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 24 * 2**30)
+    priced = structs.replace(card, price_micro_per_hour=250_000)
+    mine = DeviceUse(250, 2**30, AttemptId("attempt_1"), a_task().id)
+    found = [
+        PoolDevice(
+            *(DeviceId("device_1"), NodeId("node_1"), "attic", NodeState.ONLINE, priced),
+            *(Standing.BOUND, 500, 12 * 2**30, True, [mine, DeviceUse(250, 2**30)]),
+        ),
+        PoolDevice(
+            *(DeviceId("device_2"), NodeId("node_2"), "shed", NodeState.ONLINE, card),
+            *(Standing.FOREIGN, 1000, 24 * 2**30, False),
+        ),
+    ]
+    pages = (DevicePage(found[:1], found[0].id), DevicePage(found[1:]))
+    server.plays("/v1/devices", *map(says, pages))
+    shown = user.run("devices", "--kind", "gpu", "--free", "0.25").stdout.decode().splitlines()
+    assert server.requests[0].path == "/v1/devices?kind=gpu&free_milli=250"
+    assert server.requests[1].path == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250"
+    assert f"{mine.task_id} (0.25), 1 of others" in shown[1]
+    for words in ("GPU RTX 4090", "attic (mine)", "0.5", "12 GiB of 24 GiB", "0.25", "online"):
+        assert words in shown[1]
+    assert "free" in shown[2] and "foreign" in shown[2]
+    (answer,) = user.run("devices", "--json").lines()
+    assert answer["devices"][0]["id"] == "device_2"
+    server.plays("/v1/devices", says(DevicePage([])))
+    assert "no such device" in user.run("devices").stderr
+
+
+def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer) -> None:
+    account = AccountView(
+        *(AccountId("account_1"), "0xAb", [Role.CONSUMER], NOW, 0, 0),
+        quota=Quota(2.0, 8, 100),
+    )
+    server.plays("/v1/accounts", says(AccountPage([account])))
+    server.plays("/v1/accounts/account_1/quota", Scene(204))
+    shown = user.run(
+        "admin", "quota", "0xab", "--running-devices", "4", "--queued-tasks", "default"
+    )
+    assert shown.status == 0
+    assert server.requests[-1].method == "PUT"
+    sent = msgspec.json.decode(server.requests[-1].body, type=Quota)
+    assert sent == Quota(2.0, 4, None)
+    said = "weight 2, at most 4 devices at a time, as many tasks waiting as everybody"
+    assert said in shown.stdout.decode()
+    server.requests.clear()
+    assert "weight 2" in user.run("admin", "quota", "account_1").stdout.decode()
+    assert [request.method for request in server.requests] == ["GET"], "it only looks"
+    assert "≤ 100" in user.run("admin", "accounts").stdout.decode()
+    assert user.run("admin", "quota", "account_1", "--queued-tasks", "many").status == 64
+    assert user.run("admin", "quota", "account_2").status == 66
 
 
 def test_ps_without_tasks_says_how_to_start_one(user: CommandLine, server: FakeServer) -> None:

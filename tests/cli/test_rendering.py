@@ -11,17 +11,18 @@ from potluck.cli.output import TaskOutput
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import exit_status, stage, summary, why
 from potluck.cli.table import Cell, Column, show_table
-from potluck.model.ids import AttemptId, NodeId
+from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState, WaitingReason
-from potluck.wire.consumer import AttemptView, LogPage, LogPiece
+from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, LogPage, LogPiece
 from tests.consumer.fake_server import a_task
 
 NOW = datetime(2026, 1, 2, 3, 5, tzinfo=UTC)
+CPU = AttemptDevice(DeviceId("device_1"), "CPU plain", 1000, 0)
 
 
 def an_attempt(**changes: Any) -> AttemptView:
-    values = {"state": AttemptState.RUNNING, "devices": ["CPU plain"], "assigned_at": NOW}
+    values = {"state": AttemptState.RUNNING, "devices": [CPU], "assigned_at": NOW}
     return AttemptView(
         id=AttemptId("attempt_1"),
         number=1,
@@ -154,6 +155,47 @@ def test_where_a_task_is() -> None:
     assert stage(a_task(waiting=waiting)) == "queued: No node has a GPU."
     running = a_task(TaskState.RUNNING, attempts=[an_attempt()])
     assert stage(running) == "running on lap�[31mtop (CPU plain)"
+
+
+@pytest.mark.parametrize(
+    ("counts", "live", "logged"),
+    [
+        # (total, pending, succeeded, failed), the rest is being worked on
+        ((10_000, 9_000, 0, 0), f"{'╌' * 20} 0 % · 0 of 10,000 items", "0 % of 10,000 items"),
+        (
+            (10_000, 0, 6_088, 12),
+            f"{'━' * 12}{'╌' * 8} 61 % · 6,100 of 10,000 items, 12 failed",
+            "60 % of 10,000 items",
+        ),
+        ((1000, 0, 999, 0), f"{'━' * 19}╌ 99 % · 999 of 1,000 items", "90 % of 1,000 items"),
+        ((3, 0, 3, 0), f"{'━' * 20} 100 % · 3 of 3 items", "100 % of 3 items"),
+    ],
+)
+def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logged: str) -> None:
+    running = a_task(TaskState.RUNNING, items=ItemCounts(*counts), attempts=[an_attempt()])
+    assert stage(running, is_live=True) == f"running: {live}"
+    assert stage(running) == f"running: {logged}"
+
+
+def test_an_array_that_has_not_begun_says_why() -> None:
+    waiting = WaitingReason("no_device", "No node has a GPU.")
+    queued = a_task(waiting=waiting, items=ItemCounts(10, 10, 0, 0))
+    assert stage(queued, is_live=True) == "queued: No node has a GPU."
+
+
+def test_the_summary_of_an_array_counts() -> None:
+    ended = a_task(
+        TaskState.FAILED,
+        started_at=NOW,
+        finished_at=NOW + timedelta(seconds=2),
+        attempts=[an_attempt()],
+        items=ItemCounts(10, 0, 8, 2),
+        reason=EndReason.ITEMS_FAILED,
+        detail="2 items failed, and none may",
+    )
+    assert summary(ended, NOW) == (
+        "hello failed after 2.0 s: 10 of 10 items, 2 failed: 2 items failed, and none may"
+    )
 
 
 def test_the_summary_is_one_line() -> None:

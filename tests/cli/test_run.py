@@ -14,8 +14,11 @@ import msgspec
 import pytest
 
 from potluck.model.error import Unavailable
+from potluck.model.ids import AttemptId
+from potluck.model.node import SandboxStrength
 from potluck.model.task import EndReason, TaskRequest, TaskState, WaitingReason
-from potluck.wire.consumer import TaskView
+from potluck.store.mint import new_task_id
+from potluck.wire.consumer import FailedItem, FailedItemPage, ItemCounts, TaskPage, TaskView
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import (
     FakeServer,
@@ -104,6 +107,105 @@ def test_the_request_says_what_was_asked_for(
     assert (needs.cores, needs.memory_bytes, needs.disk_bytes) == (3, 2 * 10**9, 512 * 10**6)
     assert sent.limits.run_seconds == 3600
     assert (sent.priority, sent.max_attempts, sent.name) == (5, 2, "n")
+
+
+def test_the_request_says_when_where_and_how_often(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    first = new_task_id()
+    server.plays("/v1/tasks", says(TaskPage([a_task(id=first)])), says(a_task(), 201))
+    where = "--gpu 1 --fraction 250m --share --vendor NVIDIA --capability 8.6 --label region=eu"
+    how = "--label fast --min-reliability 0.9 --sandbox kernel --stop-after-silence 2m"
+    when = f"--delay 1h --deadline 2h --expected 5m --after {first[-8:]} --after {first}"
+    often = "--array 100 --allow-failures 3 --detach"
+    asked = f"{where} {how} {when} {often}".split()
+    assert user.run("run", *asked, script).status == 0
+    sent = msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
+    needs = sent.requirements
+    assert (needs.device_milli, needs.shares_device) == (250, True)
+    assert (needs.device_vendor, needs.compute_capability) == ("NVIDIA", "8.6")
+    assert (needs.labels, needs.min_reliability) == (("region=eu", "fast"), 0.9)
+    assert needs.sandbox is SandboxStrength.KERNEL
+    assert sent.limits.stop_after_silence_seconds == 120
+    assert (sent.delay_seconds, sent.start_within_seconds) == (3600, 7200)
+    assert (sent.expected_seconds, sent.after) == (300, (first,))
+    assert (sent.items, sent.allow_failures) == (100, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--fraction 0.5 --gpu 2", "--fraction is a part of one device, and --gpu asks for 2."),
+        ("--fraction 1.5", "--fraction '1.5' is not a part of a device."),
+        ("--share", "--share is about the rest of a device, and without --fraction there is none."),
+        ("--allow-failures 1", "--allow-failures 1 is more than there are items."),
+        ("--delay 2h --deadline 1h", "--delay is longer than --deadline, so it could never start."),
+        ("--delay soon", "--delay 'soon' is not a length of time."),
+        ("--delay 400d", "--delay must be at most 366 d 0 h."),
+        ("--capability 8", "--capability is not a compute capability such as 8.6."),
+        ("--array 0", "Invalid value for '--array': Input should be greater than"),
+    ],
+)
+def test_what_can_not_be_asked_for(
+    user: CommandLine, server: FakeServer, script: Path, options: str, said: str
+) -> None:
+    shown = user.run("run", *options.split(), script)
+    assert shown.status == 64
+    assert said in " ".join(shown.stderr.split())
+    assert not server.requests, "nothing was sent"
+
+
+def test_an_array_ends_with_the_items_that_failed(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    counts = [(1000, 900, 50, 0), (1000, 0, 960, 21), (1000, 0, 975, 25)]
+    running = [
+        a_task(TaskState.RUNNING, items=ItemCounts(*each), phase="running") for each in counts[:2]
+    ]
+    end = a_task(
+        TaskState.FAILED,
+        id=running[0].id,
+        items=ItemCounts(*counts[2]),
+        reason=EndReason.ITEMS_FAILED,
+        detail="25 items failed, and none may",
+    )
+    failed = [
+        FailedItem(item, 1, True, AttemptId("attempt_1"), EndReason.EXIT_STATUS, 3)
+        for item in range(24)
+    ]
+    again = FailedItem(500, 1, False, AttemptId("attempt_1"), EndReason.SIGNAL)
+    last = FailedItem(999, 2, True, AttemptId("attempt_1"), EndReason.MEMORY_LIMIT, None, "too fat")
+    server.plays("/v1/tasks", says(running[0], 201))
+    events = [state_event(place, task) for place, task in enumerate([*running, end], 1)]
+    server.plays(f"/v1/tasks/{end.id}/follow", streams(*events))
+    server.plays(
+        f"/v1/tasks/{end.id}/items",
+        says(FailedItemPage([*failed[:10], again], 500)),
+        says(FailedItemPage([*failed[10:], last])),
+    )
+    shown = user.run("run", "--array", "1000", script)
+    assert (shown.status, shown.stdout) == (1, b"")
+    lines = shown.stderr.splitlines()
+    assert lines[1:3] == [
+        "potluck: running: 0 % of 1,000 items",
+        "potluck: running: 90 % of 1,000 items",
+    ]
+    told = "✗ hello failed: 1,000 of 1,000 items, 25 failed: 25 items failed, and none may"
+    assert lines[3] == told
+    assert [line.split() for line in lines[4:6]] == [
+        ["ITEM", "TRIES", "WHY"],
+        ["0", "1", "exit", "status", "3"],
+    ]
+    assert lines[-1] == "… and 5 more"
+    server.plays(f"/v1/tasks/{end.id}", says(end))
+    server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
+    result = user.run("result", end.id)
+    assert result.stdout.decode().splitlines()[1].split() == ["999", "2", "too", "fat"]
+    assert "1,000 of 1,000 items, 25 failed" in result.stderr
+    as_json = user.run("result", end.id, "--json").lines()[0]
+    assert [item["item"] for item in as_json["failed_items"]] == [999]
+    followed = user.run("logs", "-f", end.id)
+    assert followed.status == 64 and "side by side" in followed.stderr
 
 
 def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:

@@ -7,10 +7,13 @@ import pytest
 from potluck.cli.units import (
     parse_bytes,
     parse_credits,
+    parse_milli,
+    parse_moment,
     parse_seconds,
     show_age,
     show_bytes,
     show_credits,
+    show_milli,
     show_seconds,
 )
 from potluck.model.error import InvalidInput
@@ -112,3 +115,37 @@ def test_how_ages_read() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     ages = [show_age(now - timedelta(seconds=age), now) for age in (-5, 59, 60, 3599, 7200, 90_000)]
     assert ages == ["0 s", "59 s", "1 min", "59 min", "2 h", "1 d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"),
+    [
+        ("0.25", 250),
+        ("250m", 250),
+        ("25%", 250),
+        ("1", 1000),
+        ("1m", 1),
+        ("0.001", 1),
+        (" 1000m", 1000),
+    ],
+)
+def test_parts_of_a_device(text: str, milli: int) -> None:
+    assert parse_milli(text, "--fraction") == milli
+    assert parse_milli(show_milli(milli), "--fraction") == milli
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1.001", "1001m", "0.5m", "0.0001", "-1", "half", "", "1e-1"]
+)
+def test_what_is_no_part_of_a_device(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not a part of a device"):
+        parse_milli(text, "--fraction")
+
+
+def test_moments() -> None:
+    now = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    assert parse_moment("2h", "--since", now) == datetime(2026, 1, 2, 10, tzinfo=UTC)
+    assert parse_moment("2026-01-01T10:00+02:00", "--since", now) == now - timedelta(hours=28)
+    assert parse_moment("2026-01-01", "--since", now).tzinfo is not None
+    with pytest.raises(InvalidInput, match="is no time"):
+        parse_moment("noon", "--since", now)

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -11,8 +11,17 @@ from potluck.consumer.retry_after import retry_after_seconds
 from potluck.model import error
 from potluck.model.account import Scope
 from potluck.model.back_off import BackOff
+from potluck.model.device import DeviceKind
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
-from potluck.wire.consumer import FollowedLog, FollowedState, Health, TaskPage
+from potluck.store.mint import new_task_id
+from potluck.wire.consumer import (
+    DevicePage,
+    FailedItemPage,
+    FollowedLog,
+    FollowedState,
+    Health,
+    TaskPage,
+)
 from tests.consumer.fake_server import (
     FakeServer,
     Scene,
@@ -173,8 +182,23 @@ def test_a_silent_server_is_not_waited_for_for_ever() -> None:
 
 def test_the_query_names_only_what_was_asked(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/tasks", says(TaskPage([])))
-    potluck.tasks(limit=5, state=TaskState.FAILED)
+    potluck.tasks(limit=5, states=[TaskState.FAILED])
     assert server.requests[0].path == "/v1/tasks?limit=5&state=failed"
+    noon = datetime(2026, 1, 2, 13, tzinfo=timezone(timedelta(hours=1)))
+    potluck.tasks(states=[TaskState.QUEUED, TaskState.RUNNING], name="a&b", since=noon)
+    assert server.requests[1].path == (
+        "/v1/tasks?state=queued&state=running&name=a%26b&since=2026-01-02T12%3A00%3A00%2B00%3A00"
+    )
+
+
+def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/devices", says(DevicePage([])))
+    assert potluck.devices(kind=DeviceKind.GPU, model="A100|H*", free_milli=250).devices == []
+    assert server.requests[0].path == "/v1/devices?kind=gpu&model=A100%7CH%2A&free_milli=250"
+    task_id = new_task_id()
+    server.plays(f"/v1/tasks/{task_id}/items", says(FailedItemPage([], 7)))
+    assert potluck.failed_items(task_id, 3, 4).next_cursor == 7
+    assert server.requests[1].path == f"/v1/tasks/{task_id}/items?cursor=3&limit=4"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:

@@ -7,11 +7,11 @@ import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.output import TaskOutput
-from potluck.cli.pick import pick_task_id
+from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.screen import Screen
 from potluck.cli.story import last_attempt
 from potluck.model.error import InvalidInput
-from potluck.wire.consumer import FollowedLog, LogPage
+from potluck.wire.consumer import FollowedLog, LogPage, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -38,9 +38,20 @@ def logs(
     output = TaskOutput(Screen(json))
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
+        if follow:
+            _refuse_array(potluck.task(task_id))
         pages = _followed(potluck, task_id) if follow else log_pages(potluck, task_id, attempt)
         for page in pages:
             output.show(page)
+
+
+def _refuse_array(task: TaskView) -> None:
+    if task.items is not None:
+        raise InvalidInput(
+            "The items of an array run side by side, so there is no one log to follow.",
+            f"`potluck logs {short_id(task.id)} --attempt N` shows what one attempt wrote,"
+            f" `potluck result {short_id(task.id)} --wait` how it ends.",
+        )
 
 
 def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> Iterator[LogPage]:

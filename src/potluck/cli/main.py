@@ -9,9 +9,11 @@ import typer
 from potluck.cli.admin.accounts import accounts, grant, resume, set_roles, suspend
 from potluck.cli.admin.audit import audit
 from potluck.cli.admin.invites import invite, invites
+from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
+from potluck.cli.devices import devices
 from potluck.cli.failure import misused, tell
 from potluck.cli.group import Helping, Listing
 from potluck.cli.keys import add_key, list_keys, revoke_key
@@ -67,7 +69,7 @@ for task_command in (ps, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
-for pool_command in (up, server, provide, nodes, version):
+for pool_command in (up, server, provide, nodes, devices, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
 keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")
@@ -89,7 +91,7 @@ app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
 admin = typer.Typer(cls=Helping, help="What only admins may do.")
 admin.command("accounts", cls=Command)(accounts)
 admin.command("roles", cls=Command)(set_roles)
-for admin_command in (suspend, resume, grant, invite, invites, audit, rotate_key):
+for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rotate_key):
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from potluck.cli.items import percent
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import TONES, duration_seconds, why
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_age, show_seconds
+from potluck.cli.units import parse_moment, show_age, show_seconds
 from potluck.model.task import TaskState
 from potluck.wire.consumer import TaskView
 
@@ -24,28 +25,61 @@ _PAGE = 100
 def ps(
     everything: Annotated[bool, typer.Option("--all", "-a", help="All of them.")] = False,
     state: Annotated[
-        TaskState | None, typer.Option(help="Only those in this state.", show_default=False)
+        list[TaskState] | None,
+        typer.Option(help="Only those in this state; repeatable.", show_default=False),
     ] = None,
+    name: Annotated[str | None, typer.Option(help="Only those of exactly this name.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only those of this kind: script.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Submitted since then: 2h (ago), 2026-01-31, 2026-01-31T12:00."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Submitted before.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """List my tasks, newest first."""
-    screen = Screen(json)
+    screen, now = Screen(json), datetime.now(UTC)
+    wanted = _Wanted(
+        tuple(state or ()),
+        name,
+        kind,
+        parse_moment(since, "--since", now) if since else None,
+        parse_moment(until, "--until", now) if until else None,
+    )
     with connect(server) as potluck:
-        tasks = list(_newest(potluck, state, None if everything else limit))
+        tasks = list(_newest(potluck, wanted, None if everything else limit))
     if json:
         screen.emit({"tasks": tasks})
     elif tasks:
         _show(screen.out, tasks)
     else:
-        screen.err.line(_nothing(state))
+        screen.err.line(_nothing(wanted))
 
 
-def _newest(potluck: "Potluck", state: TaskState | None, limit: int | None) -> Iterator[TaskView]:
+class _Wanted(NamedTuple):
+    states: tuple[TaskState, ...]
+    name: str | None
+    kind: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+def _newest(potluck: "Potluck", wanted: _Wanted, limit: int | None) -> Iterator[TaskView]:
     cursor, left = None, limit
     while left is None or left > 0:
-        page = potluck.tasks(min(left or _PAGE, _PAGE), cursor, state)
+        page = potluck.tasks(
+            min(left or _PAGE, _PAGE),
+            cursor,
+            wanted.states,
+            name=wanted.name,
+            kind=wanted.kind,
+            since=wanted.since,
+            until=wanted.until,
+        )
         yield from page.tasks
         left = None if left is None else left - len(page.tasks)
         cursor = page.next_cursor
@@ -70,15 +104,22 @@ def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
     ran = duration_seconds(task, now)
     return [
         Cell(short_id(task.id) if is_short else task.id, Tone.STRONG),
-        Cell(task.name),
-        Cell(task.phase, TONES[task.state]),
+        Cell(task.name if task.items is None else f"{task.name} × {task.items.total:,}"),
+        Cell(_phase(task), TONES[task.state]),
         Cell(show_age(task.created_at, now)),
         Cell("" if ran is None else show_seconds(ran)),
         Cell(why(task), Tone.FAINT),
     ]
 
 
-def _nothing(state: TaskState | None) -> str:
-    if state is not None:
-        return f"None of your tasks is {state}. `potluck ps` shows all states."
+def _phase(task: TaskView) -> str:
+    """Of an array that has begun, with how far it has come."""
+    if task.items is None or not (done := percent(task.items)) or done == 100:
+        return task.phase
+    return f"{task.phase} {done} %"
+
+
+def _nothing(wanted: _Wanted) -> str:
+    if any(wanted):
+        return "None of your tasks is like that. `potluck ps` shows them all."
     return "You have no tasks yet. Start one with `potluck run SCRIPT`."

@@ -1,7 +1,8 @@
 """From what somebody typed to a TaskRequest, with every mistake named by its option."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import inf
 
 import msgspec
 
@@ -17,12 +18,19 @@ _OPTIONS = {
     "$.max_attempts": "--attempts",
     "$.requirements.device_count": "--gpu",
     "$.requirements.device_memory_bytes": "--device-memory",
+    "$.requirements.device_vendor": "--vendor",
     "$.requirements.device_model": "--model",
+    "$.requirements.compute_capability": "--capability",
+    "$.requirements.labels": "--label",
     "$.requirements.max_price_micro_per_hour": "--max-price",
     "$.requirements.cores": "--cores",
     "$.requirements.memory_bytes": "--memory",
     "$.requirements.disk_bytes": "--disk",
     "$.limits.run_seconds": "--time",
+    "$.limits.stop_after_silence_seconds": "--stop-after-silence",
+    "$.start_within_seconds": "--deadline",
+    "$.delay_seconds": "--delay",
+    "$.expected_seconds": "--expected",
     "$.spec.filename": "the script's name",
     "$.spec.source": "the script",
     "$.spec.arguments": "the script's arguments",
@@ -35,6 +43,10 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "--memory": lambda number: show_bytes(int(number)),
     "--disk": lambda number: show_bytes(int(number)),
     "--time": show_seconds,
+    "--stop-after-silence": show_seconds,
+    "--deadline": show_seconds,
+    "--delay": show_seconds,
+    "--expected": show_seconds,
     "--max-price": lambda number: f"{show_credits(int(number))} credits",
     "--cores": lambda number: f"{number:.0f}",
     "--priority": lambda number: f"{number:.0f}",
@@ -56,6 +68,16 @@ def parse_environment(pairs: list[str]) -> dict[str, str]:
     return environment
 
 
+def parse_labels(words: list[str]) -> tuple[str, ...]:
+    """`--label region=eu`, as often as needed; a label may also be a word alone."""
+    for word in words:
+        if not word.strip() or word != word.strip():
+            raise InvalidInput(
+                f"--label {printable(word)!r} is not a label.", "Write it like --label region=eu."
+            )
+    return tuple(dict.fromkeys(words))
+
+
 def device_needs(gpus: int, kind: DeviceKind | None) -> tuple[DeviceKind | None, int]:
     """The kind and number of devices: `--gpu 0` means one of any kind."""
     if gpus == 0:
@@ -69,6 +91,9 @@ def device_needs(gpus: int, kind: DeviceKind | None) -> tuple[DeviceKind | None,
 
 def checked(request: TaskRequest) -> TaskRequest:
     """The same request, now known to be one that the server takes."""
+    for is_wrong, sentence, hint in _contradictions(request):
+        if is_wrong:
+            raise InvalidInput(sentence, hint)
     try:
         return msgspec.convert(msgspec.to_builtins(_utf8_checked(request)), TaskRequest)
     except msgspec.ValidationError as error:
@@ -80,6 +105,32 @@ def checked(request: TaskRequest) -> TaskRequest:
         ) from error
 
 
+def _contradictions(request: TaskRequest) -> Iterator[tuple[bool, str, str]]:
+    """What each option allows, and two of them together do not."""
+    wanted, delay = request.requirements, request.delay_seconds
+    count, fraction = wanted.device_count, wanted.device_milli
+    yield (
+        fraction is not None and count > 1,
+        f"--fraction is a part of one device, and --gpu asks for {count}.",
+        "Leave one of them out.",
+    )
+    yield (
+        wanted.shares_device and fraction is None,
+        "--share is about the rest of a device, and without --fraction there is none.",
+        "Say how much it needs, such as --fraction 0.25.",
+    )
+    yield (
+        request.allow_failures > (request.items or 0),
+        f"--allow-failures {request.allow_failures} is more than there are items.",
+        "Say how many there are with --array.",
+    )
+    yield (
+        delay is not None and delay >= (request.start_within_seconds or inf),
+        "--delay is longer than --deadline, so it could never start.",
+        "The deadline counts from now on, as the delay does.",
+    )
+
+
 def _in_words(sentence: str, option: str) -> str:
     """The decoder's complaint, for people."""
     length = re.search(r"of length <= (\d+)", sentence)
@@ -89,6 +140,8 @@ def _in_words(sentence: str, option: str) -> str:
     if bound:
         words = "at least" if bound[1].startswith(">") else "at most"
         return f"must be {words} {_UNITS.get(option, str)(float(bound[2]))}"
+    if option == "--capability":
+        return "is not a compute capability such as 8.6"
     if "regex" in sentence:
         return "can not have control characters"
     return f"does not fit: {sentence.replace('`', '')}"
@@ -103,7 +156,9 @@ def _option(path: str) -> str:
 def _utf8_checked(request: TaskRequest) -> TaskRequest:
     """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
     texts = [*request.spec.arguments, *request.spec.environment.values(), request.name or ""]
-    for text in [*texts, request.spec.filename, request.requirements.device_model or ""]:
+    wanted = request.requirements
+    words = (wanted.device_model, wanted.device_vendor, *wanted.labels)
+    for text in [*texts, request.spec.filename, *(word or "" for word in words)]:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InvalidInput(
                 f"{printable(text)!r} is not valid UTF-8.", "Write it in UTF-8, or leave it out."

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.logs import log_pages
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
@@ -12,7 +13,7 @@ from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
 from potluck.cli.units import show_bytes, show_credits, show_seconds
 from potluck.model.error import Conflict
-from potluck.wire.consumer import TaskView
+from potluck.wire.consumer import FailedItem, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -24,17 +25,33 @@ def result(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how a task ended (on stderr) and its stdout (on stdout)."""
+    """Show how a task ended (on stderr) and its stdout (on stdout).
+
+    Of an array, the items that failed stand in the stdout's place.
+    """
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.wait(task_id) if wait else _finished(potluck, task_id)
+        if found.items is not None:
+            _show_array(screen, found, list(finally_failed(potluck, task_id)))
+            return
         stdout = _stdout(potluck, found)
     if json:
         screen.emit({**msgspec.to_builtins(found), "stdout": stdout.decode("utf-8", "replace")})
         return
     _show_facts(screen.err, found)
     screen.out.write_bytes(stdout)
+
+
+def _show_array(screen: Screen, task: TaskView, failed: list[FailedItem]) -> None:
+    """All items that failed, where a task of its own has its output."""
+    if screen.json:
+        screen.emit({**msgspec.to_builtins(task), "failed_items": failed})
+        return
+    _show_facts(screen.err, task)
+    if failed:
+        show_failed(screen.out, failed, len(failed))
 
 
 def _finished(potluck: "Potluck", task_id: str) -> TaskView:
@@ -70,11 +87,12 @@ def _facts(task: TaskView) -> dict[str, str]:
         "state": task.state.value,
         "reason": why(task),
         "exit status": "" if task.exit_code is None else str(task.exit_code),
-        "node": place(attempt) if attempt else "",
+        "items": "" if task.items is None else told(task.items),
+        "node": place(attempt) if attempt and task.items is None else "",
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
         "waited": show_seconds(waited.total_seconds()),
         "ran": _ran(task),
-        "attempts": str(len(task.attempts)),
+        "attempts": str(attempt.number if attempt else 0),
         "used": _used(task),
         "cost": f"{show_credits(task.charge_micro)} credits",
     }
@@ -88,7 +106,7 @@ def _ran(task: TaskView) -> str:
 
 def _used(task: TaskView) -> str:
     attempt = last_attempt(task)
-    if attempt is None or attempt.usage is None:
+    if attempt is None or attempt.usage is None or task.items is not None:
         return ""
     usage = attempt.usage
     return (

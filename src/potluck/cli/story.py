@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from potluck.cli.items import bar, tenths, told
 from potluck.cli.screen import Tone, printable
 from potluck.cli.units import show_seconds
 from potluck.model.task import EndReason, TaskState
@@ -48,10 +49,15 @@ def place(attempt: AttemptView) -> str:
     return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
 
 
-def stage(task: TaskView) -> str:
-    """The phase, and where it is or why it waits."""
+def stage(task: TaskView, is_live: bool = False) -> str:
+    """The phase, and where it is or why it waits; of an array, how far it has come.
+
+    In a live line that is a bar, elsewhere it changes seldom.
+    """
     attempt = last_attempt(task)
     phase, reason = printable(task.phase), why(task)
+    if task.items is not None and not (reason and task.items.pending == task.items.total):
+        return f"{phase}: {bar(task.items) if is_live else tenths(task.items)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         return f"{phase} on {place(attempt)}"
     return f"{phase}: {reason}" if reason else phase
@@ -76,7 +82,9 @@ def summary(task: TaskView, now: datetime) -> str:
     ran = duration_seconds(task, now)
     if ran is not None:
         parts[0] += f" after {show_seconds(ran)}"
-    if attempt is not None:
+    if task.items is not None:
+        parts.append(told(task.items))
+    elif attempt is not None:
         parts[0] += f" on {place(attempt)}"
     if explained := why(task):
         parts.append(explained)

@@ -8,6 +8,7 @@ import re
 from datetime import datetime, timedelta
 
 from potluck.model.credit import MICRO
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.error import InvalidInput
 
 _NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
@@ -52,6 +53,42 @@ def parse_credits(text: str, option: str) -> int:
             "Write it like 2 or 0.25, with up to six decimals.",
         )
     return int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0"))
+
+
+def parse_milli(text: str, option: str) -> int:
+    """`0.25`, `250m` or `25%`: a part of a device, in thousandths."""
+    found = re.fullmatch(_NUMBER + r"\s*(m|%|)", text.strip(), re.ASCII)
+    parts = {"m": 1.0, "%": 10.0, "": 1000.0}
+    milli = float(found[1]) * parts[found[2]] if found else 0.0
+    if not 1 <= milli <= WHOLE_DEVICE_MILLI or abs(milli - round(milli)) > 1e-6:
+        raise InvalidInput(
+            f"{option} {text!r} is not a part of a device.",
+            "Write it like 0.25 or 250m, from 1m to 1; a thousandth is the smallest part.",
+        )
+    return round(milli)
+
+
+def parse_moment(text: str, option: str, now: datetime) -> datetime:
+    """`2h` (ago), `2026-01-31`, `2026-01-31T12:00`; without an offset, by this machine's clock."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return now - timedelta(seconds=_ago(text, option))
+    return found.astimezone() if found.tzinfo is None else found
+
+
+def _ago(text: str, option: str) -> float:
+    try:
+        return parse_seconds(text, option)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{option} {text!r} is no time.", "Write it like 2h (ago) or 2026-01-31T12:00."
+        ) from error
+
+
+def show_milli(milli: int) -> str:
+    """A part of a device, as a share of the whole."""
+    return f"{milli / WHOLE_DEVICE_MILLI:.3f}".rstrip("0").rstrip(".")
 
 
 def show_bytes(count: int) -> str:

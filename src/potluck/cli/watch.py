@@ -8,15 +8,17 @@ meets a request half done, which would leave the connection pool locked for the 
 import sys
 import threading
 from datetime import UTC, datetime
+from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from potluck.cli.items import MOST_SHOWN, finally_failed, show_failed
 from potluck.cli.live_line import LiveLine
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
-from potluck.cli.screen import Screen, Tone
+from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import TONES, exit_status, stage, summary
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
@@ -82,7 +84,8 @@ class Watcher:
             if self._screen.json:
                 self._screen.emit({"event": "state", "task": event.task})
             if not event.task.state.is_final:  # the end is told by the summary
-                self._line.say(stage(event.task), TONES[event.task.state])
+                is_live = self._screen.err.is_live
+                self._line.say(stage(event.task, is_live), TONES[event.task.state])
             return
         self._line.hide()
         self._output.show(event.page)
@@ -135,4 +138,11 @@ class Watcher:
         mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
+        self._tell_failed(pane)
         return exit_status(self._task)
+
+    def _tell_failed(self, pane: Pane) -> None:
+        counts = self._task.items
+        if counts is not None and counts.failed:
+            failed = islice(finally_failed(self._potluck, self._task.id), MOST_SHOWN)
+            show_failed(pane, list(failed), counts.failed)

@@ -12,6 +12,7 @@ from potluck.model.account import Credential
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
+    from potluck.model.account import Quota
     from potluck.wire.identity import Me
 
 
@@ -28,8 +29,21 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     screen.out.line(f"{screen.out.paint(me.address, Tone.STRONG)} ({roles})")
     held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
     screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
+    if limits := _limits(me.quota):
+        screen.out.line(limits)
     screen.out.line(f"{me.id} at {url}", Tone.FAINT)
     screen.out.line(_signed_in(me, ends_at), Tone.FAINT)
+
+
+def _limits(quota: "Quota") -> str:
+    """What there is less of than one might want; empty if nothing is limited."""
+    running, queued = quota.max_running_devices, quota.max_queued_tasks
+    told = [
+        "" if running is None else f"at most {running:,} devices at a time",
+        "" if queued is None else f"at most {queued:,} tasks waiting",
+        "" if quota.weight == 1 else f"weight {quota.weight:g}",
+    ]
+    return ", ".join(filter(None, told))
 
 
 def _session_end(potluck: "Potluck", me: "Me") -> datetime | None:

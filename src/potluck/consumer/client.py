@@ -31,6 +31,7 @@ from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
     DevicePage,
+    FailedItemPage,
     FollowedState,
     Health,
     LogPage,
@@ -151,6 +152,14 @@ class Potluck:
             if isinstance(event, FollowedState):
                 task = event.task
         return task
+
+    def failed_items(
+        self, task_id: str, cursor: int | None = None, limit: int | None = None
+    ) -> FailedItemPage:
+        """Items of an array that failed, in order, behind the item `cursor`."""
+        query = {"cursor": cursor, "limit": limit}
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, named, query=query)
 
     def nodes(self) -> list[NodeView]:
         """The machines in the pool."""

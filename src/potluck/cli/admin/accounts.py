@@ -32,7 +32,9 @@ def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
         return
     columns = [
         *(Column("ID"), Column("WALLET", shrinks=True), Column("ROLES")),
-        *(Column("CREDITS", is_number=True), Column("AGE", is_number=True), Column("SUSPENDED")),
+        *(Column("CREDITS", is_number=True), Column("WEIGHT", is_number=True)),
+        *(Column("DEVICES", is_number=True), Column("WAITING", is_number=True)),
+        *(Column("AGE", is_number=True), Column("SUSPENDED")),
     ]
     show_table(screen.out, columns, [_row(account) for account in found])
 
@@ -131,11 +133,17 @@ def _roles(words: list[str]) -> list[Role]:
         ) from error
 
 
+def _most(limit: int | None) -> str:
+    return "" if limit is None else f"≤ {limit:,}"
+
+
 def _row(account: AccountView) -> list[Cell]:
     suspended = "" if account.suspended_at is None else account.suspended_for or "yes"
     return [
         *(Cell(account.id), Cell(account.address), Cell(", ".join(account.roles))),
-        Cell(show_credits(account.available_micro)),
+        *(Cell(show_credits(account.available_micro)), Cell(f"{account.quota.weight:g}")),
+        Cell(_most(account.quota.max_running_devices)),
+        Cell(_most(account.quota.max_queued_tasks)),
         Cell(show_age(account.created_at, datetime.now(UTC))),
         Cell(suspended, Tone.BAD),
     ]

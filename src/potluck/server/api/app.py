@@ -20,6 +20,7 @@ from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
+from potluck.server.api.items import ItemController
 from potluck.server.api.me import MeController
 from potluck.server.api.node_keys import NodeKeyController
 from potluck.server.api.node_login import NodeLoginController
@@ -39,6 +40,7 @@ _CONTROLLERS = [
     NodeKeyController,
     NodeLoginController,
     TaskController,
+    ItemController,
     NodeController,
     DeviceController,
     AccountController,

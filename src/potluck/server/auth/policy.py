@@ -47,6 +47,7 @@ POLICY: dict[str, Scope | None] = {
     "cancel_task": Scope.TASKS_WRITE,
     "follow_task": Scope.TASKS_READ,
     "task_logs": Scope.TASKS_READ,
+    "failed_items": Scope.TASKS_READ,
     # the pool
     "list_nodes": Scope.POOL_READ,
     "list_devices": Scope.POOL_READ,

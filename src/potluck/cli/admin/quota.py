@@ -1,0 +1,88 @@
+"""`potluck admin quota`: how much of the pool an account may have."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from potluck.cli.admin.accounts import AccountArgument
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen
+from potluck.model.account import Quota
+from potluck.model.error import InvalidInput, NotFound
+from potluck.wire.identity import AccountView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+# As somebody types it: back to what holds for everybody.
+_DEFAULT = "default"
+
+
+def quota(
+    account: AccountArgument,
+    weight: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=1000, help="Its part where several want the same; 1 is usual."),
+    ] = None,
+    running_devices: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="The most that its tasks have at a time, or `default`."),
+    ] = None,
+    queued_tasks: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="The most that may wait, or `default`."),
+    ] = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show or change how much of the pool an account may have."""
+    screen = Screen(json)
+    changes = {
+        "weight": weight,
+        "max_running_devices": _count(running_devices, "--running-devices"),
+        "max_queued_tasks": _count(queued_tasks, "--queued-tasks"),
+    }
+    said = {name: value for name, value in changes.items() if value is not None}
+    with connect(server) as potluck:
+        found = _find(potluck, account)
+        wanted = replace(found.quota, **{k: None if v == _DEFAULT else v for k, v in said.items()})
+        if said:
+            potluck.admin.set_quota(found.id, wanted)
+    if json:
+        screen.emit({"account_id": found.id, "quota": wanted})
+    else:
+        screen.out.line(f"{account}: {told(wanted)}.")
+
+
+def told(quota: Quota) -> str:
+    """What is said of one account, in words; empty limits are those of everybody."""
+    running, queued = quota.max_running_devices, quota.max_queued_tasks
+    return ", ".join(
+        [
+            f"weight {quota.weight:g}",
+            f"{'as many' if running is None else f'at most {running:,}'} devices at a time"
+            f"{' as everybody' if running is None else ''}",
+            f"{'as many' if queued is None else f'at most {queued:,}'} tasks waiting"
+            f"{' as everybody' if queued is None else ''}",
+        ]
+    )
+
+
+def _count(text: str | None, option: str) -> int | str | None:
+    if text is None or text == _DEFAULT:
+        return text
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InvalidInput(
+            f"{option} {text!r} is no number.",
+            f"Write {option} 8, or {option} {_DEFAULT} for what holds for everybody.",
+        )
+    return int(text)
+
+
+def _find(potluck: "Potluck", named: str) -> AccountView:
+    wanted = named.lower()
+    for account in potluck.admin.accounts():
+        if wanted in (account.id, account.address.lower()):
+            return account
+    raise NotFound(f"There is no account {named!r} here.", "`potluck admin accounts` lists them.")
