@@ -1,8 +1,8 @@
 """Compares all that the leader keeps in memory with the database, a slice at a time.
 
-What the position has not seen is on its way and is passed over; anything else must agree. If it does
-not, something was missed: it is mended, counted, and logged as an error, since nobody should ever
-see that. Nothing may be planned while a slice is compared.
+What the position has not seen is on its way and is passed over; anything else must agree. If it
+does not, something was missed: it is mended, counted, and logged as an error, since nobody should
+ever see that. Nothing may be planned while a slice is compared.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Sweep:
             self._behind = ""
 
     async def _waiting(self) -> bool:
-        """What is ready must be in line, with the same items left; answers whether there is more."""
+        """What is ready must be in line, with the same items left. Answers if there is more."""
         async with self._parts.database.transaction() as connection:
             page = await feed.waiting_ids(
                 connection, self._behind, self._most, self._memory.position

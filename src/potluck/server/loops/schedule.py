@@ -7,6 +7,8 @@ so that none of them sees another's half-done work.
 
 import asyncio
 
+import structlog
+
 from potluck.server import topics
 from potluck.server.flow.depend import decide_once
 from potluck.server.flow.schedule import schedule_once
@@ -15,6 +17,8 @@ from potluck.server.leader.reasons import Reasons
 from potluck.server.leader.sweep import Sweep
 from potluck.server.parts import Parts
 from potluck.store.leader import Leadership, TermOver
+
+log = structlog.get_logger()
 
 # How long the loading goes on between two rounds, and how long a comparison rests between slices.
 _LOAD_SECONDS = 0.2
@@ -28,6 +32,7 @@ class ScheduleLoop:
         self._memory = memory
         self._reasons = Reasons(parts, memory.known.scheduler)
         self._clock = asyncio.get_running_loop()
+        self._began_at = self._clock.time()
         self._sweep: Sweep | None = None
         self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
 
@@ -38,6 +43,7 @@ class ScheduleLoop:
             is_complete = await self._round()
             if not self._memory.is_loaded:
                 await self._load()
+                self._say_if_loaded()
             elif is_complete:
                 await self._compare()
                 await listener.wait(self._rest_seconds())
@@ -56,6 +62,12 @@ class ScheduleLoop:
         until = self._clock.time() + _LOAD_SECONDS
         while not self._memory.is_loaded and self._clock.time() < until:
             await self._memory.load_more()
+
+    def _say_if_loaded(self) -> None:
+        if self._memory.is_loaded:
+            waiting = self._memory.known.scheduler.waiting_count
+            seconds = round(self._clock.time() - self._began_at, 3)
+            log.info("the whole queue is loaded", waiting=waiting, seconds=seconds)
 
     async def _compare(self) -> None:
         """A slice, when it is time."""
