@@ -16,7 +16,9 @@ from potluck.decide.lifecycle import task_may_become
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 
-Spans: TypeAlias = tuple[tuple[int, int], ...]  # items from the first up to, not including, the last
+Spans: TypeAlias = tuple[
+    tuple[int, int], ...
+]  # items from the first up to, not including, the last
 
 
 class ArrayFact(Struct, frozen=True):
@@ -107,7 +109,7 @@ def violations(picture: Picture) -> list[str]:
 
 def _task_violations(task: TaskFact) -> Iterator[str]:
     if not task.state.is_final and task.waits_for != task.dependencies:
-        yield f"{task.id} waits for {task.waits_for} tasks, and {task.dependencies} are written down"
+        yield f"{task.id} waits for {task.waits_for} tasks, but for {task.dependencies} by its rows"
     if task.history is not None:
         yield from _history_violations(task, task.history)
     if task.array is None:
@@ -160,7 +162,7 @@ def _verdict_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
         yield f"{task.id} succeeded with {array.items_succeeded} of {array.items} items"
     if task.reason is EndReason.ITEMS_FAILED and task.state.is_final and (is_good or not is_done):
         yield f"{task.id} failed with {array.items_failed} failures of {array.allow_failures}"
-    if is_done and not task.state.is_final:
+    if is_done and not task.state.is_final and not task.live:
         yield f"{task.id} is {task.state}, and all its items are done"
 
 

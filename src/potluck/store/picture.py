@@ -66,7 +66,7 @@ async def sample(connection: Connection, part: Part) -> Picture:
 
 async def _part(connection: Connection, part: Part) -> Picture:
     return Picture(
-        tasks=tuple(_task(row) for row in await connection.fetch(_sql.tasks, part.task_ids)),
+        tasks=tuple(task_fact(row) for row in await connection.fetch(_sql.tasks, part.task_ids)),
         attempts=_facts(await connection.fetch(_sql.attempts, part.attempt_ids), AttemptFact),
         nodes=_facts(await connection.fetch(_sql.nodes, part.node_ids), NodeFact),
         devices=_facts(await connection.fetch(_sql.devices, part.node_ids), DeviceFact),
@@ -82,7 +82,7 @@ def _facts(rows: list[Any], kind: type[Fact]) -> tuple[Fact, ...]:
     return tuple(msgspec.convert(dict(row), kind, strict=False) for row in rows)
 
 
-def _task(row: Any) -> TaskFact:
+def task_fact(row: Any) -> TaskFact:
     return TaskFact(
         row["id"],
         TaskState(row["state"]),

@@ -1,0 +1,50 @@
+"""An event loop whose time is virtual: when nobody has anything to do, it is later at once."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Only timers and tasks: there is no file, socket or thread that it could wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._selector = _Patience(self._pass)
+
+    def time(self) -> float:
+        return self._now
+
+    def run_in_executor(  # type: ignore[override]
+        self,
+        executor: Any,
+        func: Callable[..., Any],
+        *arguments: Any,  # noqa: ARG002
+    ) -> asyncio.Future[Any]:
+        """At once: a thread would bring an order that no seed decides."""
+        done = self.create_future()
+        done.set_result(func(*arguments))
+        return done
+
+    def _pass(self, seconds: float) -> None:
+        self._now += seconds
+
+    def _process_events(self, events: list[Any]) -> None:
+        """Nothing comes from outside."""
+
+    def _write_to_self(self) -> None:
+        """Nobody waits outside."""
+
+
+class _Patience:
+    """Stands where a loop waits for the world."""
+
+    def __init__(self, passing: Callable[[float], None]) -> None:
+        self._pass = passing
+
+    def select(self, timeout: float | None) -> list[Any]:
+        assert timeout is not None, "everybody waits, and for nothing that could ever happen"
+        if timeout > 0:
+            self._pass(timeout)
+        return []

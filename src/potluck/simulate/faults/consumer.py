@@ -1,0 +1,88 @@
+"""Simulated consumers: they submit all kinds of tasks, twice at times, and call some off."""
+
+import asyncio
+
+from potluck.model.error import Conflict, PotluckError, Unavailable
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import GIB, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.server.flow.cancel import cancel
+from potluck.server.flow.submit import submit
+from potluck.simulate.faults.network import Line
+from potluck.simulate.faults.world import World
+
+_SPEC = ScriptSpec("simulated.py", "pass")
+
+
+class Consumer:
+    """One account's user."""
+
+    def __init__(self, world: World, line: Line, account_id: AccountId) -> None:
+        self.world = world
+        self.account_id = account_id
+        self._line = line
+        self._submitted: list[TaskId] = []
+
+    async def run(self) -> None:
+        chance = self.world.chance
+        while True:
+            await asyncio.sleep(chance.seconds(0.05, 1.0))
+            if self._submitted and chance.is_so(0.15):
+                await self._cancel(chance.one_of(self._submitted))
+            else:
+                await self._submit()
+
+    async def _submit(self) -> None:
+        """With a key, so that it can be said again until it is answered."""
+        chance = self.world.chance
+        request, key = self._request(), chance.bytes(8).hex()
+        try:
+            view = await self.world.persist(
+                lambda: self._line.call(lambda parts: submit(parts, self.account_id, request, key))
+            )
+        except PotluckError as refused:
+            self.world.fail([f"a submission was refused: {refused.detail}"])
+            return
+        self.world.say(f"{self.account_id} submitted {view.id} items={request.items}")
+        self._submitted.append(view.id)
+
+    async def _cancel(self, task_id: TaskId) -> None:
+        self.world.say(f"{self.account_id} cancels {task_id}")
+        try:
+            await self._line.call(lambda parts: cancel(parts, self.account_id, task_id))
+        except (Conflict, Unavailable):
+            return  # it had ended, or nobody knows
+
+    def _request(self) -> TaskRequest:
+        chance = self.world.chance
+        items = chance.number(1, 30) if chance.is_so(0.3) else None
+        return TaskRequest(
+            spec=_SPEC,
+            requirements=self._requirements(),
+            limits=Limits(run_seconds=20.0, prepare_seconds=10.0),
+            priority=chance.one_of([0, 0, 0, 5]),
+            max_attempts=chance.number(1, 3),
+            start_within_seconds=chance.one_of([None, None, None, 3.0, 30.0]),
+            delay_seconds=chance.one_of([None, None, None, 1.0]),
+            after=self._after(),
+            items=items,
+            allow_failures=chance.number(0, items) if items else 0,
+        )
+
+    def _after(self) -> tuple[TaskId, ...]:
+        chance = self.world.chance
+        if not self._submitted or chance.is_so(0.8):
+            return ()
+        lately = self._submitted[-5:]
+        return tuple({chance.one_of(lately) for _ in range(chance.number(1, 2))})
+
+    def _requirements(self) -> Requirements:
+        chance = self.world.chance
+        milli = chance.one_of([None, None, 250, 500])
+        return Requirements(
+            device_count=1 if milli else chance.one_of([1, 1, 1, 2]),
+            device_milli=milli,
+            device_memory_bytes=chance.one_of([0, 4 * GIB]),
+            shares_device=chance.is_so(0.5),
+            cores=chance.number(1, 3),
+            memory_bytes=GIB,
+        )

@@ -1,0 +1,130 @@
+"""One instance of the server: its parts and its leader's loop, which can be killed and paused."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from potluck.blobs.interface import Blobs
+from potluck.server.auth.contract_wallet import ContractWallets
+from potluck.server.auth.keys import derive
+from potluck.server.flow.expire import begin_term
+from potluck.server.leader.memory import Memory
+from potluck.server.limiter import Limiter
+from potluck.server.loops.expire import ExpireLoop
+from potluck.server.loops.lead import LeadLoop
+from potluck.server.loops.notify import NotifyLoop
+from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.parts import Parts
+from potluck.server.settings import ServerSettings
+from potluck.simulate.faults.world import World
+from potluck.simulate.store.database import ModelDatabase
+from potluck.simulate.vault import OpenVault
+from potluck.store.database import unavailable
+from potluck.store.leader import Leadership
+
+T = TypeVar("T")
+
+SETTINGS = ServerSettings(
+    data_directory=Path("simulated"),
+    lease_seconds=4.0,
+    heartbeat_seconds=1.0,
+    poll_seconds=2.0,
+    lease_poll_seconds=0.7,
+    overrun_seconds=6.0,
+    fetch_seconds=2.0,
+    silent_after_seconds=3.0,
+    leader_seconds=2.0,
+    leader_renew_seconds=0.5,
+    schedule_poll_seconds=1.0,
+    sweep_seconds=10.0,
+    expire_poll_seconds=0.5,
+    notify_poll_seconds=2.0,
+    back_off_first_seconds=0.1,
+    back_off_longest_seconds=1.0,
+)
+
+
+class Instance:
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._is_alive = True
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.parts = _parts(world, name, ModelDatabase(world.data, self._turn, world.done))
+        self.spawn(_Lead(self.parts).run())
+
+    @property
+    def answers(self) -> bool:
+        return self._is_alive and self._awake.is_set()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs in this instance, and ends with it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def kill(self) -> None:
+        """As kill -9: nothing that it would still do in the database is done."""
+        self._is_alive = False
+        await self._end()
+
+    async def stop(self) -> None:
+        """In good order: who leads resigns."""
+        await self._end()
+        self._is_alive = False
+
+    def pause(self) -> None:
+        """As SIGSTOP: it goes on where it was, however much has happened meanwhile."""
+        self._awake.clear()
+
+    def resume(self) -> None:
+        self._awake.set()
+
+    async def _turn(self) -> None:
+        if not self._is_alive:
+            raise unavailable()
+        await self.world.turn()
+        await self._awake.wait()
+        if not self._is_alive:
+            raise unavailable()
+
+    async def _end(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        self._awake.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Lead(LeadLoop):
+    """The leader's loop, with the duties that work depends on."""
+
+    async def _start_duties(self, leadership: Leadership) -> None:
+        await begin_term(self._parts, leadership)
+        loops = (
+            ScheduleLoop(self._parts, leadership, Memory(self._parts)),
+            ExpireLoop(self._parts, leadership),
+            NotifyLoop(self._parts),
+        )
+        self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]
+
+
+def _parts(world: World, name: str, database: ModelDatabase) -> Parts:
+    return Parts(
+        SETTINGS,
+        database,
+        world.live,
+        cast(Blobs, None),  # no log is written
+        keys=derive(b"simulated" * 4),
+        vault=OpenVault(),
+        origins=("http://127.0.0.1",),
+        limiter=Limiter(world.live, SETTINGS),
+        contract_wallets=ContractWallets({}),
+        authority_pem=None,
+        instance=name,
+        stopping=asyncio.Event(),
+    )

@@ -1,0 +1,236 @@
+"""A simulated provider: fetches, beats, works and reports, is killed, and keeps its journal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.error import NotFound, Unavailable
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.lease import Lease
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import GIB, EndReason
+from potluck.model.usage import Usage
+from potluck.server.flow import lease, report
+from potluck.simulate.faults.network import Line
+from potluck.simulate.faults.world import World
+from potluck.store.nodes import Owner
+from potluck.wire.provider import (
+    AcquireLeases,
+    Finished,
+    Grant,
+    Heartbeat,
+    ItemOutcome,
+    ItemsDone,
+    Preparing,
+    RegisterNode,
+    Report,
+    Reports,
+    Started,
+)
+
+_FAILURES = (EndReason.EXIT_STATUS, EndReason.SIGNAL, EndReason.SANDBOX_FAILED)
+
+
+class Held(Struct):
+    """A lease as the journal has it; what the server has not acknowledged is said again."""
+
+    grant: Grant
+    ready_at: float  # when the next thing about it happens
+    items: list[int]  # of an array: what is still to be run
+    is_begun: bool = False
+    is_over: bool = False
+    unsaid: list[Report] = []
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(self.grant.attempt_id, self.grant.token)
+
+
+class Provider:
+    """A process that comes and goes, on a machine whose disk stays."""
+
+    def __init__(self, world: World, line: Line, owner: Owner, name: str) -> None:
+        self.world = world
+        self.line = line
+        self.name = name
+        self._owner = owner
+        self._description = _description(world, name)
+        self._node_id: NodeId | None = None
+        self._journal: dict[AttemptId, Held] = {}
+        self._life: asyncio.Task[None] | None = None
+        self._slowness = world.chance.one_of([0.3, 1.0, 1.0, 4.0])
+
+    @property
+    def is_up(self) -> bool:
+        return self._life is not None
+
+    def start(self) -> None:
+        """What ran when it was killed is over; what had ended is reported as it was."""
+        for held in self._journal.values():
+            if not held.is_over:
+                self._end(held, EndReason.NODE_RESTARTED)
+        self._life = asyncio.get_running_loop().create_task(self._live())
+
+    async def kill(self, *, forgets: bool = False) -> None:
+        life, self._life = self._life, None
+        if life is not None:
+            life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
+        if forgets:
+            self._journal.clear()
+
+    async def leave(self) -> None:
+        """Its owner takes it away, and perhaps the server never hears of it."""
+        node_id = self._node_id
+        await self.kill(forgets=True)
+        if node_id is not None:
+            with suppress(Unavailable, NotFound):
+                await self.line.call(lambda parts: lease.leave(parts, self._owner, node_id))
+
+    async def _live(self) -> None:
+        await self._repeat_until(self._register)
+        async with asyncio.TaskGroup() as duties:
+            for duty in (self._fetch, self._beat, self._work):
+                duties.create_task(self._repeat_until(duty))
+
+    async def _repeat_until(self, duty: Callable[[], Awaitable[bool]]) -> None:
+        """Again until it says that there is no more to do; the server may be away for a while."""
+        is_done = False
+        while not is_done:
+            try:
+                is_done = await duty()
+            except (Unavailable, NotFound):
+                await asyncio.sleep(self.world.chance.seconds(0.05, 0.5))
+
+    async def _register(self) -> bool:
+        offer = RegisterNode(self._description, self._node_id)
+        said = await self.line.call(lambda parts: lease.register(parts, self._owner, offer))
+        self._node_id = said.node_id
+        self.world.say(f"{self.name} is {said.node_id}")
+        return True
+
+    async def _fetch(self) -> bool:
+        chance, node_id = self.world.chance, self._here
+        asked = AcquireLeases(self._leases(), wait_seconds=chance.one_of([0.0, 1.0, 2.0]))
+        answer = await self.line.call(
+            lambda parts: lease.acquire(parts, self._owner, node_id, asked)
+        )
+        self._drop(answer.stop)
+        for grant in answer.grants:
+            if grant.attempt_id not in self._journal:
+                self.world.say(f"{self.name} takes {grant.attempt_id} {grant.items}")
+                items = [item for part in grant.items for item in range(part.start, part.end)]
+                self._journal[grant.attempt_id] = Held(grant, self.world.now, items)
+        await asyncio.sleep(chance.seconds(0.0, 0.3))
+        return False
+
+    async def _beat(self) -> bool:
+        node_id, beat = self._here, Heartbeat(self._leases())
+        answer = await self.line.call(
+            lambda parts: lease.heartbeat(parts, self._owner, node_id, beat)
+        )
+        self._drop(answer.stop)
+        await asyncio.sleep(self.world.chance.seconds(0.8, 1.2))
+        return False
+
+    async def _work(self) -> bool:
+        for held in self._journal.values():
+            if held.ready_at <= self.world.now and not held.is_over:
+                self._go_on(held)
+        said = [(held, each) for held in self._journal.values() for each in held.unsaid]
+        if said:
+            await self._report(said[: self.world.chance.number(1, 20)])
+        await asyncio.sleep(self.world.chance.seconds(0.02, 0.3))
+        return False
+
+    def _go_on(self, held: Held) -> None:
+        """The next thing happens: it starts, an item or all of it ends."""
+        chance = self.world.chance
+        if not held.is_begun:
+            held.is_begun = True
+            if chance.is_so(0.3):
+                held.unsaid.append(Preparing(held.lease))
+            held.unsaid.append(Started(held.lease))
+        elif held.items:
+            self._run_items(held)
+        else:
+            self._end(held, EndReason.COMPLETED if chance.is_so(0.85) else chance.one_of(_FAILURES))
+        held.ready_at = self.world.now + chance.seconds(0.1, 2.0) * self._slowness
+
+    def _run_items(self, held: Held) -> None:
+        chance = self.world.chance
+        done = [held.items.pop(0) for _ in range(min(len(held.items), chance.number(1, 4)))]
+        outcomes = tuple(_outcome(item, chance.is_so(0.9)) for item in done)
+        held.unsaid.append(ItemsDone(held.lease, outcomes))
+        if not held.items:
+            self._end(held, EndReason.COMPLETED)
+
+    def _end(self, held: Held, reason: EndReason) -> None:
+        held.is_over = True
+        code = {EndReason.COMPLETED: 0, EndReason.EXIT_STATUS: 1}.get(reason)
+        usage = Usage(run_seconds=self.world.chance.seconds(0.0, 5.0))
+        held.unsaid.append(Finished(held.lease, reason, code, usage=usage))
+
+    async def _report(self, said: Sequence[tuple[Held, Report]]) -> None:
+        node_id, reports = self._here, Reports(tuple(each for _, each in said))
+        answers = await self.line.call(
+            lambda parts: report.report(parts, self._owner, node_id, reports)
+        )
+        for (held, each), answer in zip(said, answers.answers, strict=True):
+            if answer.accepted or answer.code == "stale_lease":
+                self._acknowledge(held, each, is_stale=not answer.accepted)
+            else:
+                self.world.fail([f"{self.name} was told {answer.code} about {each}"])
+
+    def _acknowledge(self, held: Held, each: Report, *, is_stale: bool) -> None:
+        if each in held.unsaid:
+            held.unsaid.remove(each)
+        if is_stale or isinstance(each, Finished):
+            self._journal.pop(held.grant.attempt_id, None)
+
+    def _drop(self, stopped: Sequence[AttemptId]) -> None:
+        for attempt_id in stopped:
+            self._journal.pop(attempt_id, None)
+
+    @property
+    def _here(self) -> NodeId:
+        assert self._node_id is not None, "it has registered"
+        return self._node_id
+
+    def _leases(self) -> tuple[Lease, ...]:
+        return tuple(held.lease for held in self._journal.values())
+
+
+def _outcome(item: int, is_good: bool) -> ItemOutcome:
+    reason = EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS
+    return ItemOutcome(item, reason, 0.1, 0 if is_good else 1)
+
+
+def _description(world: World, name: str) -> NodeDescription:
+    chance = world.chance
+    price = chance.one_of([0, 0, 3_600_000])
+    return NodeDescription(
+        name=name,
+        platform="linux",
+        python_version="3.11",
+        potluck_version="0.1.0",
+        cores=8,
+        memory_bytes=64 * GIB,
+        disk_bytes=64 * GIB,
+        sandbox=SandboxReport("bwrap"),
+        devices=tuple(
+            DeviceDescription(
+                kind=DeviceKind.GPU,
+                uuid=f"{name}-{place}",
+                vendor="NVIDIA",
+                model="RTX 4090",
+                memory_bytes=24 * GIB,
+                price_micro_per_hour=price,
+                shares_accounts=chance.is_so(0.5),
+            )
+            for place in range(chance.number(1, 4))
+        ),
+    )

@@ -1,0 +1,166 @@
+"""One seed from its beginning to its end, and many of them."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from potluck.decide.settle import grant_entries
+from potluck.model.account import Role
+from potluck.model.ids import AccountId
+from potluck.simulate.faults.check import all_violations
+from potluck.simulate.faults.clock import VirtualLoop
+from potluck.simulate.faults.consumer import Consumer
+from potluck.simulate.faults.network import Line, Network
+from potluck.simulate.faults.provider import Provider
+from potluck.simulate.faults.trouble import Trouble
+from potluck.simulate.faults.world import Plan, World
+from potluck.simulate.store.data import BEGINNING
+from potluck.simulate.store.database import ModelDatabase
+from potluck.store import accounts, ledger
+from potluck.store.mint import drawing_from
+from potluck.store.nodes import Owner
+
+# Within so long after all is mended every task must have come to its end.
+PATIENCE_SECONDS = 200.0
+_CREDIT_MICRO = 50_000
+_PLENTY_MICRO = 10_000_000_000
+
+
+class Outcome(Struct, frozen=True):
+    """What a seed came to."""
+
+    seed: int
+    steps: int
+    violations: list[str]
+    faults: dict[str, int]
+    tasks: int
+    virtual_seconds: float
+
+
+def run_seed(seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> Outcome:
+    """The same seed and plan give the same history, step by step."""
+    random.seed(seed)  # the flow draws its jitter there
+    loop = VirtualLoop()
+    asyncio.set_event_loop(loop)
+    try:
+        with _quietly() as logged:
+            return loop.run_until_complete(_run(seed, plan, trace, logged))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _run(
+    seed: int, plan: Plan, trace: Callable[[str], None] | None, logged: list[str]
+) -> Outcome:
+    world = World(seed, plan, trace)
+    with drawing_from(lambda: (_milliseconds(world), world.chance.bytes(10))):
+        pool = await _Pool.make(world)
+        await pool.live()
+    world.fail(logged)
+    return Outcome(
+        seed,
+        world.steps,
+        world.broken,
+        dict(sorted(world.chance.happened.items())),
+        len(world.data.tasks),
+        round(world.now, 3),
+    )
+
+
+def _milliseconds(world: World) -> int:
+    return int(BEGINNING.timestamp() * 1000 + world.now * 1000)
+
+
+class _Pool:
+    """Everybody who takes part."""
+
+    def __init__(self, world: World, people: list[AccountId]) -> None:
+        self._world = world
+        self._network = Network(world, [])
+        self._people = people
+        owner = Owner(people[0])
+        lines = [Line(self._network) for _ in range(world.plan.nodes)]
+        providers = [
+            Provider(world, line, owner, f"node-{place}") for place, line in enumerate(lines)
+        ]
+        self._trouble = Trouble(world, self._network, providers, lines)
+        self._consumers = [Consumer(world, Line(self._network), each) for each in people[1:]]
+
+    @classmethod
+    async def make(cls, world: World) -> "_Pool":
+        people = []
+        async with ModelDatabase(world.data).transaction() as connection:
+            for number in range(world.plan.accounts + 1):
+                role = {Role.CONSUMER if number else Role.PROVIDER}
+                account = await accounts.add(connection, f"0x{number:040x}", role)
+                assert account is not None, "nobody was there before"
+                people.append(account.id)
+        pool = cls(world, people)
+        await pool._give(_CREDIT_MICRO)
+        return pool
+
+    async def live(self) -> None:
+        world = self._world
+        self._trouble.begin()
+        with self._running([each.run() for each in (*self._consumers, self._trouble)]):
+            await world.over.wait()
+        if not world.broken:
+            world.say("all is mended")
+            world.is_mended = True
+            await self._trouble.mend()
+            await self._give(_PLENTY_MICRO)
+            await self._await_ends()
+        await self._trouble.end()
+        world.fail(all_violations(world.data))
+
+    async def _give(self, amount_micro: int) -> None:
+        async with ModelDatabase(self._world.data).transaction() as connection:
+            for account_id in self._people[1:]:
+                await ledger.append(connection, grant_entries(account_id, amount_micro))
+
+    async def _await_ends(self) -> None:
+        """Every task comes to an end once nothing goes wrong any more."""
+        world = self._world
+        until = world.now + PATIENCE_SECONDS
+        while world.now < until and not world.broken:
+            if all(task["finished_at"] is not None for task in world.data.tasks.all()):
+                return
+            await asyncio.sleep(0.5)
+        if world.broken:
+            return
+        stuck = [task for task in world.data.tasks.all() if task["finished_at"] is None]
+        world.fail([f"{task['id']} is {task['state']} for ever" for task in stuck])
+
+    @contextmanager
+    def _running(self, works: list[Coroutine[Any, Any, None]]) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(work) for work in works]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+@contextmanager
+def _quietly() -> Iterator[list[str]]:
+    """Nothing is logged; what would have been an error is a failure of the simulation."""
+    errors: list[str] = []
+
+    def collect(_: Any, level: str, event: dict[str, Any]) -> Any:
+        if level in ("error", "exception", "critical"):
+            errors.append(f"logged as an error: {event}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[collect], cache_logger_on_first_use=False)
+    try:
+        yield errors
+    finally:
+        structlog.configure(**before)

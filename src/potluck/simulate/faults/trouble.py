@@ -1,0 +1,137 @@
+"""What befalls machines and instances, and how all of it is mended at the end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from potluck.simulate.faults.instance import Instance
+from potluck.simulate.faults.network import Line, Network
+from potluck.simulate.faults.provider import Provider
+from potluck.simulate.faults.world import World
+
+
+class Trouble:
+    def __init__(
+        self, world: World, network: Network, providers: list[Provider], lines: list[Line]
+    ) -> None:
+        self._world = world
+        self._network = network
+        self._providers = providers
+        self._lines = lines
+        self._born = 0
+        self._kinds: tuple[Callable[[], Awaitable[None]], ...] = (
+            self._kill_provider,
+            self._kill_provider,
+            self._cut_line,
+            self._cut_line,
+            self._take_node_away,
+            self._kill_instance,
+            self._pause_instance,
+            self._jump,
+        )
+
+    def begin(self) -> None:
+        for _ in range(self._world.plan.instances):
+            self._network.instances.append(self._new_instance())
+        for provider in self._providers:
+            provider.start()
+
+    async def run(self) -> None:
+        """More of it where there is more to befall."""
+        chance = self._world.chance
+        busy = max(1.0, len(self._providers) / 10)
+        while True:
+            await asyncio.sleep(chance.seconds(0.05, 1.5) / busy)
+            await chance.one_of(self._kinds)()
+
+    async def mend(self) -> None:
+        """Everything is up, connected and awake, and stays so."""
+        self._world.chance.heal()
+        for line in self._lines:
+            line.is_cut_there = line.is_cut_back = False
+        for instance in list(self._network.instances):
+            instance.resume()
+        while len(self._network.instances) < self._world.plan.instances:
+            self._network.instances.append(self._new_instance())
+        for provider in self._providers:
+            if not provider.is_up:
+                provider.start()
+
+    async def end(self) -> None:
+        for provider in self._providers:
+            await provider.kill()
+        for instance in self._network.instances:
+            await instance.kill()
+
+    async def _kill_provider(self) -> None:
+        chance = self._world.chance
+        provider = chance.one_of(self._providers)
+        if not provider.is_up:
+            return
+        forgets = chance.is_so(0.2)
+        self._happened("provider_wiped" if forgets else "provider_killed", provider.name)
+        await provider.kill(forgets=forgets)
+        self._later(chance.seconds(0.1, 8.0), provider.start)
+
+    async def _take_node_away(self) -> None:
+        provider = self._world.chance.one_of(self._providers)
+        if provider.is_up and self._world.chance.is_so(0.5):
+            self._happened("node_left", provider.name)
+            await provider.leave()
+            self._later(self._world.chance.seconds(0.1, 3.0), provider.start)
+
+    async def _cut_line(self) -> None:
+        """In one direction or in both: the server hears a node that does not hear it, too."""
+        chance = self._world.chance
+        provider = chance.one_of(self._providers)
+        line, way = provider.line, chance.one_of(["there", "back", "both"])
+        self._happened(f"cut_{way}", provider.name)
+        line.is_cut_there = way != "back"
+        line.is_cut_back = way != "there"
+
+        def mend() -> None:
+            line.is_cut_there = line.is_cut_back = False
+
+        self._later(chance.seconds(0.5, 10.0), mend)
+
+    async def _kill_instance(self) -> None:
+        chance, instances = self._world.chance, self._network.instances
+        if not instances:
+            return
+        instance = chance.one_of(instances)
+        instances.remove(instance)
+        in_order = chance.is_so(0.3)
+        self._happened("instance_stopped" if in_order else "instance_killed", instance.name)
+        await (instance.stop() if in_order else instance.kill())
+        self._later(chance.seconds(0.1, 5.0), self._replace_instance)
+
+    async def _pause_instance(self) -> None:
+        chance, instances = self._world.chance, self._network.instances
+        if instances:
+            instance = chance.one_of(instances)
+            self._happened("instance_paused", instance.name)
+            instance.pause()
+            self._later(chance.seconds(0.5, 6.0), instance.resume)
+
+    async def _jump(self) -> None:
+        seconds = self._world.chance.one_of([0.5, 3.0, 30.0])
+        self._happened("clock_jumped", f"{seconds} s")
+        self._world.jump(seconds)
+
+    def _replace_instance(self) -> None:
+        if len(self._network.instances) < self._world.plan.instances:
+            self._network.instances.append(self._new_instance())
+
+    def _new_instance(self) -> Instance:
+        self._born += 1
+        return Instance(self._world, f"instance-{self._born}")
+
+    def _happened(self, fault: str, whom: str) -> None:
+        self._world.chance.note(fault)
+        self._world.say(f"{fault} {whom}")
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._unless_mended, act)
+
+    def _unless_mended(self, act: Callable[[], None]) -> None:
+        if not self._world.is_mended:
+            act()

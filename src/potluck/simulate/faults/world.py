@@ -1,0 +1,85 @@
+"""The pool that is simulated: one database, some instances of the server, and what has happened."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from msgspec import Struct
+
+from potluck.model.error import Unavailable
+from potluck.simulate.faults.chance import Chance
+from potluck.simulate.faults.check import violations_after
+from potluck.simulate.faults.live import LossyLive
+from potluck.simulate.store.data import BEGINNING, Data
+from potluck.store.database import unavailable
+
+T = TypeVar("T")
+
+
+class Plan(Struct, frozen=True):
+    """How large a simulation is."""
+
+    nodes: int = 5
+    accounts: int = 3
+    instances: int = 2
+    steps: int = 150  # transactions with faults; then all is mended, and must come to an end
+
+
+class World:
+    """Steps are counted here: a step is a transaction, and after each one the invariants hold."""
+
+    def __init__(self, seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> None:
+        self.plan = plan
+        self.chance = Chance(seed)
+        self.data = Data()
+        self.live = LossyLive(lambda: self.chance.strikes("wake_lost"))
+        self.steps = 0
+        self.broken: list[str] = []
+        self.over = asyncio.Event()  # all steps with faults were taken, or something broke
+        self.is_mended = False
+        self._ahead = timedelta()
+        self._trace = trace
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def say(self, sentence: str) -> None:
+        if self._trace is not None:
+            self._trace(f"{self.steps:6} {self.now:9.3f}  {sentence}")
+
+    def jump(self, seconds: float) -> None:
+        """The database's clock goes forward; it never goes back."""
+        self._ahead += timedelta(seconds=seconds)
+
+    async def turn(self) -> None:
+        """Before each transaction: who is next is by chance, and the database may be away."""
+        slow = self.chance.strikes("slow")
+        await asyncio.sleep(self.chance.seconds(0.0, 0.5 if slow else 0.02))
+        if self.chance.strikes("database_away"):
+            raise unavailable()
+        self.data.now = BEGINNING + timedelta(seconds=self.now) + self._ahead
+
+    def done(self) -> None:
+        """After each transaction."""
+        self.steps += 1
+        self.fail(violations_after(self.data))
+        if self.steps >= self.plan.steps:
+            self.over.set()
+        if self.chance.strikes("commit_unheard"):
+            raise unavailable()
+
+    def fail(self, sentences: list[str]) -> None:
+        for sentence in sentences:
+            self.say(f"BROKEN: {sentence}")
+            self.broken.append(f"step {self.steps}: {sentence}")
+            self.over.set()
+
+    async def persist(self, act: Callable[[], Awaitable[T]]) -> T:
+        """As a client does: again until it is answered."""
+        while True:
+            try:
+                return await act()
+            except Unavailable:
+                await asyncio.sleep(self.chance.seconds(0.05, 0.5))

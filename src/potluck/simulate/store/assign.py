@@ -1,0 +1,150 @@
+"""Models of queries/assign.sql."""
+
+from datetime import timedelta
+
+import asyncpg
+
+from potluck.simulate.store import spans
+from potluck.simulate.store.capacity import can_hold, has_room, is_to_be_had, reserve, take_device
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+
+_sql = load("assign")
+
+
+@models(_sql.lock_tasks)
+def lock_tasks(data: Data, task_ids: list[str]) -> list[Row]:
+    return [{} for task_id in set(task_ids) if data.tasks.get(task_id) is not None]
+
+
+@models(_sql.lock_nodes)
+def lock_nodes(data: Data, node_ids: list[str]) -> list[Row]:
+    return [{} for node_id in set(node_ids) if data.nodes.get(node_id) is not None]
+
+
+@models(_sql.lock_devices)
+def lock_devices(data: Data, device_ids: list[str]) -> list[Row]:
+    return [{} for device_id in set(device_ids) if data.devices.get(device_id) is not None]
+
+
+@models(_sql.assign)
+def assign(
+    data: Data,
+    attempt_id: str,
+    term: int,
+    holder: str,
+    task_id: str,
+    node_id: str,
+    device_ids: list[str],
+    millis: list[int],
+    memories: list[int],
+    cores: int,
+    memory_bytes: int,
+    disk_bytes: int,
+    price_micro_per_hour: int,
+    hold_micro: int,
+    run_seconds: float,
+    prepare_seconds: float,
+    log_bytes: int,
+    fetch_within: timedelta,
+    items: "asyncpg.Range[int] | None",
+    is_sharer: bool,
+) -> list[Row]:
+    span = None if items is None else (items.lower, items.upper)
+    task, node = data.tasks.get(task_id), data.nodes.get(node_id)
+    if not data.is_led_by(holder, term) or task is None or not _is_open(data, task, span):
+        return []
+    if node is None or node["state"] != "online":
+        return []
+    wanted = {"cores": cores, "memory_bytes": memory_bytes, "disk_bytes": disk_bytes}
+    shares = _shares(attempt_id, device_ids, millis, memories)
+    if not has_room(node, **wanted) or not _all_free(data, node_id, task, shares, is_sharer):
+        return []
+    if _price(data, shares) != price_micro_per_hour:
+        return []
+    if hold_micro != 0 and not can_hold(data, task["account_id"], hold_micro):
+        return []
+    _take_task(data, task, span)
+    reserve(data, node_id, wanted)
+    data.attempts.insert(
+        {
+            "id": attempt_id,
+            "task_id": task_id,
+            "node_id": node_id,
+            **wanted,
+            "consumer_id": task["account_id"],
+            "provider_id": node["account_id"],
+            "number": max((row["number"] for row in data.attempts.of("task", task_id)), default=0)
+            + 1,
+            "price_micro_per_hour": price_micro_per_hour,
+            "hold_micro": hold_micro,
+            "run_seconds_limit": run_seconds,
+            "prepare_seconds_limit": prepare_seconds,
+            "log_bytes_limit": log_bytes,
+            "lease_expires_at": data.now + fetch_within,
+            "items": span,
+            "remaining": () if span is None else (span,),
+        }
+    )
+    for share in shares:
+        take_device(data, data.attempt_devices.insert(share))
+    was_queued = task["state"] == "queued"
+    owners = {"consumer_id": task["account_id"], "provider_id": node["account_id"]}
+    return [{"id": attempt_id, **owners, "was_queued": was_queued}]
+
+
+def _is_open(data: Data, task: Row, span: tuple[int, int] | None) -> bool:
+    """Whether it may be begun now: as a single task, or these items of an array."""
+    if span is None:
+        waits = task["items"] is None and task["state"] == "queued"
+    else:
+        waits = task["state"] in ("queued", "assigned", "running") and spans.contains(
+            task["pending"], (span,)
+        )
+    is_due = task["not_before"] is None or task["not_before"] <= data.now
+    in_time = task["start_before"] is None or task["start_before"] > data.now
+    return (
+        waits and task["waits_for"] == 0 and is_due and (in_time or task["started_at"] is not None)
+    )
+
+
+def _shares(
+    attempt_id: str, device_ids: list[str], millis: list[int], memories: list[int]
+) -> list[Row]:
+    columns = ("attempt_id", "device_id", "milli", "memory_bytes")
+    wanted = zip(device_ids, millis, memories, strict=True)
+    return [dict(zip(columns, (attempt_id, *share), strict=True)) for share in wanted]
+
+
+def _all_free(data: Data, node_id: str, task: Row, shares: list[Row], is_sharer: bool) -> bool:
+    devices = [(data.devices.get(share["device_id"]), share) for share in shares]
+    return all(
+        device is not None
+        and device["node_id"] == node_id
+        and is_to_be_had(data, device, share, task["account_id"], is_sharer)
+        for device, share in devices
+    )
+
+
+def _price(data: Data, shares: list[Row]) -> int | None:
+    """None of no devices, which is no price that was planned with."""
+    devices = [(data.devices.get(share["device_id"]), share["milli"]) for share in shares]
+    parts = [row["price_micro_per_hour"] * milli for row, milli in devices if row is not None]
+    return sum(parts) // 1000 if parts else None
+
+
+def _take_task(data: Data, task: Row, span: tuple[int, int] | None) -> None:
+    data.tasks.update(
+        task,
+        {
+            "state": "assigned" if task["state"] == "queued" else task["state"],
+            "pending": task["pending"] if span is None else spans.without(task["pending"], (span,)),
+            "not_before": None,
+            "reason": None,
+            "detail": "",
+            "updated_at": data.now,
+            "version": task["version"] + 1,
+        },
+    )

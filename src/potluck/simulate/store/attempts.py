@@ -1,0 +1,205 @@
+"""Models of queries/attempts.sql."""
+
+from datetime import timedelta
+
+from potluck.simulate.store import spans
+from potluck.simulate.store.capacity import key_is_good, reserve, take_device
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+
+_sql = load("attempts")
+UNCOUNTED = ("withdrawn", "node_left", "silence")
+
+
+@models(_sql.fetch)
+def fetch(
+    data: Data,
+    node_id: str,
+    account_id: str,
+    held: list[str],
+    lasting: timedelta,
+    node_key_id: str | None,
+    most: int,
+) -> list[Row]:
+    if not _may_fetch(data, node_id, account_id, node_key_id):
+        return []
+    granted = [
+        attempt
+        for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
+        if attempt["id"] not in held
+    ][:most]
+    for attempt in granted:
+        if attempt["fetched_at"] is None:
+            changes = {"fetched_at": data.now, "lease_expires_at": data.now + lasting}
+            data.attempts.update(attempt, changes)
+    return [{**_granted(attempt), **_made_of(data, attempt["task_id"])} for attempt in granted]
+
+
+def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> bool:
+    node, account = data.nodes.get(node_id), data.accounts.get(account_id)
+    if node is None or account is None or node["state"] == "left":
+        return False
+    if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
+        return False
+    return account["suspended_at"] is None and key_is_good(data, node_key_id)
+
+
+def _granted(attempt: Row) -> Row:
+    named = {column: attempt[column] for column in ("id", "task_id", "consumer_id")}
+    return {**named, "remaining": spans.shown(attempt["remaining"])}
+
+
+def _made_of(data: Data, task_id: str) -> Row:
+    task = data.tasks.get(task_id)
+    assert task is not None, "an attempt has a task"
+    made = {column: task[column] for column in ("sealed_spec", "requirements", "limits")}
+    return {**made, "items_total": task["items"]}
+
+
+@models(_sql.shares)
+def shares(data: Data, attempt_ids: list[str]) -> list[Row]:
+    return [
+        row
+        for attempt_id in sorted(set(attempt_ids))
+        for _, row in sorted(_placed(data, attempt_id), key=lambda pair: pair[0])
+    ]
+
+
+def _placed(data: Data, attempt_id: str) -> list[tuple[int, Row]]:
+    found = []
+    for share in data.attempt_devices.of("attempt", attempt_id):
+        device = data.devices.get(share["device_id"])
+        assert device is not None, "a share is of a device"
+        named = {"attempt_id": attempt_id, "device_id": share["device_id"]}
+        found.append(
+            (device["position"], {**named, "uuid": device["uuid"], "milli": share["milli"]})
+        )
+    return found
+
+
+@models(_sql.live_of_node)
+def live_of_node(data: Data, node_id: str, account_id: str) -> list[Row]:
+    node = data.nodes.get(node_id)
+    if node is None or node["account_id"] != account_id:
+        return []
+    return [{"id": attempt["id"]} for attempt in data.attempts.of("live_of_node", node_id)]
+
+
+@models(_sql.lock_task_of)
+def lock_task_of(data: Data, attempt_id: str) -> list[Row]:
+    attempt = data.attempts.get(attempt_id)
+    return [] if attempt is None else [{"id": attempt["task_id"]}]
+
+
+@models(_sql.prepare)
+def prepare(data: Data, attempt_id: str, node_id: str) -> list[Row]:
+    attempt = data.attempts.get(attempt_id)
+    if attempt is None or attempt["node_id"] != node_id:
+        return []
+    if attempt["state"] not in ("granted", "preparing"):
+        return []
+    data.attempts.update(attempt, {"state": "preparing"})
+    return [_news(attempt, "preparing")]
+
+
+@models(_sql.start)
+def start(data: Data, attempt_id: str, node_id: str) -> list[Row]:
+    attempt = data.attempts.get(attempt_id)
+    if attempt is None or attempt["node_id"] != node_id or attempt["finished_at"] is not None:
+        return []
+    started_at = attempt["started_at"] or data.now
+    data.attempts.update(attempt, {"state": "running", "started_at": started_at})
+    return [_news(attempt, "running")]
+
+
+def _news(before: Row, state: str) -> Row:
+    named = {"task_id": before["task_id"], "consumer_id": before["consumer_id"]}
+    return {**named, "is_news": before["state"] != state}
+
+
+@models(_sql.live_of_task)
+def live_of_task(data: Data, task_id: str) -> list[Row]:
+    return [{"id": attempt["id"]} for attempt in data.attempts.of("live_of_task", task_id)]
+
+
+@models(_sql.lock_for_end)
+def lock_for_end(data: Data, attempt_ids: list[str]) -> list[Row]:
+    found = (data.attempts.get(attempt_id) for attempt_id in sorted(set(attempt_ids)))
+    return [_ending(data, attempt) for attempt in found if attempt is not None]
+
+
+_OF_TASK = (
+    *("failures", "losses", "max_attempts", "items"),
+    *("items_succeeded", "items_failed", "allow_failures"),
+)
+
+
+def _ending(data: Data, attempt: Row) -> Row:
+    task = data.tasks.get(attempt["task_id"])
+    assert task is not None, "an attempt has a task"
+    item = spans.first(attempt["remaining"])
+    every = data.attempts.of("task", attempt["task_id"])
+    lost = [
+        row
+        for row in every
+        if row["state"] == "lost"
+        and row["reason"] not in UNCOUNTED
+        and spans.first(row["remaining"]) == item
+    ]
+    is_range = attempt["items"] is not None
+    live = [row for row in every if row["finished_at"] is None]
+    return {
+        **attempt,
+        "is_range": is_range,
+        "remaining": spans.shown(attempt["remaining"]),
+        "task_state": task["state"],
+        **{column: task[column] for column in _OF_TASK},
+        "has_pending": bool(task["pending"]),
+        "has_others": any(row["id"] != attempt["id"] for row in live),
+        "other_nodes_lost": len({row["node_id"] for row in lost} - {attempt["node_id"]}),
+        "item_losses": len(lost) if is_range and item is not None else 0,
+        "now": data.now,
+        "is_expired": attempt["lease_expires_at"] <= data.now,
+        "was_fetched": attempt["fetched_at"] is not None,
+    }
+
+
+@models(_sql.finish)
+def finish(
+    data: Data,
+    attempt_ids: list[str],
+    states: list[str],
+    reasons: list[str],
+    details: list[str],
+    exit_codes: list[int | None],
+    usages: list[bytes | None],
+    charges_micro: list[int],
+    report_hashes: list[bytes | None],
+    finished: list[int],
+    lost: list[int],
+) -> list[Row]:
+    columns = ("state", "reason", "detail", "exit_code", "usage", "charge_micro", "report_hash")
+    told = (states, reasons, details, exit_codes, usages, charges_micro, report_hashes)
+    for attempt_id, counted, *how in zip(
+        attempt_ids, zip(finished, lost, strict=True), *told, strict=True
+    ):
+        attempt = data.attempts.get(attempt_id)
+        if attempt is not None and attempt["finished_at"] is None:
+            changes = dict(zip(columns, how, strict=True))
+            changes["charge_micro"] += attempt["charge_micro"]
+            data.attempts.update(attempt, {**changes, "finished_at": data.now})
+            _give_back(data, attempt, *counted)
+    return []
+
+
+def _give_back(data: Data, attempt: Row, finished: int, lost: int) -> None:
+    counted = {"finished_attempts": finished, "lost_attempts": lost}
+    reserve(data, attempt["node_id"], attempt, -1, **counted)
+    for share in data.attempt_devices.of("attempt", attempt["id"]):
+        take_device(data, share, -1)
+
+
+def _id(row: Row) -> str:
+    return str(row["id"])

@@ -1,0 +1,89 @@
+"""What an attempt takes of a node and its devices, and the guards of whoever takes it."""
+
+import msgspec
+
+from potluck.simulate.store.accounts import in_force
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+
+
+def has_room(node: Row, cores: int, memory_bytes: int, disk_bytes: int) -> bool:
+    return (
+        node["cores"] - node["used_cores"] >= cores
+        and node["memory_bytes"] - node["used_memory_bytes"] >= memory_bytes
+        and node["disk_bytes"] - node["used_disk_bytes"] >= disk_bytes
+    )
+
+
+def is_to_be_had(
+    data: Data, device: Row | None, share: Row, consumer_id: str, is_sharer: bool
+) -> bool:
+    """Whether so much of a device is free for this account."""
+    if device is None or not device["is_present"] or device["standing"] != "bound":
+        return False
+    if device["free_milli"] < share["milli"]:
+        return False
+    if device["memory_bytes"] - device["used_memory_bytes"] < share["memory_bytes"]:
+        return False
+    return _may_stand_there(data, device, consumer_id, is_sharer)
+
+
+def _may_stand_there(data: Data, device: Row, consumer_id: str, is_sharer: bool) -> bool:
+    said = msgspec.json.decode(device["description"])
+    if device["kind"] == "cpu" or said.get("is_partition"):
+        return True
+    is_open = bool(said.get("shares_accounts")) and is_sharer
+    return all(
+        beside["consumer_id"] == consumer_id or (is_open and _agrees(data, beside))
+        for beside in _on(data, device)
+    )
+
+
+def _on(data: Data, device: Row) -> list[Row]:
+    """Live attempts of the device's node that have a part of it."""
+    shares = data.attempt_devices.of("device", device["id"])
+    attempts = [data.attempts.get(share["attempt_id"]) for share in shares]
+    return [row for row in attempts if row is not None and row["finished_at"] is None]
+
+
+def _agrees(data: Data, attempt: Row) -> bool:
+    task = data.tasks.get(attempt["task_id"])
+    assert task is not None, "an attempt has a task"
+    return shares_device(task)
+
+
+def shares_device(task: Row) -> bool:
+    return bool(msgspec.json.decode(task["requirements"]).get("shares_device"))
+
+
+def can_hold(data: Data, account_id: str, hold_micro: int) -> bool:
+    balance = data.balances.get(account_id)
+    return balance is not None and bool(balance["available_micro"] >= hold_micro)
+
+
+def key_is_good(data: Data, node_key_id: str | None) -> bool:
+    key = data.node_keys.get(node_key_id)
+    return key is None or in_force(data, key)
+
+
+def reserve(data: Data, node_id: str, attempt: Row, sign: int = 1, **changes: int) -> None:
+    """Takes of the node what the attempt needs; with -1 it gives that back."""
+    node = data.nodes.get(node_id)
+    assert node is not None, "an attempt has a node"
+    used = {
+        f"used_{of}": node[f"used_{of}"] + sign * attempt[of]
+        for of in ("cores", "memory_bytes", "disk_bytes")
+    }
+    data.nodes.update(node, {**used, **{of: node[of] + by for of, by in changes.items()}})
+
+
+def take_device(data: Data, share: Row, sign: int = 1) -> None:
+    device = data.devices.get(share["device_id"])
+    assert device is not None, "a share is of a device"
+    data.devices.update(
+        device,
+        {
+            "free_milli": device["free_milli"] - sign * share["milli"],
+            "used_memory_bytes": device["used_memory_bytes"] + sign * share["memory_bytes"],
+        },
+    )

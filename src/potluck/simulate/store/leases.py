@@ -1,0 +1,247 @@
+"""Models of queries/leases.sql: beats, the way back of what was lost, and grace."""
+
+from datetime import datetime, timedelta
+
+from potluck.simulate.store import spans
+from potluck.simulate.store.capacity import (
+    can_hold,
+    has_room,
+    is_to_be_had,
+    key_is_good,
+    reserve,
+    shares_device,
+    take_device,
+)
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+
+_sql = load("leases")
+
+
+@models(_sql.beat)
+def beat(
+    data: Data,
+    node_id: str,
+    account_id: str,
+    node_key_id: str | None,
+    held: list[str],
+    lasting: timedelta,
+    overrun: timedelta,
+) -> list[Row]:
+    node = data.nodes.get(node_id)
+    if node is None or node["state"] == "left":
+        return []
+    if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
+        return []
+    for attempt_id in set(held):
+        _renew(data, attempt_id, node_id, lasting, overrun)
+    data.nodes.update(node, {"state": "online", "heartbeat_at": data.now})
+    return [
+        {
+            "state_before": node["state"],
+            "live": [row["id"] for row in data.attempts.of("live_of_node", node_id)],
+            "lost": _lost(data, node_id, held),
+            "has_concerns": _has_concerns(data, node_id),
+        }
+    ]
+
+
+def _renew(
+    data: Data, attempt_id: str, node_id: str, lasting: timedelta, overrun: timedelta
+) -> None:
+    attempt = data.attempts.get(attempt_id)
+    if attempt is None or attempt["finished_at"] is not None or attempt["node_id"] != node_id:
+        return
+    by = _over_by(attempt)
+    until = data.now + lasting if by is None else min(data.now + lasting, by + overrun)
+    expires_at = max(attempt["lease_expires_at"], until)
+    data.attempts.update(attempt, {"lease_expires_at": expires_at})
+
+
+def _over_by(attempt: Row) -> datetime | None:
+    """When it must be over."""
+    begun, seconds = attempt["started_at"], attempt["run_seconds_limit"]
+    if begun is None:
+        begun, seconds = attempt["fetched_at"], attempt["prepare_seconds_limit"]
+    return None if begun is None else begun + timedelta(seconds=seconds)
+
+
+def _lost(data: Data, node_id: str, held: list[str]) -> list[str]:
+    found = (data.attempts.get(attempt_id) for attempt_id in sorted(set(held)))
+    return [
+        row["id"]
+        for row in found
+        if row is not None and row["node_id"] == node_id and _ran_out(row)
+    ]
+
+
+def _ran_out(attempt: Row) -> bool:
+    return attempt["state"] == "lost" and attempt["reason"] == "lease_expired"
+
+
+def _has_concerns(data: Data, node_id: str) -> bool:
+    return any(
+        device["is_present"]
+        and (device["standing"] != "bound" or data.contests.get(device["uuid"]) is not None)
+        for device in data.devices.of("node", node_id)
+    )
+
+
+@models(_sql.look)
+def look(data: Data, node_id: str, account_id: str, held: list[str]) -> list[Row]:
+    node = data.nodes.get(node_id)
+    is_own = node is not None and node["account_id"] == account_id
+    live = data.attempts.of("live_of_node", node_id) if is_own else []
+    return [{"live": [row["id"] for row in live], "lost": _lost(data, node_id, held)}]
+
+
+@models(_sql.adopt)
+def adopt(
+    data: Data,
+    attempt_id: str,
+    node_id: str,
+    lasting: timedelta,
+    overrun: timedelta,
+    is_over: bool,
+) -> list[Row]:
+    attempt = data.attempts.get(attempt_id)
+    if attempt is None or attempt["node_id"] != node_id or not _ran_out(attempt):
+        return []
+    task = data.tasks.get(attempt["task_id"])
+    assert task is not None, "an attempt has a task"
+    by = _over_by(attempt)
+    in_time = is_over or (by is not None and data.now < by + overrun)
+    if not in_time or not _is_nobodys(data, task, attempt):
+        return []
+    shares = data.attempt_devices.of("attempt", attempt_id)
+    if not _has_all(data, task, attempt, shares):
+        return []
+    for share in shares:
+        take_device(data, share)
+    reserve(data, node_id, attempt, lost_attempts=-1)
+    taken = data.tasks.update(task, _taken(data, task, attempt))
+    adopted = data.attempts.update(attempt, _adopted(data, attempt, lasting))
+    return [
+        {
+            **{column: attempt[column] for column in ("task_id", "consumer_id", "hold_micro")},
+            "task_state_before": task["state"],
+            "task_state": taken["state"],
+            "state": adopted["state"],
+            "adoptions": adopted["adoptions"],
+        }
+    ]
+
+
+def _is_nobodys(data: Data, task: Row, attempt: Row) -> bool:
+    """Whether its work has been given to nobody else, and is still wanted."""
+    if task["state"] not in ("queued", "assigned", "running"):
+        return False
+    if task["items"] is not None:
+        return spans.contains(task["pending"], attempt["remaining"])
+    newest = max(row["number"] for row in data.attempts.of("task", task["id"]))
+    return task["state"] == "queued" and attempt["number"] == newest
+
+
+def _has_all(data: Data, task: Row, attempt: Row, shares: list[Row]) -> bool:
+    """Whether the node, its devices and the account have what it had."""
+    node = data.nodes.get(attempt["node_id"])
+    assert node is not None, "an attempt has a node"
+    owner = data.accounts.get(node["account_id"])
+    assert owner is not None, "a node has an owner"
+    wanted = {of: attempt[of] for of in ("cores", "memory_bytes", "disk_bytes")}
+    is_there = node["state"] != "left" and owner["suspended_at"] is None
+    return (
+        is_there
+        and key_is_good(data, node["node_key_id"])
+        and has_room(node, **wanted)
+        and can_hold(data, attempt["consumer_id"], attempt["hold_micro"])
+        and all(
+            is_to_be_had(
+                data,
+                data.devices.get(share["device_id"]),
+                share,
+                attempt["consumer_id"],
+                shares_device(task),
+            )
+            for share in shares
+        )
+    )
+
+
+def _taken(data: Data, task: Row, attempt: Row) -> Row:
+    state = "assigned" if task["state"] == "queued" else task["state"]
+    return {
+        "state": state if attempt["started_at"] is None else "running",
+        "pending": spans.without(task["pending"], attempt["remaining"]),
+        "losses": task["losses"] - 1,
+        "not_before": None if task["items"] is None else task["not_before"],
+        "reason": None,
+        "detail": "",
+        "exit_code": None,
+        "updated_at": data.now,
+        "version": task["version"] + 1,
+    }
+
+
+def _adopted(data: Data, attempt: Row, lasting: timedelta) -> Row:
+    return {
+        "state": "granted" if attempt["started_at"] is None else "running",
+        "reason": None,
+        "detail": "",
+        "exit_code": None,
+        "usage": None,
+        "finished_at": None,
+        "adoptions": attempt["adoptions"] + 1,
+        "lease_expires_at": data.now + lasting,
+    }
+
+
+@models(_sql.expired)
+def expired(data: Data) -> list[Row]:
+    late = [row for row in data.attempts.of("live", None) if row["lease_expires_at"] <= data.now]
+    late.sort(key=lambda row: (row["lease_expires_at"], row["id"]))
+    return [{"id": row["id"]} for row in late[:1000]]
+
+
+@models(_sql.silence)
+def silence(
+    data: Data, led_until: datetime, quiet_after: timedelta, together: timedelta
+) -> list[Row]:
+    forgiven = data.the_leader()["forgiven_beat_at"]
+    beats = [node["heartbeat_at"] for node in data.nodes.all() if node["state"] != "left"]
+    recent = [at for at in beats if at > data.now - quiet_after - together]
+    quiet = [
+        at for at in recent if at <= data.now - quiet_after and (forgiven is None or at > forgiven)
+    ]
+    return [
+        {
+            "now": data.now,
+            "forgiven_beat_at": forgiven,
+            "last_beat_at": max((at for at in beats if at <= led_until), default=None),
+            "next_beat_at": min((at for at in beats if at > led_until), default=None),
+            "recent": len(recent),
+            "quiet": len(quiet),
+            "newest_quiet_at": max(quiet, default=None),
+        }
+    ]
+
+
+@models(_sql.forgive)
+def forgive(data: Data, holder: str, term: int, beat_at: datetime, lasting: timedelta) -> list[Row]:
+    if not data.is_led_by(holder, term):
+        return []
+    changes = {"forgiven_beat_at": beat_at, "forgiven_until": data.now + lasting}
+    return [{"term": data.leader.update(data.the_leader(), changes)["term"]}]
+
+
+@models(_sql.prolong)
+def prolong(data: Data, since: datetime, beat_at: datetime, lasting: timedelta) -> list[Row]:
+    for attempt in data.attempts.of("live", None):
+        node = data.nodes.get(attempt["node_id"])
+        assert node is not None, "an attempt has a node"
+        if attempt["fetched_at"] is not None and since < node["heartbeat_at"] <= beat_at:
+            by = max(attempt["lease_expires_at"], data.now + lasting)
+            data.attempts.update(attempt, {"lease_expires_at": by})
+    return []

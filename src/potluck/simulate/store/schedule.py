@@ -1,0 +1,31 @@
+"""Models of queries/schedule.sql."""
+
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+
+_sql = load("schedule")
+
+
+@models(_sql.cheapest)
+def cheapest(data: Data, cores: int, count: int) -> list[Row]:
+    prices = [_price(node, device, cores) for node, device in _offered(data)]
+    return [{"price": min(prices) // 1000 * count if prices else None}]
+
+
+def _offered(data: Data) -> list[tuple[Row, Row]]:
+    """Devices that could get work, with their nodes."""
+    return [
+        (node, device)
+        for node in data.nodes.all()
+        if node["state"] == "online"
+        for device in data.devices.of("node", node["id"])
+        if device["is_present"] and device["standing"] == "bound"
+    ]
+
+
+def _price(node: Row, device: Row, cores: int) -> int:
+    milli = max(1, 1000 * cores // node["cores"]) if device["kind"] == "cpu" else 1000
+    price: int = device["price_micro_per_hour"]
+    return price * milli

@@ -1,0 +1,86 @@
+"""Sets of item numbers, as PostgreSQL's int4multirange keeps them: sorted, apart, half open."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import asyncpg
+
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+NOTHING: Spans = ()
+
+
+def of(ranges: Iterable[asyncpg.Range]) -> Spans:
+    return joined((each.lower, each.upper) for each in ranges if not each.isempty)
+
+
+def shown(spans: Spans) -> list[asyncpg.Range]:
+    """As a row hands it out."""
+    return [asyncpg.Range(start, end) for start, end in spans]
+
+
+def of_items(items: Iterable[int]) -> Spans:
+    return joined((item, item + 1) for item in items)
+
+
+def joined(pairs: Iterable[tuple[int, int]]) -> Spans:
+    whole: list[tuple[int, int]] = []
+    for start, end in sorted(pairs):
+        if whole and start <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        elif start < end:
+            whole.append((start, end))
+    return tuple(whole)
+
+
+def union(left: Spans, right: Spans) -> Spans:
+    return joined((*left, *right))
+
+
+def without(left: Spans, right: Spans) -> Spans:
+    kept: list[tuple[int, int]] = []
+    for start, end in left:
+        for begin, stop in right:
+            if stop <= start or end <= begin:
+                continue
+            if start < begin:
+                kept.append((start, begin))
+            start = min(stop, end)
+        if start < end:
+            kept.append((start, end))
+    return tuple(kept)
+
+
+def common(left: Spans, right: Spans) -> Spans:
+    return without(left, without(left, right))
+
+
+def contains(left: Spans, right: Spans) -> bool:
+    return not without(right, left)
+
+
+def overlap(left: Spans, right: Spans) -> bool:
+    return bool(common(left, right))
+
+
+def size(spans: Spans) -> int:
+    return sum(end - start for start, end in spans)
+
+
+def items(spans: Spans) -> list[int]:
+    return [item for start, end in spans for item in range(start, end)]
+
+
+def first(spans: Spans) -> int | None:
+    return spans[0][0] if spans else None
+
+
+def has(spans: Spans, item: int) -> bool:
+    return any(start <= item < end for start, end in spans)
+
+
+def ordered(spans: Sequence[tuple[int, int]]) -> Spans:
+    return tuple(sorted(spans))
+
+
+def shown_one(span: tuple[int, int] | None) -> "asyncpg.Range[int] | None":
+    return None if span is None else asyncpg.Range(*span)

@@ -1,0 +1,297 @@
+"""Models of queries/tasks.sql and dependencies.sql."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from potluck.simulate.store import spans
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+from potluck.wire import codec
+
+_sql = load("tasks")
+_dependencies = load("dependencies")
+
+
+@models(_sql.insert)
+def insert(
+    data: Data,
+    task_id: str,
+    account_id: str,
+    name: str,
+    kind: str,
+    sealed_spec: bytes,
+    requirements: bytes,
+    limits: bytes,
+    priority: int,
+    max_attempts: int,
+    start_within: timedelta | None,
+    delay: timedelta | None,
+    expected_seconds: float | None,
+    after_ids: list[str],
+    waits_for: int,
+    items: int | None,
+    allow_failures: int,
+    pending: "list[asyncpg.Range[int]]",
+    idempotency_key: str | None,
+    request_hash: bytes,
+) -> list[Row]:
+    if data.tasks.find("tasks_account_id_key", account_id, idempotency_key) is not None:
+        return []
+    data.tasks.insert(
+        {
+            "id": task_id,
+            "account_id": account_id,
+            "name": name,
+            "kind": kind,
+            "sealed_spec": sealed_spec,
+            "requirements": requirements,
+            "limits": limits,
+            "priority": priority,
+            "max_attempts": max_attempts,
+            "start_before": data.ahead(start_within),
+            "not_before": data.ahead(delay),
+            "expected_seconds": expected_seconds,
+            "after_ids": after_ids,
+            "waits_for": waits_for,
+            "items": items,
+            "allow_failures": allow_failures,
+            "pending": spans.of(pending),
+            "idempotency_key": idempotency_key,
+            "request_hash": request_hash,
+        }
+    )
+    return [{"id": task_id}]
+
+
+@models(_sql.most_queued)
+def most_queued(data: Data, account_id: str, most_of_all: int | None) -> list[Row]:
+    account = data.accounts.get(account_id)
+    if account is None:
+        return []
+    own = account["max_queued_tasks"]
+    return [{"most": most_of_all if own is None else own}]
+
+
+@models(_sql.lock_queue)
+def lock_queue(data: Data, account_id: str) -> list[Row]:
+    return [] if data.accounts.get(account_id) is None else [{}]
+
+
+@models(_sql.count_queued)
+def count_queued(data: Data, account_id: str, most: int) -> list[Row]:
+    queued = [row for row in data.tasks.of("account", account_id) if row["state"] == "queued"]
+    return [{"count": min(len(queued), most)}]
+
+
+@models(_sql.by_idempotency_key)
+def by_idempotency_key(data: Data, account_id: str, key: str) -> list[Row]:
+    task = data.tasks.find("tasks_account_id_key", account_id, key)
+    return [] if task is None else [{"id": task["id"], "request_hash": task["request_hash"]}]
+
+
+@models(_sql.views)
+def views(data: Data, task_ids: list[str], account_id: str) -> list[Row]:
+    found = [data.tasks.get(task_id) for task_id in sorted(set(task_ids), reverse=True)]
+    return [
+        {
+            **task,
+            "is_put_off": task["not_before"] and task["not_before"] > data.now,
+            "tries": task["failures"] + task["losses"],
+            "items_pending": spans.size(task["pending"]),
+        }
+        for task in found
+        if task is not None and task["account_id"] == account_id
+    ]
+
+
+@models(_sql.attempts)
+def attempts(data: Data, task_ids: list[str], most: int) -> list[Row]:
+    return [
+        {**attempt, **_place(data, attempt), "items": spans.shown_one(attempt["items"])}
+        for task_id in sorted(task_ids)
+        for attempt in _newest(data.attempts.of("task", task_id), most)
+    ]
+
+
+def _newest(found: list[Row], most: int) -> list[Row]:
+    return sorted(found, key=lambda row: row["number"])[-most:]
+
+
+def _place(data: Data, attempt: Row) -> Row:
+    node = data.nodes.get(attempt["node_id"])
+    shares = [
+        (share, data.devices.get(share["device_id"]))
+        for share in data.attempt_devices.of("attempt", attempt["id"])
+    ]
+    told: list[dict[str, Any]] = [
+        {
+            "device_id": share["device_id"],
+            "model": device["model"],
+            "milli": share["milli"],
+            "memory_bytes": share["memory_bytes"],
+        }
+        for share, device in sorted(shares, key=lambda pair: pair[1] and pair[1]["position"])
+        if device is not None
+    ]
+    return {"node_name": node and node["name"], "devices": codec.encode_json(told)}
+
+
+@models(_sql.lock)
+def lock(data: Data, task_id: str, account_id: str) -> list[Row]:
+    task = data.tasks.get(task_id)
+    if task is None or task["account_id"] != account_id:
+        return []
+    return [{"state": task["state"]}]
+
+
+@models(_sql.lock_queued)
+def lock_queued(data: Data, task_ids: list[str]) -> list[Row]:
+    found = (data.tasks.get(task_id) for task_id in sorted(set(task_ids)))
+    return [{"id": task["id"]} for task in found if task and task["state"] == "queued"]
+
+
+@models(_sql.end_queued)
+def end_queued(
+    data: Data, task_ids: list[str], details: list[str], state: str, reason: str
+) -> list[Row]:
+    ended = []
+    for task_id, detail in zip(task_ids, details, strict=True):
+        task = data.tasks.get(task_id)
+        if task is None or task["state"] != "queued":
+            continue
+        changes = {"state": state, "reason": reason, "detail": detail, "not_before": None}
+        data.tasks.update(task, {**changes, "finished_at": data.now, **_counted(data, task)})
+        _decide(data, task_id, state)
+        ended.append({"id": task_id, "account_id": task["account_id"]})
+    return sorted(ended, key=lambda row: row["id"])
+
+
+def _counted(data: Data, task: Row) -> Row:
+    return {"updated_at": data.now, "version": task["version"] + 1}
+
+
+def _decide(data: Data, task_id: str, outcome: str) -> None:
+    for row in data.dependencies.of("open", task_id):
+        data.dependencies.update(row, {"outcome": outcome})
+
+
+@models(_sql.past_deadline)
+def past_deadline(data: Data) -> list[Row]:
+    late = [
+        task
+        for task in data.tasks.of("queued", "queued")
+        if task["started_at"] is None
+        and task["start_before"] is not None
+        and task["start_before"] <= data.now
+    ]
+    late.sort(key=lambda task: (task["start_before"], task["id"]))
+    return [{"id": task["id"]} for task in late[:1000]]
+
+
+@models(_sql.move_on)
+def move_on(
+    data: Data,
+    task_id: str,
+    state: str,
+    reason: str | None,
+    detail: str,
+    exit_code: int | None,
+    failures: int,
+    losses: int,
+    charge_micro: int,
+    not_before: datetime | None,
+    back: "list[asyncpg.Range[int]]",
+    items_failed: int,
+    is_final: bool,
+) -> list[Row]:
+    task = data.tasks.get(task_id)
+    if task is not None:
+        times = [time for time in (task["not_before"], not_before) if time is not None]
+        changes = {
+            "state": state,
+            "reason": reason,
+            "detail": detail,
+            "exit_code": exit_code,
+            "failures": task["failures"] + failures,
+            "losses": task["losses"] + losses,
+            "charge_micro": task["charge_micro"] + charge_micro,
+            "not_before": max(times, default=None),
+            "pending": spans.union(task["pending"], spans.of(back)),
+            "items_failed": task["items_failed"] + items_failed,
+            "finished_at": data.now if is_final else None,
+        }
+        data.tasks.update(task, {**changes, **_counted(data, task)})
+    if is_final:
+        _decide(data, task_id, state)
+    return []
+
+
+@models(_sql.start)
+def start(data: Data, task_id: str) -> list[Row]:
+    task = data.tasks.get(task_id)
+    if task is None or task["state"] != "assigned":
+        return []
+    changes = {"state": "running", "started_at": task["started_at"] or data.now}
+    data.tasks.update(task, {**changes, **_counted(data, task)})
+    return [{"account_id": task["account_id"]}]
+
+
+@models(_sql.touch)
+def touch(data: Data, task_id: str) -> list[Row]:
+    task = data.tasks.get(task_id)
+    if task is not None:
+        data.tasks.update(task, _counted(data, task))
+    return []
+
+
+@models(_dependencies.hold_after)
+def hold_after(data: Data, task_ids: list[str], account_id: str) -> list[Row]:
+    found = (data.tasks.get(task_id) for task_id in sorted(set(task_ids)))
+    return [
+        {"id": task["id"], "state": task["state"]}
+        for task in found
+        if task is not None and task["account_id"] == account_id
+    ]
+
+
+@models(_dependencies.insert)
+def insert_dependencies(data: Data, task_id: str, after_ids: list[str]) -> list[Row]:
+    for after_id in after_ids:
+        data.dependencies.insert({"task_id": task_id, "after_id": after_id})
+    return []
+
+
+@models(_dependencies.decided)
+def decided(data: Data, most: int) -> list[Row]:
+    found = [
+        row
+        for task_id in sorted(data.dependencies.values_of("decided"))
+        for row in sorted(data.dependencies.of("decided", task_id), key=lambda row: row["after_id"])
+    ]
+    return found[:most]
+
+
+@models(_dependencies.lock_tasks)
+def lock_tasks(data: Data, task_ids: list[str]) -> list[Row]:
+    return [{} for task_id in set(task_ids) if data.tasks.get(task_id) is not None]
+
+
+@models(_dependencies.release)
+def release(data: Data, task_ids: list[str], after_ids: list[str]) -> list[Row]:
+    released: Counter[str] = Counter()
+    for key in set(zip(task_ids, after_ids, strict=True)):
+        row = data.dependencies.get(key)
+        if row is not None:
+            data.dependencies.delete(row)
+            released[row["task_id"]] += 1
+    for task_id, number in released.items():
+        task = data.tasks.get(task_id)
+        assert task is not None, "a dependency has a task"
+        changes = {"waits_for": task["waits_for"] - number}
+        data.tasks.update(task, {**changes, **_counted(data, task)})
+    return []

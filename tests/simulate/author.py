@@ -1,0 +1,571 @@
+"""Writes histories: steps with arguments that fit what there is, and often do not.
+
+An author looks at the model to know which tasks, attempts and nodes there are. What it then has
+done is done to both sides alike. A verb is called whether or not its caller would call it now: a
+late report, an old plan, an end of what has ended.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from potluck.decide.grace import Grace
+from potluck.decide.items import Accepted, ItemFailure, ranges_of
+from potluck.decide.settle import Entry, grant_entries, hold_entries
+from potluck.decide.snapshot import Assignment, DeviceShare
+from potluck.model.account import Role
+from potluck.model.credit import EntryKind, Purse
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.lease import AttemptState
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import (
+    GIB,
+    EndReason,
+    ItemRange,
+    Limits,
+    Requirements,
+    ScriptSpec,
+    TaskRequest,
+    TaskState,
+)
+from potluck.server.flow import adopt, cancel, depend, expire, lease, notify, settle, submit
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.store import (
+    accounts,
+    assign,
+    attempts,
+    bindings,
+    dependencies,
+    events,
+    feed,
+    items,
+    leader,
+    leases,
+    ledger,
+    nodes,
+    picture,
+    tasks,
+)
+from potluck.store.attempts import End
+from potluck.store.leader import Leadership
+from potluck.store.ledger import Movement
+from potluck.store.nodes import Owner
+from potluck.store.tasks import TaskChange
+from potluck.wire.provider import AcquireLeases, RegisterNode
+from tests.simulate.sides import Act, Side
+
+T = TypeVar("T")
+NOBODY = "task_nobody"
+LEADERS = ("one", "two")
+_PRICES = (0, 0, 3_600_000)
+
+
+class Step(Struct, frozen=True):
+    """What is done, in words and in deed."""
+
+    name: str
+    act: Act
+    seed: int  # its ids come from it
+    # Whether its answer is that of one moment, also while others write.
+    is_exact: bool = True
+
+
+class Author:
+    def __init__(self, seed: int, data: Data) -> None:
+        self._random = random.Random(seed)
+        self._data = data
+
+    def beginning(self) -> list[Step]:
+        """Somebody with credit, machines, and a leader."""
+        people = [self.step("add_account", self._add_account(number)) for number in range(3)]
+        lead = self.step("lead", _lead("one", 300.0))
+        return [*people, lead]
+
+    def opening(self) -> list[Step]:
+        """Once there is somebody."""
+        give = [self.step("grant", _grant(each, 10_000_000)) for each in self.people()]
+        machines = [self.step("register", self._register(None, place)) for place in range(2)]
+        return [*give, *machines]
+
+    def next(self) -> Step:
+        kinds = self._alone() if self._random.random() < 0.25 else self._together()
+        return self._chosen(kinds)
+
+    def next_among_others(self) -> Step:
+        """One transaction, so that several at once should be as one after the other."""
+        return self._chosen(self._together())
+
+    def step(self, name: str, act: Act, *, is_exact: bool = True) -> Step:
+        return Step(name, act, self._random.getrandbits(60), is_exact)
+
+    def pause_seconds(self) -> float:
+        return self._random.choice([0.0, 0.0, 0.1, 1.0, 1.0, 3.0, 12.0])
+
+    def people(self) -> list[str]:
+        return sorted(row["id"] for row in self._data.accounts.all())
+
+    # What is chosen among.
+
+    def _together(self) -> dict[str, tuple[float, Callable[[], Act]]]:
+        return {
+            "submit": (4, self._submit),
+            "assign": (8, self._assign),
+            "fetch": (3, self._fetch),
+            "beat": (2, self._beat),
+            "adopt": (3, self._adopt),
+            "prepare": (1, self._prepare),
+            "start": (3, self._start),
+            "end": (4, self._end),
+            "finish": (2, self._finish),
+            "accept": (3, self._accept),
+            "cancel": (1, self._cancel),
+            "end_queued": (1, self._end_queued),
+            "release": (2, self._release),
+            "move_credit": (2, self._move_credit),
+            "lead": (1.5, self._take_lead),
+            "leave": (0.3, self._leave),
+            "fall_silent": (0.5, lambda: _of(nodes.fall_silent, 8.0)),
+        }
+
+    def _alone(self) -> dict[str, tuple[float, Callable[[], Act]]]:
+        """Several transactions, or reads of several statements."""
+        return {
+            "register": (1, lambda: self._register(self._node_id(), self._random.randint(0, 2))),
+            "acquire": (1, self._acquire),
+            "expire": (2, self._expire),
+            "depend": (1, lambda: _depend(self._leadership())),
+            "notify": (1, lambda: lambda side: notify.notify_once(side.parts)),
+            "feed": (3, self._feed),
+            "look": (1, self._look),
+            "forgive": (1, self._forgive),
+            "move_on": (1, self._move_on),
+            "fail": (0.5, self._fail),
+            "view": (1, self._view),
+            "picture": (1, lambda: _of(picture.take)),
+            "resign": (0.3, lambda: _of(leader.resign, self._one(LEADERS))),
+            "suspend": (0.2, lambda: _of(accounts.suspend, self._one(self.people()), "a test")),
+            "resume": (0.6, lambda: _of(accounts.resume, self._one(self.people()))),
+            "rehold": (0.5, lambda: _of(bindings.restand, self._uuids())),
+            "outbox": (0.5, lambda: _outbox),
+        }
+
+    def _chosen(self, kinds: dict[str, tuple[float, Callable[[], Act]]]) -> Step:
+        weights = [weight for weight, _ in kinds.values()]
+        name = self._random.choices(list(kinds), weights)[0]
+        return self.step(name, kinds[name][1](), is_exact=name not in _STALE)
+
+    # Steps.
+
+    def _add_account(self, number: int) -> Act:
+        return _of(accounts.add, f"0x{number:040x}", {Role.CONSUMER})
+
+    def _register(self, node_id: str | None, machine: int) -> Act:
+        offer = RegisterNode(self._description(machine), node_id)  # type: ignore[arg-type]
+        owner = Owner(self._owner_of(node_id))
+        return lambda side: lease.register(side.parts, owner, offer)
+
+    def _submit(self) -> Act:
+        account_id, request = self._one(self.people()), self._request()
+        key = self._one([None, "key-1", "key-2", "key-3"])
+        return lambda side: submit.submit(side.parts, account_id, request, key)
+
+    def _assign(self) -> Act:
+        leadership = self._leadership()
+        planned = [self._planned() for _ in range(self._one([1, 1, 2]))]
+        holds = self._random.random() < 0.9
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                done = await assign.assign(connection, planned, leadership, 5.0)
+                held = [
+                    Movement(
+                        hold_entries(each.consumer_id, each.assignment.hold_micro), each.attempt_id
+                    )
+                    for each in done
+                ]
+                if holds:
+                    await ledger.append_many(connection, held)
+                return done
+
+        return act
+
+    def _planned(self) -> assign.Planned:
+        task, node_id = self._task(), self._node_id()
+        offered = [row for row in self._data.devices.of("node", node_id)]
+        chosen = self._random.sample(offered, k=min(len(offered), self._one([1, 1, 1, 2])))
+        milli = self._one([1000, 1000, 500, 250])
+        memory = self._one([0, 4 * GIB, 24 * GIB]) * milli // 1000
+        price = sum(row["price_micro_per_hour"] * milli for row in chosen) // 1000
+        wanted = Requirements(cores=self._one([1, 2, 8]), shares_device=self._random.random() < 0.5)
+        return assign.Planned(
+            f"attempt_{self._random.getrandbits(60):015x}",  # type: ignore[arg-type]
+            Assignment(
+                task_id=task["id"],
+                node_id=node_id,  # type: ignore[arg-type]
+                shares=tuple(DeviceShare(row["id"], milli, memory) for row in chosen),
+                requirements=wanted,
+                limits=Limits(run_seconds=10.0),
+                price_micro_per_hour=price + self._one([0, 0, 0, 0, 1]),
+                hold_micro=price // 360 * self._one([1, 1, 1, 10**6]),
+                items=self._range(task),
+            ),
+        )
+
+    def _range(self, task: Row) -> ItemRange | None:
+        """Of an array, mostly what is pending."""
+        if task.get("items") is None or self._random.random() < 0.05:
+            return None
+        if task["pending"] and self._random.random() < 0.85:
+            start, end = self._one(task["pending"])
+            return ItemRange(start, min(end, start + self._random.randint(1, 4)))
+        start = self._random.randrange(task["items"])
+        return ItemRange(start, min(task["items"], start + 2))
+
+    def _fetch(self) -> Act:
+        node_id, held = self._node_id(), self._held()
+        owner, most = Owner(self._owner_of(node_id)), self._one([1, 100])
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                return await attempts.fetch(
+                    connection,
+                    side.parts.vault,
+                    node_id,  # type: ignore[arg-type]
+                    owner,
+                    held,
+                    10.0,
+                    most,
+                )
+
+        return act
+
+    def _beat(self) -> Act:
+        node_id = self._node_id()
+        owner = Owner(self._owner_of(node_id))
+        return _of(leases.beat, node_id, owner, self._held(), 10.0, 5.0)
+
+    def _adopt(self) -> Act:
+        attempt = self._attempt(lambda row: row["state"] == "lost")
+        node_id, is_over = attempt["node_id"], self._random.random() < 0.3
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                return await adopt.readopt(
+                    side.parts, connection, attempt["id"], node_id, is_over=is_over
+                )
+
+        return act
+
+    def _prepare(self) -> Act:
+        attempt = self._attempt()
+        return _locked(
+            attempt["id"], lambda c: attempts.prepare(c, attempt["id"], attempt["node_id"])
+        )
+
+    def _start(self) -> Act:
+        attempt, node_id = self._attempt(), self._one([None, self._node_id()])
+        node_id = self._one([attempt["node_id"]] * 9 + [node_id or attempt["node_id"]])
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                await attempts.lock_task(connection, attempt["id"])
+                found = await attempts.start(connection, attempt["id"], node_id)
+                begun = await tasks.start(connection, found.task_id) if found else None
+                return found, begun
+
+        return act
+
+    def _end(self) -> Act:
+        """As every end is: locked, decided, settled, told."""
+        attempt, reason = self._attempt(), self._one(_REASONS)
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                ending = await attempts.lock_for_end(connection, attempt["id"])
+                if ending is None or not ending.state.is_live:
+                    return ending
+                ended = settle.Ending(reason, 0 if reason is EndReason.COMPLETED else None)
+                await settle.end_attempt(side.parts, connection, ending, ended)
+                return ending
+
+        return act
+
+    def _finish(self) -> Act:
+        """The bare verb: what has ended must not end again."""
+        ends = [
+            End(
+                attempt_id,  # type: ignore[arg-type]
+                self._one([AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST]),
+                self._one(_REASONS),
+                self._one([0, 0, 7]),
+                is_finished=self._random.random() < 0.5,
+                is_nodes_loss=self._random.random() < 0.5,
+            )
+            for attempt_id in sorted({self._attempt()["id"] for _ in range(self._one([1, 2]))})
+        ]
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                for end in ends:
+                    await attempts.lock_task(connection, end.attempt_id)
+                await attempts.finish(connection, ends)
+                return None
+
+        return act
+
+    def _accept(self) -> Act:
+        attempt = self._attempt(lambda row: row["items"] is not None)
+        left = [item for start, end in attempt.get("remaining", ()) for item in range(start, end)]
+        done = sorted(self._random.sample(left, k=min(len(left), 2)))
+        failed = [item for item in done if self._random.random() < 0.3]
+        final = self._random.random() < 0.5
+        accepted = Accepted(
+            ranges_of(done),
+            ranges_of(set(done) - set(failed)),
+            () if final else ranges_of(failed),
+            tuple(ItemFailure(item, 1, final, EndReason.EXIT_STATUS, 1) for item in failed),
+            0.5,
+        )
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                locked = await items.lock_range(connection, attempt["id"], attempt["node_id"])
+                if locked is not None and done:
+                    await items.failures(connection, locked.task_id, done)
+                    await items.accept(connection, locked.task_id, attempt["id"], accepted)
+                return locked
+
+        return act
+
+    def _fail(self) -> Act:
+        attempt, task = self._attempt(), self._task()
+        failed = [ItemFailure(self._one([0, 1, -1]), 1, True, EndReason.POISON)]
+        return _of(items.fail, task["id"], attempt["id"], failed)
+
+    def _cancel(self) -> Act:
+        task = self._task()
+        owner = task.get("account_id", self.people()[0])
+        return lambda side: cancel.cancel(side.parts, owner, task["id"])
+
+    def _end_queued(self) -> Act:
+        details = {task_id: "for a test" for task_id in {self._task()["id"] for _ in range(2)}}
+        state = self._one([TaskState.CANCELLED, TaskState.EXPIRED])
+        return _of(tasks.end_queued, details, state, EndReason.DEADLINE)
+
+    def _release(self) -> Act:
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                told = await dependencies.decided(connection, 2)
+                if told:
+                    await dependencies.release(connection, told)
+                    await depend.call_off(connection, told)
+                return told
+
+        return act
+
+    def _move_credit(self) -> Act:
+        """Balanced or not, affordable or not, and perhaps for the second time."""
+        attempt = self._attempt()
+        consumer = attempt.get("consumer_id", self.people()[0])
+        amount = self._one([1, 1_000, 10**12])
+        entries: Sequence[Entry] = hold_entries(consumer, amount)
+        if self._random.random() < 0.2:
+            entries = [Entry(consumer, EntryKind.HOLD, Purse.HELD, amount)]
+        adoption = self._one([attempt.get("adoptions", 0), 0, 5])
+        return _of(ledger.append_many, [Movement(entries, attempt["id"], adoption)])
+
+    def _take_lead(self) -> Act:
+        return _lead(self._one(LEADERS), self._one([5.0, 60.0, 60.0]))
+
+    def _leave(self) -> Act:
+        node_id = self._node_id()
+        return _of(nodes.leave, node_id, Owner(self._owner_of(node_id)))
+
+    def _acquire(self) -> Act:
+        node_id = self._node_id()
+        owner, asked = Owner(self._owner_of(node_id)), AcquireLeases(wait_seconds=0.0)
+        return lambda side: lease.acquire(side.parts, owner, node_id, asked)  # type: ignore[arg-type]
+
+    def _expire(self) -> Act:
+        leadership = self._leadership()
+        return lambda side: expire.expire_once(side.parts, leadership)
+
+    def _look(self) -> Act:
+        node_id = self._node_id()
+        return _of(leases.look, node_id, Owner(self._owner_of(node_id)), self._held())
+
+    def _forgive(self) -> Act:
+        now = self._data.now
+        grace = Grace(now - timedelta(seconds=20), now, timedelta(seconds=self._one([1, 30])))
+        return _of(leases.forgive, self._leadership(), grace)
+
+    def _move_on(self) -> Act:
+        task = self._task()
+        state = self._one([TaskState.QUEUED, TaskState.FAILED, TaskState.SUCCEEDED])
+        change = TaskChange(task["id"], state, EndReason.SIGNAL, None, 3, "moved", 1, 1, 5)
+        return _of(tasks.move_on, change)
+
+    def _view(self) -> Act:
+        task = self._task()
+        return _of(tasks.views, [task["id"], NOBODY], task.get("account_id", self.people()[0]))
+
+    def _feed(self) -> Act:
+        """What has changed since this side was last asked, by a position of its own."""
+        ids = [row["id"] for row in self._data.tasks.all()]
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                since = side.memory.get("position") or await feed.position(connection)
+                seen = side.memory.get("before") or since
+                told = [
+                    await _changed_tasks(connection, since),
+                    await feed.changed_nodes(connection, since),
+                    await feed.changed_accounts(connection, since),
+                    await feed.waiting_ids(connection, "", 1000, seen),
+                    await feed.not_waiting(connection, ids, seen),
+                    await feed.waiting_accounts(connection),
+                    await feed.paces(connection, ids),
+                ]
+                side.memory["before"], side.memory["position"] = (
+                    since,
+                    await feed.position(connection),
+                )
+                return told
+
+        return act
+
+    # What they are about.
+
+    def _one(self, choices: "Sequence[T]") -> T:
+        return self._random.choice(choices)
+
+    def _task(self) -> Row:
+        rows = sorted(self._data.tasks.all(), key=lambda row: row["id"])
+        return self._one(rows[-6:]) if rows else {"id": NOBODY}
+
+    def _attempt(self, of: Callable[[Row], bool] = lambda row: True) -> Row:
+        rows = sorted(self._data.attempts.all(), key=lambda row: row["id"])
+        fit = [row for row in rows if of(row)] or rows
+        live = [row for row in fit if row["finished_at"] is None]
+        chosen = live if live and self._random.random() < 0.6 else fit
+        return (
+            self._one(chosen) if chosen else {"id": "attempt_nobody", "node_id": "", "items": None}
+        )
+
+    def _node_id(self) -> str:
+        ids = sorted(row["id"] for row in self._data.nodes.all())
+        return self._one(ids) if ids else "node_nobody"
+
+    def _owner_of(self, node_id: str | None) -> Any:
+        node = self._data.nodes.get(node_id)
+        return node["account_id"] if node else self.people()[0]
+
+    def _held(self) -> list[Any]:
+        rows = sorted(self._data.attempts.all(), key=lambda row: row["id"])
+        return [row["id"] for row in rows if self._random.random() < 0.5]
+
+    def _uuids(self) -> list[str]:
+        return sorted({row["uuid"] for row in self._data.devices.all()})
+
+    def _leadership(self) -> Leadership:
+        row = self._data.the_leader()
+        term = row["term"] - (self._random.random() < 0.1)
+        return Leadership(row["holder"], term, False)
+
+    def _request(self) -> TaskRequest:
+        items = self._one([None, None, 1, 6])
+        known = sorted(row["id"] for row in self._data.tasks.all())
+        after = self._random.sample(known[-4:], k=min(len(known), self._one([0, 0, 1, 2])))
+        return TaskRequest(
+            spec=ScriptSpec("a.py", "pass"),
+            requirements=Requirements(shares_device=self._random.random() < 0.5),
+            limits=Limits(run_seconds=10.0, prepare_seconds=5.0),
+            priority=self._one([0, 5]),
+            max_attempts=self._one([1, 2]),
+            start_within_seconds=self._one([None, None, 5.0]),
+            delay_seconds=self._one([None, None, None, 0.5]),
+            after=tuple(after),
+            items=items,
+            allow_failures=self._one([0, 1]) if items else 0,
+        )
+
+    def _description(self, machine: int) -> NodeDescription:
+        return NodeDescription(
+            name=f"machine-{machine}",
+            platform="linux",
+            python_version="3.11",
+            potluck_version="0.1.0",
+            cores=self._one([8, 8, 2]),
+            memory_bytes=64 * GIB,
+            disk_bytes=64 * GIB,
+            sandbox=SandboxReport("bwrap"),
+            devices=tuple(
+                DeviceDescription(
+                    kind=DeviceKind.GPU,
+                    uuid=f"card-{machine}-{place}",
+                    vendor="NVIDIA",
+                    model="RTX 4090",
+                    memory_bytes=24 * GIB,
+                    price_micro_per_hour=self._one(_PRICES),
+                    shares_accounts=self._random.random() < 0.5,
+                    is_partition=self._random.random() < 0.1,
+                )
+                for place in range(self._one([1, 2]))
+            ),
+        )
+
+
+_REASONS = (
+    *(EndReason.COMPLETED, EndReason.COMPLETED, EndReason.EXIT_STATUS, EndReason.LEASE_EXPIRED),
+    *(EndReason.LEASE_EXPIRED, EndReason.NODE_LEFT, EndReason.SANDBOX_FAILED),
+)
+# What these read beside what they change may be a moment old; whoever asks, asks again.
+_STALE = {"beat", "submit", "cancel", "end", "release"}
+
+
+def _of(verb: Callable[..., Any], *arguments: object) -> Act:
+    """A verb in a transaction of its own."""
+
+    async def act(side: Side) -> object:
+        async with side.database.transaction() as connection:
+            return await verb(connection, *arguments)
+
+    return act
+
+
+def _locked(attempt_id: Any, verb: Callable[[Any], Any]) -> Act:
+    async def act(side: Side) -> object:
+        async with side.database.transaction() as connection:
+            await attempts.lock_task(connection, attempt_id)
+            return await verb(connection)
+
+    return act
+
+
+def _lead(holder: str, seconds: float) -> Act:
+    return _of(leader.lead, holder, seconds)
+
+
+def _grant(account_id: Any, amount_micro: int) -> Act:
+    return _of(ledger.append, grant_entries(account_id, amount_micro))
+
+
+def _depend(leadership: Leadership) -> Act:
+    return lambda side: depend.decide_once(side.parts, leadership)
+
+
+async def _outbox(side: Side) -> object:
+    async with side.database.transaction() as connection:
+        pending = await events.undelivered(connection, 5)
+        await events.mark_delivered(connection, [each.id for each in pending])
+        return [each.event for each in pending]
+
+
+async def _changed_tasks(connection: Any, since: feed.Position) -> object:
+    reader = feed.Tasks(feed.Shapes(), feed.Durations())
+    found, _ = await reader.changed(connection, since, ("0", ""), 1000)
+    return found
