@@ -95,6 +95,25 @@ def test_nvidia_smi_is_read() -> None:
         24564 * 2**20,
     )
     assert (two.memory_bytes, two.slot) == (0, "c1:00:00")
+    assert one.compute_capability is None, "an older driver does not say"
+
+
+@pytest.mark.parametrize(("said", "known"), [("8.9", "8.9"), ("[N/A]", None), ("8.9.1", None)])
+def test_a_newer_driver_says_what_the_card_can_do(said: str, known: str | None) -> None:
+    listing = f"GPU-8a3c, NVIDIA L4, 23034, 550.54, 00000000:01:00.0, {said}\n"
+    assert [device.compute_capability for device in nvidia.parse(listing)] == [known]
+
+
+async def test_an_older_driver_is_asked_for_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    row = "GPU-8a3c, NVIDIA L4, 23034, 470.10, 00000000:01:00.0"
+    program.write_text(f"#!/bin/sh\ncase $1 in *compute_cap*) exit 2;; esac\necho '{row}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    [found] = await nvidia.find(20)
+    assert (found.uuid, found.compute_capability) == ("GPU-8a3c", None)
 
 
 def test_what_the_opencl_child_prints_is_read_and_nonsense_is_not() -> None:

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import BadSettings, DataDirectoryInUse
+from potluck.model.node import SandboxReport
 from potluck.provider.data_directory import (
     attempts_directory,
     hold,
     load_node_id,
     save_node_id,
 )
+from potluck.provider.offer import describe_node
 from potluck.provider.settings import ProviderSettings, read_settings
 from potluck.store.mint import new_node_id
 
@@ -45,6 +48,20 @@ def test_what_installations_may_do_is_the_owners_to_say() -> None:
         "files.example",
         1000,
     )
+
+
+def test_labels_and_sharing_reach_the_offer() -> None:
+    said = read(
+        {"labels": ["region=eu", "rack=7"]},
+        POTLUCK_PROVIDER_LABELS="not=this",
+        POTLUCK_PROVIDER_SHARE_BETWEEN_ACCOUNTS="true",
+    )
+    card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 2**30)
+    offered = describe_node(said, (card,), SandboxReport("bwrap"))
+    assert offered.labels == ("region=eu", "rack=7")
+    assert offered.devices[0].shares_accounts
+    assert read(POTLUCK_PROVIDER_LABELS="a=1, b").labels == ("a=1", "b")
+    assert not describe_node(read(), (card,), SandboxReport("bwrap")).devices[0].shares_accounts
 
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:

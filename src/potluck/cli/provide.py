@@ -15,6 +15,7 @@ from potluck.cli.options import (
     JsonOption,
     KeyFileOption,
 )
+from potluck.cli.request import parse_labels
 from potluck.cli.screen import Screen, leave_the_pipe
 from potluck.cli.units import parse_bytes, parse_credits, parse_seconds
 
@@ -46,6 +47,23 @@ def provide(
             rich_help_panel=_OFFER,
         ),
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="That tasks may ask for, such as region=eu; repeatable.",
+            rich_help_panel=_OFFER,
+            show_default=False,
+        ),
+    ] = None,
+    share_between_accounts: Annotated[
+        bool,
+        typer.Option(
+            "--share-between-accounts",
+            help="Let tasks of several accounts have parts of one device side by side.",
+            rich_help_panel=_OFFER,
+        ),
+    ] = False,
     cores: Annotated[
         int | None, typer.Option(help="All if not given.", rich_help_panel=_OFFER)
     ] = None,
@@ -120,6 +138,8 @@ def provide(
         "name": name,
         "data_directory": data_dir,
         "price_micro_per_hour": price and parse_credits(price, "--price"),
+        "labels": parse_labels(label) if label else None,
+        "share_between_accounts": share_between_accounts or None,
         "cores": cores,
         "memory_bytes": memory and parse_bytes(memory, "--memory"),
         "disk_bytes": disk and parse_bytes(disk, "--disk"),

@@ -5,6 +5,7 @@ import platform
 from pathlib import Path
 
 import psutil
+from msgspec.structs import replace
 
 import potluck
 from potluck.model.device import DeviceDescription
@@ -35,8 +36,13 @@ def describe_node(
         memory_bytes=settings.memory_bytes or int(memory_bytes * MEMORY_SHARE),
         disk_bytes=settings.disk_bytes or int(memory_bytes * DISK_SHARE),
         sandbox=sandbox,
-        devices=devices,
+        devices=tuple(_shared(device, settings) for device in devices),
+        labels=settings.labels,
     )
+
+
+def _shared(device: DeviceDescription, settings: ProviderSettings) -> DeviceDescription:
+    return replace(device, shares_accounts=settings.share_between_accounts)
 
 
 def usable_memory_bytes() -> int:

@@ -34,6 +34,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     allow_builds: bool = False  # of source distributions, whose code then runs in the sandbox
     environments_bytes: Count = SHELF_BYTES  # of all installed dependencies together
     price_micro_per_hour: Count = 0  # of each device
+    labels: tuple[ShortText, ...] = ()  # that tasks may ask for, such as region=eu
+    share_between_accounts: bool = False  # fractions of one device for tasks of several accounts
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # none: as many as there are
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None  # none: 60 % of the RAM
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | None = None  # none: 20 % of the RAM
@@ -74,6 +76,7 @@ def read_settings(
 _SPELLED = {
     "data_directory": "--data-dir",
     "price_micro_per_hour": "--price",
+    "labels": "--label",
     "memory_bytes": "--memory",
     "disk_bytes": "--disk",
     "stop_after_silence_seconds": "--stop-after-silence",

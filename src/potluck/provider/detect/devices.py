@@ -67,5 +67,6 @@ def _describe(device: FoundDevice, data_directory: Path, price_micro: int) -> De
         compute_units=device.compute_units,
         driver=device.driver,
         interface=device.interface,
+        compute_capability=device.compute_capability,
         price_micro_per_hour=price_micro,
     )

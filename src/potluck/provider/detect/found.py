@@ -25,6 +25,7 @@ class FoundDevice(Struct, frozen=True):
     compute_units: int = 0
     driver: str = ""
     uuid: str = ""  # the vendor's own, if it has one
+    compute_capability: str | None = None  # NVIDIA's
     bus_address: str = ""  # such as 01:00.0, to recognise a card that two routes found
 
     @property
