@@ -8,6 +8,7 @@ from potluck.decide import retry
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
     ATTEMPT_TRANSITIONS,
+    ITEM_REPORTABLE,
     REPORTABLE,
     TASK_TRANSITIONS,
 )
@@ -24,14 +25,17 @@ def test_the_tables_are_total() -> None:
     assert set(TASK_TRANSITIONS) == set(TaskState)
     assert set(ATTEMPT_TRANSITIONS) == set(AttemptState)
     assert set(ATTEMPT_STATE_AFTER) == set(EndReason)
-    assert set(ATTEMPT_STATE_AFTER) >= REPORTABLE
+    assert set(ATTEMPT_STATE_AFTER) >= REPORTABLE >= ITEM_REPORTABLE
 
 
 def test_final_states_absorb() -> None:
     for state, following in TASK_TRANSITIONS.items():
         assert bool(following) != state.is_final
     for attempt_state, ends in ATTEMPT_TRANSITIONS.items():
-        assert bool(ends) == attempt_state.is_live
+        # What was given up for lost may turn out to be alive.
+        may_go_on = attempt_state.is_live or attempt_state is AttemptState.LOST
+        assert bool(ends) == may_go_on
+    assert all(state.is_live for state in ATTEMPT_TRANSITIONS[AttemptState.LOST])
 
 
 def test_no_end_is_live() -> None:

@@ -44,6 +44,12 @@ def test_at_most_the_providers_own_figure_and_the_limit() -> None:
     assert charge_micro(billable(), later) == 100_000
 
 
+def test_what_was_charged_in_an_earlier_life_is_not_charged_again() -> None:
+    later = NOW + timedelta(seconds=50)
+    assert charge_micro(billable(charged_micro=20_000), later) == 30_000
+    assert charge_micro(billable(charged_micro=60_000), later) == 0
+
+
 def test_a_clock_that_jumps_back_costs_nothing() -> None:
     assert charge_micro(billable(), NOW - timedelta(seconds=5)) == 0
 

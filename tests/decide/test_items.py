@@ -1,0 +1,146 @@
+"""Items of an array: what counts, what comes again, and when the whole is over."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from potluck.decide.items import ArrayPart, accept, after_range, ranges_of
+from potluck.decide.retry import History, Wait
+from potluck.model.back_off import BackOff
+from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.wire.provider import ItemOutcome
+from tests.decide.builders import NOW
+
+CALM = Wait(BackOff(first_seconds=1, longest_seconds=60), jitter=1.0)
+ARRAY = ArrayPart(
+    remaining=(ItemRange(3, 6),),
+    has_pending=False,
+    has_outcomes=True,
+    has_others=False,
+    items=10,
+    items_failed=0,
+    allow_failures=0,
+)
+DONE = replace(ARRAY, remaining=())
+
+
+def outcome(item: int, reason: EndReason = EndReason.COMPLETED) -> ItemOutcome:
+    return ItemOutcome(item, reason, 1.0, 0 if reason is EndReason.COMPLETED else 1)
+
+
+@given(st.sets(st.integers(0, 50)))
+def test_ranges_hold_the_same_items_in_as_few_as_possible(items: set[int]) -> None:
+    ranges = ranges_of(items)
+    assert {item for each in ranges for item in range(each.start, each.end)} == items
+    assert all(one.end < other.start for one, other in pairwise(ranges))
+
+
+@given(
+    remaining=st.sets(st.integers(0, 20)),
+    told=st.lists(st.tuples(st.integers(0, 25), st.booleans()), max_size=40),
+    before=st.dictionaries(st.integers(0, 20), st.integers(1, 3)),
+    max_attempts=st.integers(1, 4),
+)
+def test_each_item_that_was_left_to_do_counts_once(
+    remaining: set[int],
+    told: list[tuple[int, bool]],
+    before: dict[int, int],
+    max_attempts: int,
+) -> None:
+    outcomes = [
+        outcome(item, EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS)
+        for item, is_good in told
+    ]
+    accepted = accept(outcomes, ranges_of(remaining), before, max_attempts)
+    first = {item: is_good for item, is_good in reversed(told) if item in remaining}
+    final = {each.item for each in accepted.failures if each.is_final}
+    assert _items(accepted.done) == set(first)
+    assert _items(accepted.succeeded) == {item for item, is_good in first.items() if is_good}
+    assert _items(accepted.again) | final == {item for item, good in first.items() if not good}
+    assert not _items(accepted.again) & final
+    assert final == {
+        item
+        for item, is_good in first.items()
+        if not is_good and before.get(item, 0) + 1 >= max_attempts
+    }
+    assert accepted.run_seconds == len(first)
+
+
+def _items(ranges: tuple[ItemRange, ...]) -> set[int]:
+    return {item for each in ranges for item in range(each.start, each.end)}
+
+
+ENDS = [
+    # (how the range ended, the array then, failures, losses and nodes lost; next state and reason)
+    (EndReason.COMPLETED, DONE, 0, 0, 0, TaskState.SUCCEEDED, EndReason.COMPLETED),
+    (EndReason.LEASE_EXPIRED, DONE, 0, 1, 1, TaskState.SUCCEEDED, EndReason.COMPLETED),
+    (
+        EndReason.COMPLETED,
+        replace(DONE, items_failed=1),
+        *(0, 0, 0, TaskState.FAILED, EndReason.ITEMS_FAILED),
+    ),
+    (
+        EndReason.COMPLETED,
+        replace(DONE, items_failed=1, allow_failures=1),
+        *(0, 0, 0, TaskState.SUCCEEDED, EndReason.COMPLETED),
+    ),
+    (EndReason.COMPLETED, replace(DONE, has_pending=True), 0, 0, 0, TaskState.QUEUED, None),
+    (EndReason.COMPLETED, replace(DONE, has_others=True), 0, 0, 0, None, None),
+    (EndReason.NODE_LEFT, ARRAY, 0, 9, 9, TaskState.QUEUED, EndReason.NODE_LEFT),
+    (EndReason.LEASE_EXPIRED, ARRAY, 0, 1, 1, TaskState.QUEUED, EndReason.LEASE_EXPIRED),
+    (EndReason.LEASE_EXPIRED, replace(ARRAY, has_others=True), 0, 1, 1, None, None),
+    (EndReason.CANCELLED, ARRAY, 0, 0, 0, TaskState.CANCELLED, EndReason.CANCELLED),
+    # Once items had outcomes elsewhere, it may be the node that can not prepare it.
+    (EndReason.PREPARE_FAILED, ARRAY, 2, 0, 0, TaskState.QUEUED, EndReason.PREPARE_FAILED),
+    (EndReason.PREPARE_FAILED, ARRAY, 3, 0, 0, TaskState.FAILED, EndReason.PREPARE_FAILED),
+    (
+        EndReason.PREPARE_FAILED,
+        replace(ARRAY, has_outcomes=False),
+        *(1, 0, 0, TaskState.FAILED, EndReason.PREPARE_FAILED),
+    ),
+    (EndReason.PREPARE_FAILED, replace(ARRAY, has_others=True), 9, 0, 0, None, None),
+    (EndReason.SPEC_UNREADABLE, ARRAY, 1, 0, 0, TaskState.FAILED, EndReason.SPEC_UNREADABLE),
+]
+
+
+@pytest.mark.parametrize("row", ENDS, ids=[f"{row[0]}-{row[5]}-{i}" for i, row in enumerate(ENDS)])
+def test_what_becomes_of_the_array(row: tuple) -> None:  # type: ignore[type-arg]
+    reason, array, failures, losses, nodes_lost, state, told = row
+    end = after_range(reason, History(failures, losses, nodes_lost, 1), array, NOW, CALM)
+    assert (end.next.state, end.next.reason) == (state, told)
+    assert end.back == array.remaining
+    assert end.given_up is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "nodes_lost", "reason"),
+    [(3, 3, EndReason.POISON), (6, 1, EndReason.TOO_MANY_LOSSES)],
+)
+def test_an_item_that_is_lost_too_often_is_given_up_alone(
+    losses: int, nodes_lost: int, reason: EndReason
+) -> None:
+    history = History(0, losses, nodes_lost, 1)
+    end = after_range(EndReason.LEASE_EXPIRED, history, ARRAY, NOW, CALM)
+    assert end.given_up is not None
+    assert (end.given_up.item, end.given_up.reason, end.given_up.is_final) == (3, reason, True)
+    assert (end.back, end.next.state) == ((ItemRange(4, 6),), TaskState.QUEUED)
+    last = replace(ARRAY, remaining=(ItemRange(9, 10),))
+    end = after_range(EndReason.LEASE_EXPIRED, history, last, NOW, CALM)
+    assert (end.back, end.next.reason) == ((), EndReason.ITEMS_FAILED)
+
+
+def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
+    history = History(1, 1, 1, 1)
+    busy = replace(ARRAY, has_others=True)
+    for reason, array, seconds in [
+        (EndReason.LEASE_EXPIRED, busy, None),
+        (EndReason.LEASE_EXPIRED, ARRAY, 1),
+        (EndReason.WITHDRAWN, ARRAY, None),
+        (EndReason.PREPARE_FAILED, busy, 1),
+    ]:
+        until = after_range(reason, history, array, NOW, CALM).next.not_before
+        assert until == (None if seconds is None else NOW + timedelta(seconds=seconds)), reason
