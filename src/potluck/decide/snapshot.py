@@ -22,6 +22,10 @@ class WaitingTask(Struct, frozen=True, gc=False):
     pending: tuple[ItemRange, ...] = ()  # of an array: what nobody has been granted yet
     nodes: int = 1  # a gang takes so many nodes at once; the server asks for one
 
+    def __lt__(self, other: "WaitingTask") -> bool:
+        """What was known of a task and what is known now stand in one heap: neither is first."""
+        return False
+
 
 class FreeDevice(Struct, frozen=True):
     """What is free of a device, and what it is."""
