@@ -2,7 +2,7 @@
 
 import asyncio
 
-from potluck.model.error import Conflict, PotluckError, Unavailable
+from potluck.model.error import Conflict, UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, ScriptSpec, TaskRequest
 from potluck.server.flow.cancel import cancel
@@ -39,8 +39,7 @@ class Consumer:
             view = await self.world.persist(
                 lambda: self._line.call(lambda parts: submit(parts, self.account_id, request, key))
             )
-        except PotluckError as refused:
-            self.world.fail([f"a submission was refused: {refused.detail}"])
+        except UnaffordableTask:
             return
         self.world.say(f"{self.account_id} submitted {view.id} items={request.items}")
         self._submitted.append(view.id)

@@ -65,6 +65,7 @@ class Instance:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self.world.watch(task)
         return task
 
     async def kill(self) -> None:

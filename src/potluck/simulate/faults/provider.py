@@ -73,6 +73,7 @@ class Provider:
             if not held.is_over:
                 self._end(held, EndReason.NODE_RESTARTED)
         self._life = asyncio.get_running_loop().create_task(self._live())
+        self.world.watch(self._life)
 
     async def kill(self, *, forgets: bool = False) -> None:
         life, self._life = self._life, None

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -141,6 +142,8 @@ class _Pool:
     def _running(self, works: list[Coroutine[Any, Any, None]]) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(work) for work in works]
+        for task in tasks:
+            self._world.watch(task)
         try:
             yield
         finally:
@@ -155,7 +158,8 @@ def _quietly() -> Iterator[list[str]]:
 
     def collect(_: Any, level: str, event: dict[str, Any]) -> Any:
         if level in ("error", "exception", "critical"):
-            errors.append(f"logged as an error: {event}")
+            raised = traceback.format_exc(limit=-4) if event.pop("exc_info", None) else ""
+            errors.append(f"logged as an error: {event} {raised}")
         raise structlog.DropEvent
 
     before = structlog.get_config()

@@ -1,13 +1,14 @@
 """The pool that is simulated: one database, some instances of the server, and what has happened."""
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from potluck.model.error import Unavailable
+from potluck.model.error import PotluckError, Unavailable
 from potluck.simulate.faults.chance import Chance
 from potluck.simulate.faults.check import violations_after
 from potluck.simulate.faults.live import LossyLive
@@ -75,6 +76,16 @@ class World:
             self.say(f"BROKEN: {sentence}")
             self.broken.append(f"step {self.steps}: {sentence}")
             self.over.set()
+
+    def watch(self, task: "asyncio.Task[Any]") -> None:
+        """Whatever it raises that is no answer to a caller is a fault of ours."""
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        raised = None if task.cancelled() else task.exception()
+        if raised is not None and not isinstance(raised, PotluckError):
+            told = "".join(traceback.format_exception(raised, limit=-4))
+            self.fail([f"something raised {raised!r}: {told}"])
 
     async def persist(self, act: Callable[[], Awaitable[T]]) -> T:
         """As a client does: again until it is answered."""
