@@ -6,6 +6,7 @@ nothing.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
 
@@ -26,10 +27,17 @@ log = structlog.get_logger()
 _A_MOMENT_SECONDS = 0.02
 
 
+class Loop(Protocol):
+    """A duty, done again and again."""
+
+    async def run_once(self) -> None: ...
+
+
 class LeadLoop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._duties: list[asyncio.Task[None]] = []
+        self._term = 0  # that the duties are done in; an answer that told of a new one may be lost
         self._pause_seconds = parts.settings.leader_renew_seconds
 
     async def run(self) -> None:
@@ -47,7 +55,7 @@ class LeadLoop:
         leadership = await self._lead()
         if leadership is None:
             await self._stop_duties()
-        elif leadership.is_new or not self._duties:
+        elif leadership.term != self._term or not self._duties:
             await self._stop_duties()
             await self._start_duties(leadership)
 
@@ -69,15 +77,19 @@ class LeadLoop:
 
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
+        self._term = leadership.term
         await begin_term(self._parts, leadership)
-        memory = Memory(self._parts)
-        loops = (
-            ScheduleLoop(self._parts, leadership, memory),
+        duties = self._loops(leadership)
+        self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
+
+    def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
+        """What a leader does, each by itself."""
+        return (
+            ScheduleLoop(self._parts, leadership, Memory(self._parts)),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
             TidyLoop(self._parts),
         )
-        self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
         while True:

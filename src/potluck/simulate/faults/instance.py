@@ -8,11 +8,10 @@ from typing import Any, TypeVar, cast
 from potluck.blobs.interface import Blobs
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
-from potluck.server.flow.expire import begin_term
 from potluck.server.leader.memory import Memory
 from potluck.server.limiter import Limiter
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.lead import LeadLoop
+from potluck.server.loops.lead import LeadLoop, Loop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.parts import Parts
@@ -104,14 +103,12 @@ class Instance:
 class _Lead(LeadLoop):
     """The leader's loop, with the duties that work depends on."""
 
-    async def _start_duties(self, leadership: Leadership) -> None:
-        await begin_term(self._parts, leadership)
-        loops = (
+    def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
+        return (
             ScheduleLoop(self._parts, leadership, Memory(self._parts)),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
         )
-        self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in loops]
 
 
 def _parts(world: World, name: str, database: ModelDatabase) -> Parts:
