@@ -4,7 +4,7 @@ from pathlib import Path
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason, Limits, Requirements, ScriptSpec
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, ScriptSpec
 from potluck.provider.identity import NodeKey
 from potluck.provider.settings import ProviderSettings
 from potluck.store.mint import new_attempt_id, new_task_id
@@ -24,6 +24,7 @@ def a_grant(
     limits: Limits | None = None,
     arguments: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
+    items: range | None = None,
 ) -> Grant:
     attempt_id = attempt_id or new_attempt_id()
     return Grant(
@@ -35,6 +36,8 @@ def a_grant(
         requirements=Requirements(memory_bytes=256 * 2**20, disk_bytes=16 * 2**20),
         limits=limits or Limits(run_seconds=30, prepare_seconds=30),
         devices=[GrantedDevice(DeviceId("device_01j00000000000000000000000"), device, milli)],
+        items=[] if items is None else [ItemRange(items.start, items.stop)],
+        items_total=None if items is None else 1000,
     )
 
 
@@ -65,6 +68,7 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
         back_off_first_seconds=0.01,
         back_off_longest_seconds=0.1,
         log_flush_seconds=0.02,
+        outcome_flush_seconds=0.1,
         stop_grace_seconds=2.0,
         detect_seconds=0.05,  # the processor is device enough
     )

@@ -44,6 +44,8 @@ from potluck.wire.provider import (
     Grant,
     Heartbeat,
     HeartbeatAnswer,
+    ItemOutcome,
+    ItemsDone,
     LeasesGranted,
     LogAppended,
     LogChunk,
@@ -124,6 +126,16 @@ class FakeServer:
     async def outcome(self, attempt_id: AttemptId) -> Finished:
         await self.until(lambda: bool(self.finished(attempt_id)), f"the end of {attempt_id}")
         return self.finished(attempt_id)[0]
+
+    def items(self, attempt_id: AttemptId) -> list[ItemOutcome]:
+        """The outcomes of its items, in the order in which they were reported."""
+        reports = (one for one in self.reports if isinstance(one, ItemsDone))
+        return [
+            outcome
+            for one in reports
+            if one.lease.attempt_id == attempt_id
+            for outcome in one.outcomes
+        ]
 
     def text(self, attempt_id: AttemptId, *streams: str) -> str:
         pieces = self.logs.get(attempt_id, [])

@@ -181,6 +181,26 @@ async def test_work_goes_on_while_the_server_is_silent(server: FakeServer, tmp_p
     assert server.text(grant.attempt_id) == "0\n1\n2\n3\n4\n"
 
 
+async def test_a_task_that_should_not_outlast_a_silence_is_stopped(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    patient = a_grant("import time\ntime.sleep(3)")
+    limits = Limits(run_seconds=30, stop_after_silence_seconds=0.6)
+    impatient = a_grant(ENDLESS, limits=limits, device="cpu-2")
+    async with providing(server, tmp_path) as running:
+        await server.offer(patient, impatient)
+        await running.until(lambda: len(running.some(AttemptStarted)) == 2)
+        await asyncio.sleep(1.0)
+        assert not running.some(AttemptStopped), "the server answers"
+        server.is_silent = True
+        await running.until(lambda: bool(running.some(AttemptStopped)))
+        server.is_silent = False
+        stopped = await server.outcome(impatient.attempt_id)
+        finished = await server.outcome(patient.attempt_id)
+    assert stopped.reason is EndReason.SILENCE
+    assert finished.reason is EndReason.COMPLETED, "silence is not death"
+
+
 async def test_shutdown_gives_running_work_back(server: FakeServer, tmp_path: Path) -> None:
     grant = a_grant(ENDLESS)
     async with providing(server, tmp_path) as running:

@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 
 from potluck.model.ids import AttemptId
+from potluck.model.task import EndReason
 from potluck.provider import journal as journal_module
-from potluck.provider.journal import Concluded, Forgotten, Journal, Leased
+from potluck.provider.journal import (
+    Concluded,
+    Counted,
+    Delivered,
+    Forgotten,
+    Journal,
+    Leased,
+)
+from potluck.wire.provider import ItemOutcome, ItemsDone
 from tests.provider.build import a_lease, completed
 
 
@@ -31,6 +40,23 @@ def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
     assert reopened(tmp_path) == {running.attempt_id: False, finished.attempt_id: True}
     [_, kept] = Journal.open(tmp_path).kept
     assert kept.finished == completed(finished)
+
+
+def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> None:
+    lease, task_id = a_lease()
+    reports = [
+        ItemsDone(lease, (ItemOutcome(item, EndReason.EXIT_STATUS, 0.5, 3, "it ended badly"),))
+        for item in (0, 5, 9)
+    ]
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task_id), *map(Counted, reports)])
+    journal.write([Delivered(lease.attempt_id, 5)])
+    journal.close()
+    for _ in range(2):  # the second time it was written anew
+        journal = Journal.open(tmp_path)
+        (kept,) = journal.kept
+        assert list(kept.outcomes.values()) == [reports[0], reports[2]]
+        journal.close()
 
 
 def test_a_file_cut_anywhere_reads_as_the_records_before_the_cut(tmp_path: Path) -> None:
@@ -120,7 +146,15 @@ WRITER = """
 import sys
 from pathlib import Path
 from potluck.provider import journal
-from potluck.provider.journal import Concluded, Forgotten, Journal, Leased
+from potluck.provider.journal import (
+    Concluded,
+    Counted,
+    Delivered,
+    Forgotten,
+    Journal,
+    Leased,
+)
+from potluck.wire.provider import ItemOutcome, ItemsDone
 from tests.provider.build import a_lease, completed
 
 journal._REWRITE_FROM_RECORDS = 50

@@ -1,11 +1,15 @@
 """The state machine, one story at a time. The properties are in test_state_properties.py."""
 
+import pytest
+
 from potluck.model.ids import AttemptId
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, Limits
 from potluck.provider.event import (
     CodeStarted,
     FinishAccepted,
     Granted,
+    ItemsAccepted,
+    ItemsEnded,
     LeaseLost,
     LogAcknowledged,
     LogCut,
@@ -13,17 +17,20 @@ from potluck.provider.event import (
     Recovered,
     RunEnded,
     ShutdownAsked,
+    SilenceLasted,
 )
 from potluck.provider.instruction import (
     Conclude,
+    Drop,
     Forget,
+    Keep,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
 from potluck.provider.state import REMEMBERED_ENDS, Attempts
-from potluck.wire.provider import Preparing, Started
+from potluck.wire.provider import Finished, ItemOutcome, ItemsDone, Preparing, Started
 from tests.provider.build import a_grant, a_lease, completed, lease_of
 
 
@@ -210,3 +217,88 @@ def test_the_memory_of_what_is_over_is_bounded() -> None:
         attempts.handle(FinishAccepted(grant.attempt_id))
     assert len(attempts._over) == REMEMBERED_ENDS
     assert attempts.handle(Granted(grant)) == []
+
+
+def an_outcome(item: int) -> ItemOutcome:
+    return ItemOutcome(item, EndReason.COMPLETED, 0.1, 0)
+
+
+def test_outcomes_of_items_are_kept_before_they_are_told_and_come_before_the_end() -> None:
+    attempts, grant = Attempts(), a_grant(items=range(3))
+    lease, attempt_id = lease_of(grant), grant.attempt_id
+    attempts.handle(Granted(grant))
+    first, rest = (an_outcome(0),), (an_outcome(1), an_outcome(2))
+    one, two = ItemsDone(lease, first), ItemsDone(lease, rest)
+    assert attempts.handle(ItemsEnded(attempt_id, first)) == [Keep(one), SendReport(one)]
+    assert attempts.handle(ItemsEnded(attempt_id, rest)) == [Keep(two), SendReport(two)]
+    finished = completed(lease)
+    assert attempts.handle(RunEnded(attempt_id, finished, 0)) == [Conclude(finished)]
+    assert attempts.handle(ItemsAccepted(two)) == [Drop(two)]
+    assert attempts.handle(ItemsAccepted(two)) == [], "told twice, taken once"
+    assert attempts.handle(ItemsAccepted(one)) == [Drop(one), SendReport(finished)]
+
+
+def test_outcomes_of_an_earlier_life_are_told_before_its_end() -> None:
+    lease, _ = a_lease()
+    kept = ItemsDone(lease, (an_outcome(7),))
+    attempts = Attempts()
+    told = attempts.handle(Recovered(lease, None, 0, (kept,)))
+    assert told[1:] == [SendReport(kept)], "and the end waits"
+    _, ended = attempts.handle(ItemsAccepted(kept))
+    assert isinstance(ended, SendReport) and isinstance(ended.report, Finished)
+    assert ended.report.reason is EndReason.NODE_RESTARTED
+
+
+def test_outcomes_of_what_was_called_off_are_nobodys() -> None:
+    attempts, grant = Attempts(), a_grant(items=range(3))
+    attempts.handle(Granted(grant))
+    attempts.handle(LeaseLost(grant.attempt_id))
+    assert attempts.handle(ItemsEnded(grant.attempt_id, (an_outcome(0),))) == []
+
+
+SILENCES = [
+    # (the task's limit, the owner's, the one that counts)
+    (None, None, None),
+    (30.0, None, 30.0),
+    (None, 20.0, 20.0),
+    (30.0, 20.0, 20.0),
+    (10.0, 20.0, 10.0),
+]
+
+
+@pytest.mark.parametrize(("tasks", "owners", "counts"), SILENCES)
+def test_the_shorter_limit_of_a_silence_counts(
+    tasks: float | None, owners: float | None, counts: float | None
+) -> None:
+    attempts = Attempts(owners)
+    grant = a_grant(limits=Limits(stop_after_silence_seconds=tasks))
+    attempts.handle(Granted(grant))
+    assert attempts.shortest_silence_seconds() == counts
+    if counts is None:
+        assert attempts.handle(SilenceLasted(10**9)) == [], "it goes on to its own limit"
+        return
+    assert attempts.handle(SilenceLasted(counts - 1)) == []
+    assert attempts.handle(SilenceLasted(counts)) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(SilenceLasted(counts + 1)) == [], "once"
+    conclude, send = attempts.handle(RunEnded(grant.attempt_id, None, 0))
+    assert isinstance(conclude, Conclude) and isinstance(send, SendReport)
+    assert conclude.finished.reason is EndReason.SILENCE
+
+
+def test_what_waits_for_its_device_does_not_outlast_a_silence_either() -> None:
+    attempts = Attempts(20.0)
+    running, waiting = a_grant(), a_grant()
+    attempts.handle(Granted(running))
+    attempts.handle(Granted(waiting))
+    stop, conclude, send = attempts.handle(SilenceLasted(20.0))
+    assert stop == StopAttempt(running.attempt_id)
+    assert isinstance(conclude, Conclude) and isinstance(send, SendReport)
+    assert conclude.finished.lease == lease_of(waiting)
+
+
+def test_an_outcome_outlasts_every_silence() -> None:
+    attempts, grant = Attempts(20.0), a_grant()
+    attempts.handle(Granted(grant))
+    attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
+    assert attempts.shortest_silence_seconds() is None
+    assert attempts.handle(SilenceLasted(10**9)) == []

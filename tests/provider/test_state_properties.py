@@ -16,32 +16,39 @@ from hypothesis.stateful import (
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AttemptId
 from potluck.model.lease import Lease
+from potluck.model.task import EndReason
 from potluck.provider.event import (
     CodeStarted,
     Event,
     FinishAccepted,
     Granted,
+    ItemsAccepted,
+    ItemsEnded,
     LeaseLost,
     LogAcknowledged,
     PrepareBegan,
     Recovered,
     RunEnded,
     ShutdownAsked,
+    SilenceLasted,
 )
 from potluck.provider.instruction import (
     Conclude,
+    Drop,
     Forget,
     Instruction,
+    Keep,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
 from potluck.provider.state import Attempts
-from potluck.wire.provider import Finished, Grant
+from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 from tests.provider.build import a_grant, completed, lease_of
 
 DEVICES = ("one", "two")
+SILENCE_SECONDS = 50.0
 
 
 class World(RuleBasedStateMachine):
@@ -51,7 +58,7 @@ class World(RuleBasedStateMachine):
 
     @initialize(earlier=st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=3))
     def begin(self, earlier: list[tuple[bool, int]]) -> None:
-        self.attempts = Attempts()
+        self.attempts = Attempts(SILENCE_SECONDS)
         self.numbers = count()
         self.started: set[AttemptId] = set()
         self.running: dict[AttemptId, Grant] = {}
@@ -61,6 +68,8 @@ class World(RuleBasedStateMachine):
         self.acknowledged: dict[AttemptId, int] = {}
         self.written: dict[AttemptId, int] = {}
         self.outcomes: dict[AttemptId, Finished] = {}
+        self.kept: dict[AttemptId, list[ItemsDone]] = {}  # outcomes of items in the journal
+        self.items: dict[AttemptId, list[ItemsDone]] = {}  # told to the server
         self.ever_held: set[AttemptId] = set()
         self.settled: set[AttemptId] = set()
         self.is_leaving = False
@@ -92,7 +101,13 @@ class World(RuleBasedStateMachine):
                 self.journal[finished.lease.attempt_id] = finished
             case Forget(attempt_id):
                 assert self.journal.pop(attempt_id, "absent") != "absent", "forgotten twice"
+                self.kept.pop(attempt_id, None)
                 self.settled.add(attempt_id)
+            case Keep(report):
+                assert report.lease.attempt_id in self.journal
+                self.kept.setdefault(report.lease.attempt_id, []).append(report)
+            case Drop(report):
+                self.kept[report.lease.attempt_id].remove(report)
             case StartAttempt(grant):
                 self.start(grant)
             case StopAttempt(attempt_id):
@@ -110,11 +125,15 @@ class World(RuleBasedStateMachine):
 
     def receive(self, attempt_id: AttemptId, report: object) -> None:
         assert attempt_id not in self.called_off, "nothing is reported after a stop"
+        if isinstance(report, ItemsDone):
+            assert report in self.kept[attempt_id], "written down before it is told"
+            self.items.setdefault(attempt_id, []).append(report)
         if isinstance(report, Finished):
             assert attempt_id not in self.running
             assert self.journal[attempt_id] is not None, "concluded before it is reported"
             written = self.written.get(attempt_id, 0)
             assert self.acknowledged.get(attempt_id, 0) >= written, "logs come first"
+            assert not self.kept.get(attempt_id), "and outcomes of items"
             self.outcomes[attempt_id] = report
 
     @rule(target=grants, device=st.sampled_from(DEVICES), milli=st.sampled_from([300, 700, 1000]))
@@ -140,6 +159,24 @@ class World(RuleBasedStateMachine):
             outcome = None if by_us else completed(lease_of(grant))
             self.written[grant.attempt_id] = pieces
             self.feed(RunEnded(grant.attempt_id, outcome, pieces))
+
+    @rule(grant=grants, seconds=st.floats(0, 1))
+    def end_of_an_item(self, grant: Grant, seconds: float) -> None:
+        if grant.attempt_id in self.running:
+            outcome = ItemOutcome(next(self.numbers), EndReason.COMPLETED, seconds, 0)
+            self.feed(ItemsEnded(grant.attempt_id, (outcome,)))
+
+    @rule(data=st.data())
+    def accept_items(self, data: st.DataObject) -> None:
+        told = [report for reports in self.items.values() for report in reports]
+        if told:
+            self.feed(ItemsAccepted(data.draw(st.sampled_from(told))))
+
+    @rule(seconds=st.floats(0, 100))
+    def silence(self, seconds: float) -> None:
+        self.feed(SilenceLasted(seconds))
+        if seconds >= SILENCE_SECONDS:
+            assert set(self.running) <= self.told_to_stop | self.called_off
 
     @rule(data=st.data(), pieces=st.integers(0, 3))
     def acknowledge_log(self, data: st.DataObject, pieces: int) -> None:
@@ -200,6 +237,9 @@ class World(RuleBasedStateMachine):
                 by_us = attempt_id in self.told_to_stop
                 outcome = None if by_us else completed(lease_of(grant))
                 self.feed(RunEnded(attempt_id, outcome, 0))
+            for reports in list(self.items.values()):
+                for report in reports:
+                    self.feed(ItemsAccepted(report))
             for attempt_id in self.undelivered():
                 self.acknowledged[attempt_id] = 3
                 self.feed(LogAcknowledged(attempt_id, 3))
