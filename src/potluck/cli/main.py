@@ -30,6 +30,7 @@ from potluck.cli.run import run
 from potluck.cli.screen import open_streams
 from potluck.cli.server import server
 from potluck.cli.sessions import end_session, list_sessions
+from potluck.cli.simulate.faults import faults
 from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
@@ -94,6 +95,11 @@ admin.command("roles", cls=Command)(set_roles)
 for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rotate_key):
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
+
+simulate = typer.Typer(cls=Helping, help="The pool on traces and through faults.")
+for simulation in (faults,):
+    simulate.command(cls=Command)(simulation)
+app.add_typer(simulate, name="simulate", rich_help_panel=_POOL)
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(  # type: ignore[override]
         self,
-        executor: Any,
+        executor: Any,  # noqa: ARG002
         func: Callable[..., Any],
-        *arguments: Any,  # noqa: ARG002
+        *arguments: Any,
     ) -> asyncio.Future[Any]:
         """At once: a thread would bring an order that no seed decides."""
         done = self.create_future()

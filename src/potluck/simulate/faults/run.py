@@ -158,7 +158,7 @@ def _quietly() -> Iterator[list[str]]:
 
     def collect(_: Any, level: str, event: dict[str, Any]) -> Any:
         if level in ("error", "exception", "critical"):
-            raised = traceback.format_exc(limit=-4) if event.pop("exc_info", None) else ""
+            raised = traceback.format_exc(limit=-1) if event.pop("exc_info", None) else ""
             errors.append(f"logged as an error: {event} {raised}")
         raise structlog.DropEvent
 

@@ -84,8 +84,8 @@ class World:
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         raised = None if task.cancelled() else task.exception()
         if raised is not None and not isinstance(raised, PotluckError):
-            told = "".join(traceback.format_exception(raised, limit=-4))
-            self.fail([f"something raised {raised!r}: {told}"])
+            self.say("".join(traceback.format_exception(raised)))
+            self.fail([f"something raised {raised!r}"])
 
     async def persist(self, act: Callable[[], Awaitable[T]]) -> T:
         """As a client does: again until it is answered."""

@@ -93,6 +93,12 @@ def lock_task_of(data: Data, attempt_id: str) -> list[Row]:
     return [] if attempt is None else [{"id": attempt["task_id"]}]
 
 
+@models(_sql.lock_tasks_of)
+def lock_tasks_of(data: Data, attempt_ids: list[str]) -> list[Row]:
+    found = (data.attempts.get(attempt_id) for attempt_id in attempt_ids)
+    return [{"id": task_id} for task_id in sorted({each["task_id"] for each in found if each})]
+
+
 @models(_sql.prepare)
 def prepare(data: Data, attempt_id: str, node_id: str) -> list[Row]:
     attempt = data.attempts.get(attempt_id)
@@ -115,7 +121,7 @@ def start(data: Data, attempt_id: str, node_id: str) -> list[Row]:
 
 
 def _news(before: Row, state: str) -> Row:
-    named = {"task_id": before["task_id"], "consumer_id": before["consumer_id"]}
+    named = {column: before[column] for column in ("id", "task_id", "consumer_id")}
     return {**named, "is_news": before["state"] != state}
 
 

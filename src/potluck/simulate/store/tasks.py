@@ -238,7 +238,7 @@ def start(data: Data, task_id: str) -> list[Row]:
         return []
     changes = {"state": "running", "started_at": task["started_at"] or data.now}
     data.tasks.update(task, {**changes, **_counted(data, task)})
-    return [{"account_id": task["account_id"]}]
+    return [{"id": task_id}]
 
 
 @models(_sql.touch)
