@@ -5,10 +5,10 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long fuzz bench-junk lock clean
+.PHONY: help up test check format test-long fuzz bench-junk bench-queue bench-take-over bench-scheduler lock clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
 	@exec $(RUN)/potluck up $(ARGS)
@@ -38,6 +38,15 @@ fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its ow
 
 bench-junk: $(VENV)/.dev  ## how long junk to every open route takes, as JSON
 	@$(RUN)/python -m bench.junk $(ARGS)
+
+bench-queue: $(VENV)/.dev  ## submit, list, status and cancel with a million tasks waiting, as JSON
+	@$(RUN)/python -m bench.queue $(ARGS)
+
+bench-take-over: $(VENV)/.dev  ## how soon a new leader places and knows a million tasks, as JSON
+	@$(RUN)/python -m bench.take_over $(ARGS)
+
+bench-scheduler: $(VENV)/.dev  ## decisions a second, as JSON (ARGS="--gpus 10000 --tasks 100000")
+	@$(RUN)/python -m bench.scheduler $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock

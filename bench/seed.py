@@ -1,5 +1,7 @@
 """Many tasks at once, straight into PostgreSQL, for benches and tests of large queues."""
 
+from collections.abc import Sequence
+
 import asyncpg
 
 from potluck.model.task import TaskState
@@ -21,7 +23,8 @@ SELECT 'task_01jd' || lpad(to_hex(n), 12, '0') || substr(md5(n::text), 1, 10),
         (CASE WHEN n % 5 < 3 THEN 0 ELSE n % $4 END)::text, 26, '0')),
     CASE WHEN n % 100 < 90 THEN 'train.py' WHEN n % 100 < 99 THEN 'eval-' || n % 7 || '.py'
         ELSE 'rare-' || n % 10000 || '.py' END,
-    'script', '\\x00', '{}', '{}', 0, 1, '\\x00', state,
+    'script', $7::bytea, ($6::text[])[1 + n % cardinality($6::text[])]::jsonb, '{}', 0, 1, '\\x00',
+    state,
     CASE WHEN state IN ('succeeded', 'failed', 'cancelled', 'expired') THEN now() END,
     now() - interval '30 days' + n * interval '1 millisecond',
     now() - interval '30 days' + n * interval '1 millisecond'
@@ -40,11 +43,19 @@ async def seed_tasks(
     account_id: str | None = None,
     accounts: int = 1000,
     state: TaskState | None = None,
+    requirements: Sequence[str] = ("{}",),
+    sealed_spec: bytes = b"\0",
+    begin: int = 0,
 ) -> None:
-    """Tasks of one account, or of many; in one state, or mostly ended as in a pool that is old."""
+    """Tasks of one account, or of many; in one state, or mostly ended as in a pool that is old.
+
+    They ask for these requirements, as JSON, in turn; the first task is number `begin`. A server
+    does not start where something is sealed with another key than its own.
+    """
     if account_id is None:
         await connection.execute(_ACCOUNTS, accounts)
         await connection.execute(_BALANCES)
-    for first in range(0, count, _AT_ONCE):
-        behind = min(first + _AT_ONCE, count)
-        await connection.execute(_TASKS, first, behind, account_id, accounts, state)
+    for first in range(begin, begin + count, _AT_ONCE):
+        behind = min(first + _AT_ONCE, begin + count)
+        whose = (account_id, accounts, state)
+        await connection.execute(_TASKS, first, behind, *whose, requirements, sealed_spec)
