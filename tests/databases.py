@@ -26,7 +26,7 @@ class Databases:
     """Makes databases as copies of one that was migrated once."""
 
     def __init__(self, server_url: str):
-        self._server_url = server_url
+        self.server_url = server_url
         self._numbers = itertools.count(1)
         asyncio.run(self._execute(f"CREATE DATABASE {_TEMPLATE}"))
         asyncio.run(migrate(self._url(_TEMPLATE)))
@@ -42,10 +42,10 @@ class Databases:
             asyncio.run(self._execute(f"DROP DATABASE {name} WITH (FORCE)"))
 
     def _url(self, name: str) -> str:
-        return urlsplit(self._server_url)._replace(path=f"/{name}").geturl()
+        return urlsplit(self.server_url)._replace(path=f"/{name}").geturl()
 
     async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self._server_url)
+        connection = await asyncpg.connect(self.server_url)
         try:
             await connection.execute(statement)
         finally:

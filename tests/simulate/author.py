@@ -195,7 +195,7 @@ class Author:
 
     def _planned(self) -> assign.Planned:
         task, node_id = self._task(), self._node_id()
-        offered = [row for row in self._data.devices.of("node", node_id)]
+        offered = self._data.devices.of("node", node_id)
         chosen = self._random.sample(offered, k=min(len(offered), self._one([1, 1, 1, 2])))
         milli = self._one([1000, 1000, 500, 250])
         memory = self._one([0, 4 * GIB, 24 * GIB]) * milli // 1000
@@ -263,7 +263,7 @@ class Author:
     def _prepare(self) -> Act:
         attempt = self._attempt()
         return _locked(
-            attempt["id"], lambda c: attempts.prepare(c, attempt["id"], attempt["node_id"])
+            attempt["id"], lambda c: attempts.prepare(c, [attempt["id"]], attempt["node_id"])
         )
 
     def _start(self) -> Act:
@@ -273,8 +273,8 @@ class Author:
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
                 await attempts.lock_task(connection, attempt["id"])
-                found = await attempts.start(connection, attempt["id"], node_id)
-                begun = await tasks.start(connection, found.task_id) if found else None
+                found = await attempts.start(connection, [attempt["id"]], node_id)
+                begun = await tasks.start(connection, [each.task_id for each in found])
                 return found, begun
 
         return act
@@ -352,7 +352,7 @@ class Author:
         return lambda side: cancel.cancel(side.parts, owner, task["id"])
 
     def _end_queued(self) -> Act:
-        details = {task_id: "for a test" for task_id in {self._task()["id"] for _ in range(2)}}
+        details = dict.fromkeys({self._task()["id"] for _ in range(2)}, "for a test")
         state = self._one([TaskState.CANCELLED, TaskState.EXPIRED])
         return _of(tasks.end_queued, details, state, EndReason.DEADLINE)
 
@@ -407,7 +407,7 @@ class Author:
         task = self._task()
         state = self._one([TaskState.QUEUED, TaskState.FAILED, TaskState.SUCCEEDED])
         change = TaskChange(task["id"], state, EndReason.SIGNAL, None, 3, "moved", 1, 1, 5)
-        return _of(tasks.move_on, change)
+        return _of(tasks.move_on, [change])
 
     def _view(self) -> Act:
         task = self._task()

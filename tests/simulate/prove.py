@@ -1,4 +1,4 @@
-"""Tries histories on both sides. `python -m tests.simulate.prove --histories 1000` does so at length.
+"""Tries histories on both sides: PostgreSQL and the model of it.
 
 A history of one connection must give the same answers and leave the same rows. Of several
 connections at once, answers and rows must be those of some order in which one came after the other.

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from potluck.server.limiter import Limiter
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.simulate.faults.live import LossyLive
-from potluck.simulate.store.data import Data
+from potluck.simulate.store.data import NEVER, Data
 from potluck.simulate.store.database import ModelDatabase
 from potluck.simulate.vault import OpenVault
 from potluck.store.database import Database
@@ -127,7 +127,7 @@ def plain(value: Any) -> Any:
 
 def _is_never(value: Any) -> bool:
     """The driver's word for it has no time zone."""
-    return isinstance(value, datetime) and value.replace(tzinfo=None) == datetime.min
+    return isinstance(value, datetime) and value.replace(tzinfo=UTC) == NEVER
 
 
 def told(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

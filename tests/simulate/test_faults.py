@@ -1,0 +1,119 @@
+"""Hundreds of histories full of faults, and nothing is broken; and what would be, is noticed."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from potluck.server.flow import report
+from potluck.simulate.faults.clock import VirtualLoop
+from potluck.simulate.faults.run import Outcome, run_seed
+from potluck.simulate.faults.world import Plan
+from potluck.store import attempts, leases
+
+_SMALL = Plan(nodes=4, steps=250)
+
+
+def simulate(*options: str) -> tuple[int, dict[str, object]]:
+    command = [sys.executable, "-m", "potluck", "simulate", "faults", *options, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout.splitlines()[0])
+
+
+def test_a_few_hundred_histories_break_nothing() -> None:
+    status, told = simulate("--seeds", "200", "--steps", "150", "--workers", "1")
+    assert told["failures"] == []
+    assert (status, told["seeds"], told["violations"]) == (0, 200, 0)
+    assert int(str(told["steps"])) > 200 * 150
+    assert set(_KINDS) <= set(dict(told["faults"])), "a kind of fault did not happen"  # type: ignore[call-overload]
+
+
+_KINDS = (
+    *("answer_lost", "clock_jumped", "commit_unheard", "cut_back", "cut_both", "cut_there"),
+    *("database_away", "instance_killed", "instance_paused", "instance_stopped", "node_left"),
+    *("provider_killed", "provider_wiped", "request_lost", "request_twice", "wake_lost"),
+)
+
+
+def test_a_seed_replays_step_by_step_in_another_process() -> None:
+    first, second = (_trace(7) for _ in range(2))
+    assert first == second
+    assert len(first) > 20
+
+
+def _trace(seed: int) -> list[str]:
+    options = ["--seed", str(seed), "--seeds", "1", "--steps", "150", "--trace", "--json"]
+    command = [sys.executable, "-m", "potluck", "simulate", "faults", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return done.stderr.splitlines()
+
+
+def test_thousands_of_nodes_can_take_part() -> None:
+    outcome = run_seed(1, Plan(nodes=2000, accounts=20, steps=7_000))
+    assert outcome.violations == []
+
+
+def _broken_by(monkeypatch: pytest.MonkeyPatch, seeds: int = 40) -> Outcome:
+    for seed in range(seeds):
+        outcome = run_seed(seed, _SMALL)
+        if outcome.violations:
+            return outcome
+    raise AssertionError("nobody noticed")
+
+
+def test_work_that_is_given_to_two_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease that is taken back although its task was given to another."""
+    honest = leases.adopt
+
+    async def adopt(connection: object, attempt_id: object, node_id: object, **how: object) -> object:
+        for row in connection._data.attempts.all():  # type: ignore[attr-defined]
+            if row["id"] == attempt_id and row["state"] == "lost":
+                connection._data.attempts.update(row, {"state": "running", "finished_at": None})  # type: ignore[attr-defined]
+                return None
+        return await honest(connection, attempt_id, node_id, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(leases, "adopt", adopt)
+    assert _broken_by(monkeypatch).violations
+
+
+def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What frees its devices twice."""
+    honest = attempts.finish
+
+    async def finish(connection: object, ends: object) -> None:
+        await honest(connection, ends)  # type: ignore[arg-type]
+        data = connection._data  # type: ignore[attr-defined]
+        for end in ends:  # type: ignore[attr-defined]
+            row = data.attempts.get(end.attempt_id)
+            node = data.nodes.get(row["node_id"])
+            data.nodes.update(node, {"used_cores": max(0, node["used_cores"] - row["cores"])})
+
+    monkeypatch.setattr(attempts, "finish", finish)
+    assert any("in use" in each for each in _broken_by(monkeypatch).violations)
+
+
+def test_a_server_that_raises_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_token(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(report, "check_token", check_token)
+    assert "planted" in str(_broken_by(monkeypatch).violations)
+
+
+def test_virtual_time_costs_no_time() -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(asyncio.sleep(1_000_000))
+        assert loop.time() >= 1_000_000
+    finally:
+        loop.close()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_thousands_of_histories_break_nothing() -> None:
+    _, told = simulate("--seed", "1000", "--seeds", "5000", "--steps", "300")
+    assert told["failures"] == []
