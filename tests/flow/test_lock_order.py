@@ -55,16 +55,25 @@ async def test_a_stage_waits_without_holding_what_comes_later(
     await pool.check()
 
 
-async def test_a_round_holds_one_assignment_at_a_time(pool: Pool) -> None:
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [
+        ("SELECT FROM tasks WHERE id = (SELECT max(id) FROM tasks) FOR UPDATE", NODE),
+        ("SELECT FROM nodes WHERE id = (SELECT max(id) FROM nodes) FOR UPDATE", DEVICE),
+        ("SELECT FROM devices WHERE id = (SELECT max(id) FROM devices) FOR UPDATE", BALANCE),
+    ],
+    ids=["tasks first", "then nodes", "then devices"],
+)
+async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: str) -> None:
     await pool.give(pool.alice, 10**12)
-    nodes = sorted([(await pool.offer(price_micro_per_hour=1000)).node_id for _ in range(2)])
     for _ in range(2):
+        await pool.offer(price_micro_per_hour=1000)
         await pool.submit(run_seconds=10.0)
     async with pool.parts.database.transaction() as connection:
-        await connection.execute("SELECT FROM nodes WHERE id = $1 FOR UPDATE", nodes[1])
+        await connection.execute(held)
         running = asyncio.ensure_future(pool.plan())
         await _until_it_waits(pool, running)
-        await connection.execute(f"{BALANCE} NOWAIT")
+        await connection.execute(f"{free} NOWAIT")
     assert len((await running).assigned) == 2
     await pool.check()
 

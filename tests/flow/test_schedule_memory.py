@@ -1,0 +1,287 @@
+"""The leader's memory is what the database says, whatever happens in which order."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from potluck.decide.snapshot import Assignment, DeviceShare
+from potluck.model.error import Unavailable
+from potluck.model.ids import TaskId
+from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.server.flow import cancel, schedule
+from potluck.server.leader.memory import Memory
+from potluck.server.leader.sweep import Sweep
+from potluck.store import feed
+from potluck.store.assign import Planned, assign
+from potluck.store.mint import new_attempt_id
+from tests.flow.pool import Pool, done
+
+
+async def begun(pool: Pool) -> Memory:
+    memory = Memory(pool.parts)
+    await memory.begin()
+    return memory
+
+
+async def placed(pool: Pool, memory: Memory) -> list[TaskId]:
+    """What the leader places until there is nothing more to place."""
+    found: list[TaskId] = []
+    while True:
+        slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+        found += [each.task_id for each in slice_.assigned]
+        if slice_.is_complete:
+            return found
+
+
+async def swept(pool: Pool, memory: Memory) -> int:
+    """How many differences a comparison of everything finds."""
+    await memory.catch_up()
+    sweep = Sweep(pool.parts, memory)
+    while not sweep.is_over:
+        await sweep.run_once()
+    return sweep.differences
+
+
+async def waiting(pool: Pool) -> set[str]:
+    rows = (
+        "SELECT array_agg(id) FROM tasks WHERE is_waiting AND coalesce(not_before <= now(), true)"
+    )
+    return set(await pool.sql(rows) or ())
+
+
+async def test_what_commits_late_is_not_missed(pool: Pool) -> None:
+    """The transaction that began first commits last, and a reader comes in between."""
+    memory = await begun(pool)
+    late = await pool.submit()
+    early = await pool.submit()
+    await memory.catch_up()
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("UPDATE tasks SET failures = 1 WHERE id = $1", late.id)
+        await cancel.cancel(pool.parts, pool.alice, early.id)
+        await memory.catch_up()
+        assert memory.known.scheduler.task_ids() == [late.id]
+        await connection.execute(
+            "UPDATE tasks SET not_before = now() + interval '1 hour' WHERE id = $1", late.id
+        )
+    await memory.catch_up()
+    assert memory.known.scheduler.task_ids() == []
+
+
+async def test_a_long_transaction_of_others_holds_nothing_up(pool: Pool) -> None:
+    memory = await begun(pool)
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("INSERT INTO nonces SELECT FROM nonces WHERE false")
+        await connection.execute("SELECT pg_current_xact_id()")
+        for _ in range(3):
+            task = await pool.submit()
+            await memory.catch_up()
+            assert memory.known.scheduler.task(task.id) is not None
+
+
+async def test_a_page_at_a_time_reads_everything_once_it_changed(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, most_tasks_per_page=3)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    memory = await begun(pool)
+    for _ in range(10):
+        await pool.submit()
+    await pool.sql("UPDATE tasks SET failures = 1")  # all by one transaction
+    await memory.catch_up()
+    assert set(memory.known.scheduler.task_ids()) == await waiting(pool)
+
+
+async def test_heads_come_first_and_the_rest_behind(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, most_tasks_per_page=3)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    low = [(await pool.submit(priority=-1)).id for _ in range(5)]
+    high = (await pool.submit(priority=7)).id
+    async with pool.parts.database.transaction() as connection:
+        (account,) = await feed.waiting_accounts(connection)
+        heads = await Memory(pool.parts).tasks.heads(connection, [account], 2)
+    assert [each.id for each in heads] == [high, low[0]]
+    memory = Memory(pool.parts)
+    while not memory.is_loaded:
+        await memory.load_more()
+    assert set(memory.known.scheduler.task_ids()) == {high, *low}
+
+
+async def test_a_task_whose_time_comes_is_placed_by_the_databases_clock(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit(delay_seconds=0.3)
+    memory = await begun(pool)
+    assert await placed(pool, memory) == []
+    due = memory.known.next_due
+    assert due is not None and 0 < due - memory.now <= 0.3
+    await asyncio.sleep(due - memory.now)
+    assert await placed(pool, memory) == [task.id]
+
+
+async def test_who_may_have_too_much_waits_and_is_placed_when_the_quota_grows(pool: Pool) -> None:
+    await pool.offer(devices=2)
+    await pool.sql("UPDATE accounts SET max_running_devices = 1")
+    first, second = [(await pool.submit()).id for _ in range(2)]
+    memory = await begun(pool)
+    assert await placed(pool, memory) == [first]
+    await pool.sql("UPDATE accounts SET max_running_devices = 2")
+    assert await placed(pool, memory) == [second]
+
+
+async def test_what_is_free_again_is_given_again(pool: Pool) -> None:
+    node = await pool.offer()
+    first, second = [(await pool.submit()).id for _ in range(2)]
+    memory = await begun(pool)
+    assert await placed(pool, memory) == [first]
+    assert await placed(pool, memory) == []
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, done(grant))
+    assert await placed(pool, memory) == [second]
+    await pool.check()
+
+
+async def test_a_node_that_failed_a_task_is_not_asked_again(pool: Pool) -> None:
+    bad = await pool.offer()
+    task = await pool.submit(max_attempts=3)
+    memory = await begun(pool)
+    assert await placed(pool, memory) == [task.id]
+    (grant,) = await pool.fetch(bad.node_id)
+    await pool.report(bad.node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
+    good = await pool.offer()
+    done_with = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    assert [each.node_id for each in done_with.assigned] == [good.node_id]
+
+
+async def test_a_difference_is_mended_counted_and_logged(
+    pool: Pool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await pool.offer()
+    tasks = [(await pool.submit(device_model="none such")).id for _ in range(5)]
+    memory = await begun(pool)
+    assert await swept(pool, memory) == 0
+    missed, ghost = tasks[0], memory.known.scheduler.task(tasks[1])
+    assert ghost is not None
+    memory.known.scheduler.drop_task(missed)
+    await cancel.cancel(pool.parts, pool.alice, ghost.id)
+    await memory.catch_up()
+    memory.known.scheduler.put_task(ghost)
+    (node_id,) = memory.known.nodes
+    free = memory.known.nodes[node_id].node
+    assert free is not None
+    taller = msgspec.structs.replace(free, free_cores=999)
+    memory.known.put_nodes([msgspec.structs.replace(memory.known.nodes[node_id], node=taller)])
+    memory.known.put_accounts(
+        [msgspec.structs.replace(memory.known.accounts[pool.alice], weight=7.0)]
+    )
+    assert await swept(pool, memory) == 4
+    assert capsys.readouterr().out.count("differed from the database") == 4
+    assert set(memory.known.scheduler.task_ids()) == {*tasks} - {ghost.id}
+    assert await swept(pool, memory) == 0
+
+
+async def test_what_happens_meanwhile_is_no_difference(pool: Pool) -> None:
+    node = await pool.offer(devices=4)
+    for _ in range(20):
+        await pool.submit()
+    memory = await begun(pool)
+    for _ in range(5):
+        await placed(pool, memory)
+        for grant in await pool.fetch(node.node_id):
+            await pool.report(node.node_id, done(grant))
+        sweep = Sweep(pool.parts, memory)  # as far as its position, which is behind by now
+        while not sweep.is_over:
+            await sweep.run_once()
+        assert sweep.differences == 0
+    await pool.check()
+
+
+async def test_a_batch_that_fails_is_tried_one_by_one(pool: Pool) -> None:
+    """Each of the two is affordable by itself, and both were when they were planned."""
+    await pool.give(pool.alice, 200_000)
+    await pool.offer(devices=2, price_micro_per_hour=3_600_000)
+    tasks = [(await pool.submit(run_seconds=100.0)).id for _ in range(2)]
+    memory = await begun(pool)
+    plan = memory.known.scheduler.plan(memory.now, 10)
+    assert len(plan.assignments) == 2
+    await pool.give(pool.bob, 1)
+    await pool.sql("UPDATE balances SET available_micro = 150000 WHERE account_id = $1", pool.alice)
+    came_true = await schedule._apply(pool.parts, pool.leads, memory, plan.assignments)
+    assert len(came_true) == 1
+    states = {(await pool.task(task_id)).state for task_id in tasks}
+    assert states == {TaskState.ASSIGNED, TaskState.QUEUED}
+    assert (await pool.balance(pool.alice)).held_micro == 100_000
+
+
+async def test_what_was_refused_is_read_again_and_placed(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**12)
+    await pool.offer(price_micro_per_hour=10)
+    task = await pool.submit()
+    memory = await begun(pool)
+    plan = memory.known.scheduler.plan(memory.now, 10)
+    await pool.sql("UPDATE devices SET price_micro_per_hour = 20")
+    assert await schedule._apply(pool.parts, pool.leads, memory, plan.assignments) == []
+    assert await placed(pool, memory) == [task.id]
+
+
+async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(
+    pool: Pool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that a plan that can never hold does not keep the leader from everything else."""
+    settings = msgspec.structs.replace(pool.parts.settings, schedule_poll_seconds=0.5)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    await pool.offer()
+    task = await pool.submit()
+    await pool.sql("CREATE RULE never AS ON INSERT TO attempts DO INSTEAD NOTHING")
+    memory = await begun(pool)
+    assert await placed(pool, memory) == []
+    assert "refused again and again" in capsys.readouterr().out
+    await pool.sql("DROP RULE never ON attempts")
+    assert await placed(pool, memory) == []
+    due = memory.known.next_due
+    assert due is not None
+    await asyncio.sleep(max(0.0, due - memory.now))
+    assert await placed(pool, memory) == [task.id]
+    assert await swept(pool, memory) == 0
+
+
+async def test_a_round_that_is_cut_off_leaves_nothing_behind_in_memory(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit()
+    memory = await begun(pool)
+    end_waiting = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM nodes FOR UPDATE")
+        running = asyncio.ensure_future(schedule.schedule_once(pool.parts, pool.leads, memory))
+        while not await connection.fetchval(end_waiting):
+            await asyncio.sleep(0.01)
+        with pytest.raises(Unavailable):
+            await running
+    assert await placed(pool, memory) == [task.id]
+    assert await swept(pool, memory) == 0
+    await pool.check()
+
+
+async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=10)
+    memory = await begun(pool)
+    await memory.catch_up()
+    known = memory.known.scheduler.task(task.id)
+    assert known is not None and known.pending == (ItemRange(0, 10),)
+    shares = (DeviceShare(node.device_ids[0], 100),)
+    whole = Assignment(task.id, node.node_id, shares, known.requirements, known.limits, 0, 0)
+
+    async def grant(start: int, end: int) -> int:
+        assignment = msgspec.structs.replace(whole, items=ItemRange(start, end))
+        async with pool.parts.database.transaction() as connection:
+            planned = [Planned(new_attempt_id(), assignment)]
+            return len(await assign(connection, planned, pool.leads, 15.0))
+
+    assert (await grant(2, 5), await grant(4, 6), await grant(9, 11), await grant(5, 10)) == (
+        *(1, 0, 0),
+        1,
+    )
+    await memory.catch_up()
+    left = memory.known.scheduler.task(task.id)
+    assert left is not None and left.pending == (ItemRange(0, 2),)
