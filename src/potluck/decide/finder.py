@@ -34,11 +34,13 @@ class Finder:
         reservations: Reservations,
         timetable: Timetable,
         paces: Paces,
+        aligns: bool,
     ) -> None:
         self._capacity = capacity
         self._reservations = reservations
         self._timetable = timetable
         self._paces = paces
+        self._aligns = aligns  # whether what ends together is put together
 
     def has_room(self, task: WaitingTask) -> bool:
         """Whether any node has room now, whoever it is kept for."""
@@ -73,11 +75,17 @@ class Finder:
         return None
 
     def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse | None:
-        """Nodes on which something else runs at least as long: no node is held up by this task."""
-        if may_use is None:
+        """Nodes on which something else runs at least as long.
+
+        So whole nodes become free for large tasks, and none is held up by the last small one.
+        """
+        if not self._aligns:
             return None
         end = now + run_seconds(task)
-        return lambda node_id: self._timetable.last_end(node_id) >= end and may_use(node_id)
+        last_end = self._timetable.last_end
+        if may_use is None:
+            return lambda node_id: last_end(node_id) >= end
+        return lambda node_id: last_end(node_id) >= end and may_use(node_id)
 
     def _place(
         self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None

@@ -63,7 +63,9 @@ class Scheduler:
         self._halted = Halted()
         self._reasons = Reasons(self._lines, self._reason, reason_seconds)
         self._reservations = Reservations(self._timetable, self._suitability.devices)
-        self._finder = Finder(self._capacity, self._reservations, self._timetable, self._paces)
+        self._finder = Finder(
+            self._capacity, self._reservations, self._timetable, self._paces, order.promises
+        )
         self._rates = Rates()
         self._foresight = Foresight(self._reservations, self._rates, self._timetable)
         self._laid_out_at: float | None = None

@@ -38,13 +38,13 @@ class ReserveSettings(Struct, frozen=True):
 
     @property
     def soon_seconds(self) -> float:
-        """Who has waited half of the time that was promised is laid out."""
-        return self.promise_seconds * self.soon_part
+        """Who has waited so long is laid out."""
+        return self.promise_seconds * 0.4
 
     @property
     def urgent_seconds(self) -> float:
         """Who has waited so long is started before shorter ones as soon as it can be."""
-        return self.promise_seconds * self.urgent_part
+        return self.promise_seconds * 0.8
 
 
 class Claim(Struct):
