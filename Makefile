@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long fuzz bench-junk bench-queue bench-take-over bench-scheduler lock clean
+.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -32,6 +32,12 @@ test-long:  ## the tests that take minutes
 	@./scripts/test-needs.sh
 	@$(MAKE) --no-print-directory $(VENV)/.dev
 	@$(RUN)/python -m pytest -m long $(ARGS)
+
+prove: $(VENV)/.dev  ## the simulated store against PostgreSQL, at length, as JSON
+	@$(RUN)/python -m tests.simulate.run --histories 2000 $(ARGS)
+
+simulate-long: $(VENV)/.run  ## 100,000 histories full of faults; for the night
+	@$(RUN)/potluck simulate faults --seeds 100000 --json $(ARGS)
 
 fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its own, counted as JSON
 	@$(RUN)/python -m tests.fuzz.run $(ARGS)
