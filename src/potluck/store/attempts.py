@@ -54,6 +54,7 @@ class Fetched(Struct, frozen=True):
 class Reported(Struct, frozen=True):
     """A live attempt is so far now; perhaps it was before."""
 
+    attempt_id: AttemptId
     task_id: TaskId
     consumer_id: AccountId
     is_news: bool
@@ -175,17 +176,32 @@ async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
 
 
 async def prepare(
-    connection: Connection, attempt_id: AttemptId, node_id: NodeId
-) -> Reported | None:
-    return _reported(await connection.fetchrow(_sql.prepare, attempt_id, node_id))
+    connection: Connection, attempt_ids: Sequence[AttemptId], node_id: NodeId
+) -> list[Reported]:
+    """Those of these that are live and have not started; their tasks are locked."""
+    return await _reported(connection, _sql.prepare, attempt_ids, node_id)
 
 
-async def start(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> Reported | None:
-    return _reported(await connection.fetchrow(_sql.start, attempt_id, node_id))
+async def start(
+    connection: Connection, attempt_ids: Sequence[AttemptId], node_id: NodeId
+) -> list[Reported]:
+    """Those of these that are live; their tasks are locked."""
+    return await _reported(connection, _sql.start, attempt_ids, node_id)
 
 
-def _reported(row: Any) -> Reported | None:
-    return Reported(row["task_id"], row["consumer_id"], row["is_news"]) if row else None
+async def _reported(
+    connection: Connection, statement: str, attempt_ids: Sequence[AttemptId], node_id: NodeId
+) -> list[Reported]:
+    calls = [(attempt_id, node_id) for attempt_id in sorted(attempt_ids)]
+    return [
+        Reported(row["id"], row["task_id"], row["consumer_id"], row["is_news"])
+        for row in await connection.fetchmany(statement, calls)
+    ]
+
+
+async def lock_tasks(connection: Connection, attempt_ids: Sequence[AttemptId]) -> None:
+    """The tasks of many attempts, in the order of their ids."""
+    await connection.execute(_sql.lock_tasks_of, attempt_ids)
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
@@ -193,6 +209,14 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
     await lock_task(connection, attempt_id)
     rows = await connection.fetch(_sql.lock_for_end, [attempt_id])
     return _ending(rows[0]) if rows else None
+
+
+async def lock_many_for_end(
+    connection: Connection, attempt_ids: Sequence[AttemptId]
+) -> list[EndingAttempt]:
+    """Those that there are, and their tasks, locked until this transaction ends."""
+    await lock_tasks(connection, attempt_ids)
+    return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, attempt_ids)]
 
 
 async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:

@@ -165,34 +165,40 @@ async def past_deadline(connection: Connection) -> list[TaskId]:
     return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
 
 
-async def move_on(connection: Connection, change: TaskChange) -> None:
-    """The caller holds the lock on the task."""
-    await connection.execute(
-        _sql.move_on,
-        change.task_id,
-        change.state,
-        change.reason,
-        change.detail,
-        change.exit_code,
-        change.failures,
-        change.losses,
-        change.charge_micro,
-        change.not_before,
-        multirange(change.back),
-        change.items_failed,
-        change.state.is_final,
-    )
+async def move_on(connection: Connection, changes: Sequence[TaskChange]) -> None:
+    """The caller holds the locks on the tasks."""
+    values = [
+        (
+            change.task_id,
+            change.state,
+            change.reason,
+            change.detail,
+            change.exit_code,
+            change.failures,
+            change.losses,
+            change.charge_micro,
+            change.not_before,
+            multirange(change.back),
+            change.items_failed,
+            change.state.is_final,
+        )
+        for change in changes
+    ]
+    await connection.executemany(_sql.move_on, values)
 
 
-async def start(connection: Connection, task_id: TaskId) -> AccountId | None:
-    """Running; None when it already was."""
-    found = await connection.fetchval(_sql.start, task_id)
-    return None if found is None else AccountId(found)
+async def start(connection: Connection, task_ids: Sequence[TaskId]) -> set[TaskId]:
+    """Those that run from now on; the others already did."""
+    if not task_ids:
+        return set()
+    rows = await connection.fetchmany(_sql.start, [(task_id,) for task_id in task_ids])
+    return {TaskId(row["id"]) for row in rows}
 
 
-async def touch(connection: Connection, task_id: TaskId) -> None:
-    """Something about it changed that its owner may see."""
-    await connection.execute(_sql.touch, task_id)
+async def touch(connection: Connection, task_ids: Sequence[TaskId]) -> None:
+    """Something about them changed that their owner may see."""
+    if task_ids:
+        await connection.executemany(_sql.touch, [(task_id,) for task_id in task_ids])
 
 
 def _no_such_task(task_id: TaskId) -> NotFound:

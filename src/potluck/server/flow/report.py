@@ -3,24 +3,29 @@
 Fenced by (attempt, token, node); idempotent: the same final report again gets the same answer,
 another one a conflict, and an item of an array counts once. An attempt that was given up for lost,
 and whose work nobody else has been granted since, is taken back by whatever its node says.
+
+Starts and ends of many attempts are taken in one transaction for each hundred; whatever is in the
+way of one of them is found out in a transaction of its own, so that nobody fails for another.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+
+import structlog
 
 from potluck.decide.items import accept
 from potluck.decide.lifecycle import ITEM_REPORTABLE, REPORTABLE, is_consistent
-from potluck.model.error import Conflict, InvalidInput
+from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.event import EventKind
-from potluck.model.ids import NodeId, TaskId
+from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
+from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.flow.notify import hurry, tell
-from potluck.server.flow.settle import Ending, end_attempt
+from potluck.server.flow.settle import Ending, end_attempt, end_attempts
 from potluck.server.parts import Parts
 from potluck.store import attempts, items, tasks
 from potluck.store.attempts import EndingAttempt, Reported
@@ -39,18 +44,72 @@ from potluck.wire.provider import (
     Started,
 )
 
-Found = TypeVar("Found")
+log = structlog.get_logger()
+
+# Their rows are locked for as long as all of them take.
+_TOGETHER = 100
 
 
 async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
     await hear(parts, owner, node_id)
-    answers = [await _answer(parts, node_id, each) for each in reports.reports]
+    answers: dict[int, ReportAnswer] = {}
+    for batch in _batches(reports.reports):
+        taken = await _take_together(parts, node_id, [each for _, each in batch])
+        for place, each in batch:
+            attempt_id = each.lease.attempt_id
+            is_taken = attempt_id in taken
+            answers[place] = (
+                ReportAnswer(attempt_id, accepted=True)
+                if is_taken
+                else await _answer(parts, node_id, each)
+            )
     await hurry(parts)
-    return ReportAnswers(answers)
+    return ReportAnswers([answers[place] for place in sorted(answers)])
+
+
+def _batches(reports: Sequence[Report]) -> Iterator[list[tuple[int, Report]]]:
+    """Reports of one kind, each attempt once; what is said of one attempt stays in its order."""
+    waiting = list(enumerate(reports))
+    while waiting:
+        kind, said = type(waiting[0][1]), set[AttemptId]()
+        batch: list[tuple[int, Report]] = []
+        later: list[tuple[int, Report]] = []
+        for place, each in waiting:
+            fits = type(each) is kind and len(batch) < _TOGETHER
+            if fits and each.lease.attempt_id not in said:
+                batch.append((place, each))
+            else:
+                later.append((place, each))
+            said.add(each.lease.attempt_id)
+        yield batch
+        waiting = later
+
+
+async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report]) -> set[AttemptId]:
+    """Those attempts of which the report was taken; the others are for one at a time."""
+    good = [each for each in batch if _has_true_token(parts, each)]
+    started = [each for each in good if isinstance(each, Started)]
+    finished = [each for each in good if isinstance(each, Finished)]
+    if len(good) < 2 or not (started or finished):
+        return set()
+    try:
+        async with parts.database.transaction() as connection:
+            if started:
+                return await _start(connection, node_id, started)
+            return await _finish_together(parts, connection, node_id, finished)
+    except PotluckError:
+        raise
+    except Exception:
+        log.warning("reports could not be taken together; one by one", exc_info=True)
+        return set()
+
+
+def _has_true_token(parts: Parts, each: Report) -> bool:
+    return is_lease_token(parts.keys.lease, each.lease.attempt_id, each.lease.token)
 
 
 async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
-    """One report in a transaction of its own, so that nobody fails for another."""
+    """One report in a transaction of its own."""
     try:
         check_token(parts, each.lease)
         async with parts.database.transaction() as connection:
@@ -67,10 +126,8 @@ async def _take(
 ) -> TaskId | None:
     """Answers an array that has come further without a change of state that would be told."""
     match each:
-        case Preparing():
-            await _preparing(parts, connection, node_id, each)
-        case Started():
-            await _started(parts, connection, node_id, each)
+        case Preparing() | Started():
+            await _go_on(parts, connection, node_id, each)
         case ItemsDone():
             return await _items_done(parts, connection, node_id, each)
         case Finished():
@@ -78,65 +135,70 @@ async def _take(
     return None
 
 
-async def _of_live(
-    parts: Parts,
-    connection: Connection,
-    node_id: NodeId,
-    each: Preparing | Started | ItemsDone,
-    verb: Callable[[], Awaitable[Found | None]],
-) -> Found:
-    """What the verb finds; if the attempt was given up, once more when it has been taken back."""
-    attempt_id = each.lease.attempt_id
-    found = await verb()
-    if found is None and await readopt(parts, connection, attempt_id, node_id):
-        found = await verb()
-    if found is None:
-        raise stale(attempt_id)
-    return found
-
-
-async def _preparing(
-    parts: Parts, connection: Connection, node_id: NodeId, each: Preparing
+async def _go_on(
+    parts: Parts, connection: Connection, node_id: NodeId, each: Preparing | Started
 ) -> None:
+    """If the attempt was given up, once more when it has been taken back."""
     attempt_id = each.lease.attempt_id
-    await attempts.lock_task(connection, attempt_id)
-    found = await _of_live(
-        parts, connection, node_id, each, lambda: attempts.prepare(connection, attempt_id, node_id)
-    )
-    if found.is_news:
-        await tasks.touch(connection, found.task_id)
-        await tell(connection, _progress(found, node_id, each, AttemptState.PREPARING))
-
-
-async def _started(parts: Parts, connection: Connection, node_id: NodeId, each: Started) -> None:
-    attempt_id = each.lease.attempt_id
-    await attempts.lock_task(connection, attempt_id)
-    found = await _of_live(
-        parts, connection, node_id, each, lambda: attempts.start(connection, attempt_id, node_id)
-    )
-    if not found.is_news:
+    if await _progress(connection, node_id, each):
         return
-    happened = [_progress(found, node_id, each, AttemptState.RUNNING)]
-    if await tasks.start(connection, found.task_id):
-        data = {"state": TaskState.RUNNING, "attempt_id": attempt_id, "node_id": node_id}
-        kind = EventKind.TASK_RUNNING
-        happened.append(Event(found.consumer_id, kind, found.task_id, data=data))
-    else:
-        await tasks.touch(connection, found.task_id)
+    is_back = await readopt(parts, connection, attempt_id, node_id)
+    if not (is_back and await _progress(connection, node_id, each)):
+        raise stale(attempt_id)
+
+
+async def _progress(
+    connection: Connection, node_id: NodeId, each: Preparing | Started
+) -> set[AttemptId]:
+    if isinstance(each, Started):
+        return await _start(connection, node_id, [each])
+    return await _prepare(connection, node_id, [each])
+
+
+async def _prepare(
+    connection: Connection, node_id: NodeId, told: Sequence[Preparing]
+) -> set[AttemptId]:
+    """Answers those that are live."""
+    attempt_ids = [each.lease.attempt_id for each in told]
+    await attempts.lock_tasks(connection, attempt_ids)
+    found = await attempts.prepare(connection, attempt_ids, node_id)
+    news = [each for each in found if each.is_news]
+    await tasks.touch(connection, [each.task_id for each in news])
+    kind, state = EventKind.ATTEMPT_PREPARING, AttemptState.PREPARING
+    await tell(connection, *(_attempt_event(each, node_id, kind, state) for each in news))
+    return {each.attempt_id for each in found}
+
+
+async def _start(
+    connection: Connection, node_id: NodeId, told: Sequence[Started]
+) -> set[AttemptId]:
+    """Answers those that are live."""
+    attempt_ids = [each.lease.attempt_id for each in told]
+    await attempts.lock_tasks(connection, attempt_ids)
+    found = await attempts.start(connection, attempt_ids, node_id)
+    news = [each for each in found if each.is_news]
+    begun = await tasks.start(connection, [each.task_id for each in news])
+    await tasks.touch(connection, [each.task_id for each in news if each.task_id not in begun])
+    happened: list[Event] = []
+    for each in news:
+        kind, state = EventKind.ATTEMPT_RUNNING, AttemptState.RUNNING
+        happened.append(_attempt_event(each, node_id, kind, state))
+        if each.task_id in begun:
+            begun.discard(each.task_id)
+            data = {"state": TaskState.RUNNING, **_about(each, node_id)}
+            kind = EventKind.TASK_RUNNING
+            happened.append(Event(each.consumer_id, kind, each.task_id, data=data))
     await tell(connection, *happened)
+    return {each.attempt_id for each in found}
 
 
-_KINDS = {
-    AttemptState.PREPARING: EventKind.ATTEMPT_PREPARING,
-    AttemptState.RUNNING: EventKind.ATTEMPT_RUNNING,
-}
+def _attempt_event(each: Reported, node_id: NodeId, kind: EventKind, state: AttemptState) -> Event:
+    data = {"state": state, **_about(each, node_id)}
+    return Event(each.consumer_id, kind, each.task_id, node_id, data)
 
 
-def _progress(
-    found: Reported, node_id: NodeId, each: Preparing | Started, state: AttemptState
-) -> Event:
-    data = {"state": state, "attempt_id": each.lease.attempt_id, "node_id": node_id}
-    return Event(found.consumer_id, _KINDS[state], found.task_id, node_id, data)
+def _about(each: Reported, node_id: NodeId) -> dict[str, str]:
+    return {"attempt_id": each.attempt_id, "node_id": node_id}
 
 
 async def _items_done(
@@ -147,9 +209,11 @@ async def _items_done(
             raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
         _check_consistent(outcome.reason, outcome.exit_code)
     attempt_id = each.lease.attempt_id
-    held = await _of_live(
-        parts, connection, node_id, each, lambda: items.lock_range(connection, attempt_id, node_id)
-    )
+    held = await items.lock_range(connection, attempt_id, node_id)
+    if held is None and await readopt(parts, connection, attempt_id, node_id):
+        held = await items.lock_range(connection, attempt_id, node_id)
+    if held is None:
+        raise stale(attempt_id)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
     before = await items.failures(connection, held.task_id, failed)
     accepted = accept(each.outcomes, held.remaining, before, held.max_attempts)
@@ -163,19 +227,49 @@ def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
         raise InvalidInput(f"{reason} does not go with exit status {exit_code}.")
 
 
+async def _finish_together(
+    parts: Parts, connection: Connection, node_id: NodeId, told: Sequence[Finished]
+) -> set[AttemptId]:
+    """Ends those that nothing is in the way of, one of each task."""
+    said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
+    locked = await attempts.lock_many_for_end(connection, list(said))
+    ready = {
+        attempt.task_id: (attempt, _ending_of(said[attempt.id]))
+        for attempt in locked
+        if attempt.node_id == node_id and attempt.state.is_live
+        if not _is_incomplete(attempt, said[attempt.id])
+    }
+    if ready:
+        await end_attempts(parts, connection, list(ready.values()))
+    return {attempt.id for attempt, _ in ready.values()}
+
+
 async def _finished(parts: Parts, connection: Connection, node_id: NodeId, each: Finished) -> None:
     if each.reason not in REPORTABLE:
         raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
     _check_consistent(each.reason, each.exit_code)
-    report_hash = hashlib.sha256(codec.encode_json(each)).digest()
     attempt = await _ending(parts, connection, node_id, each)
+    ending = _ending_of(each)
     if not attempt.state.is_live:
-        _check_repeated(attempt, report_hash)
+        _check_repeated(attempt, ending)
         return
-    if each.reason is EndReason.COMPLETED and attempt.array and attempt.array.remaining:
+    if _is_incomplete(attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
-    ending = Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash)
     await end_attempt(parts, connection, attempt, ending)
+
+
+def _is_reportable(each: Finished) -> bool:
+    return each.reason in REPORTABLE and is_consistent(each.reason, each.exit_code)
+
+
+def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
+    has_rest = attempt.array is not None and bool(attempt.array.remaining)
+    return each.reason is EndReason.COMPLETED and has_rest
+
+
+def _ending_of(each: Finished) -> Ending:
+    report_hash = hashlib.sha256(codec.encode_json(each)).digest()
+    return Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash)
 
 
 async def _ending(
@@ -192,8 +286,8 @@ async def _ending(
     return attempt
 
 
-def _check_repeated(attempt: EndingAttempt, report_hash: bytes) -> None:
+def _check_repeated(attempt: EndingAttempt, ending: Ending) -> None:
     if attempt.report_hash is None:
         raise stale(attempt.id)
-    if attempt.report_hash != report_hash:
+    if attempt.report_hash != ending.report_hash:
         raise Conflict(f"{attempt.id} was reported differently before.")

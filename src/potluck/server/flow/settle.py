@@ -46,33 +46,47 @@ class Ending(Struct, frozen=True):
 async def end_attempt(
     parts: Parts, connection: Connection, attempt: EndingAttempt, ending: Ending
 ) -> None:
-    """Ends a live attempt that is locked in this transaction, settles it, and tells."""
-    after = _after(parts, attempt, ending)
-    await _apply(connection, [attempt], ending, after)
-    if after.given_up is not None:
-        await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
+    await end_attempts(parts, connection, [(attempt, ending)])
+
+
+async def end_attempts(
+    parts: Parts, connection: Connection, endings: Sequence[tuple[EndingAttempt, Ending]]
+) -> None:
+    """Ends live attempts of different tasks, locked in this transaction; pays, and tells."""
+    ends = [(attempt, _end(attempt, ending)) for attempt, ending in endings]
+    afters = [_after(parts, attempt, ending) for attempt, ending in endings]
+    changes = [
+        (attempt, _change(attempt, [end], ending, after))
+        for (attempt, end), (_, ending), after in zip(ends, endings, afters, strict=True)
+    ]
+    await _apply(connection, ends, changes)
+    for (attempt, _), after in zip(endings, afters, strict=True):
+        if after.given_up is not None:
+            await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
 
 
 async def cancel_attempts(connection: Connection, live: Sequence[EndingAttempt]) -> None:
     """Ends all live attempts of one task, which are locked in this transaction, and the task."""
+    ending = Ending(EndReason.CANCELLED)
     rest = tuple(part for each in live if each.array for part in each.array.remaining)
     after = RangeEnd(retry.Next(TaskState.CANCELLED, EndReason.CANCELLED), rest)
-    await _apply(connection, live, Ending(EndReason.CANCELLED), after)
+    ends = [(attempt, _end(attempt, ending)) for attempt in live]
+    change = _change(live[0], [end for _, end in ends], ending, after)
+    await _apply(connection, ends, [(live[0], change)])
 
 
 async def _apply(
-    connection: Connection, live: Sequence[EndingAttempt], ending: Ending, after: RangeEnd
+    connection: Connection,
+    ends: Sequence[tuple[EndingAttempt, End]],
+    changes: Sequence[tuple[EndingAttempt, TaskChange]],
 ) -> None:
-    """One statement of each kind, however many attempts: rows are locked in the usual order."""
-    ends = [_end(attempt, ending) for attempt in live]
-    change = _change(live[0], ends, ending, after)
-    await attempts.finish(connection, ends)
-    await tasks.move_on(connection, change)
-    await ledger.append_many(
-        connection,
-        [_movement(attempt, end) for attempt, end in zip(live, ends, strict=True)],
-    )
-    await tell(connection, *_attempt_events(live, ends), *_task_events(live[0], change))
+    """Kind by kind, however many there are: rows are locked in the usual order."""
+    await attempts.finish(connection, [end for _, end in ends])
+    await tasks.move_on(connection, [change for _, change in changes])
+    await ledger.append_many(connection, [_movement(attempt, end) for attempt, end in ends])
+    told = [_attempt_event(attempt, end) for attempt, end in ends]
+    told += [event for attempt, change in changes for event in _task_events(attempt, change)]
+    await tell(connection, *told)
 
 
 def _end(attempt: EndingAttempt, ending: Ending) -> End:
@@ -161,17 +175,14 @@ def _movement(attempt: EndingAttempt, end: End) -> Movement:
     return Movement(entries, attempt.id, attempt.adoption)
 
 
-def _attempt_events(live: Sequence[EndingAttempt], ends: Sequence[End]) -> list[Event]:
-    return [
-        Event(
-            attempt.billable.consumer_id,
-            EventKind.ATTEMPT_ENDED,
-            attempt.task_id,
-            attempt.node_id,
-            {"state": end.state, "reason": end.reason, **_about(attempt)},
-        )
-        for attempt, end in zip(live, ends, strict=True)
-    ]
+def _attempt_event(attempt: EndingAttempt, end: End) -> Event:
+    return Event(
+        attempt.billable.consumer_id,
+        EventKind.ATTEMPT_ENDED,
+        attempt.task_id,
+        attempt.node_id,
+        {"state": end.state, "reason": end.reason, **_about(attempt)},
+    )
 
 
 def _task_events(attempt: EndingAttempt, change: TaskChange) -> list[Event]:

@@ -46,6 +46,10 @@ WHERE node_id = $1 AND finished_at IS NULL
 -- name: lock_task_of
 SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR UPDATE
 
+-- name: lock_tasks_of
+SELECT id FROM tasks WHERE id IN (SELECT task_id FROM attempts WHERE id = ANY($1::text[]))
+ORDER BY id FOR UPDATE
+
 -- name: prepare
 WITH before AS (
     SELECT id, state FROM attempts
@@ -54,7 +58,7 @@ WITH before AS (
 )
 UPDATE attempts SET state = 'preparing'
 FROM before WHERE attempts.id = before.id
-RETURNING task_id, consumer_id, before.state <> 'preparing' AS is_news
+RETURNING attempts.id, task_id, consumer_id, before.state <> 'preparing' AS is_news
 
 -- name: start
 WITH before AS (
@@ -64,7 +68,7 @@ WITH before AS (
 )
 UPDATE attempts SET state = 'running', started_at = coalesce(started_at, now())
 FROM before WHERE attempts.id = before.id
-RETURNING task_id, consumer_id, before.state <> 'running' AS is_news
+RETURNING attempts.id, task_id, consumer_id, before.state <> 'running' AS is_news
 
 -- name: live_of_task
 SELECT id FROM attempts WHERE task_id = $1 AND finished_at IS NULL

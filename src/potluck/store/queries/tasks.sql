@@ -103,7 +103,7 @@ UPDATE tasks SET
     state = 'running', started_at = coalesce(started_at, now()),
     updated_at = now(), version = version + 1
 WHERE id = $1 AND state = 'assigned'
-RETURNING account_id
+RETURNING id
 
 -- name: touch
 UPDATE tasks SET updated_at = now(), version = version + 1 WHERE id = $1
