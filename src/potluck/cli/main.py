@@ -14,6 +14,7 @@ from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.devices import devices
+from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
 from potluck.cli.group import Helping, Listing
 from potluck.cli.keys import add_key, list_keys, revoke_key
@@ -66,7 +67,7 @@ def potluck(
 app.command(
     cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
 )(run)
-for task_command in (ps, logs, result, cancel):
+for task_command in (ps, explain, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)

@@ -31,6 +31,7 @@ from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
     DevicePage,
+    Explanation,
     FailedItemPage,
     FollowedState,
     Health,
@@ -128,6 +129,10 @@ class Potluck:
             "until": until and until.astimezone(UTC).isoformat(),
         }
         return ask(self._transport, routes.LIST_TASKS, TaskPage, query=query)
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task waits, what would help, and when it may start."""
+        return ask(self._transport, routes.EXPLAIN_TASK, Explanation, {"task_id": task_id})
 
     def cancel(self, task_id: str) -> TaskView:
         """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""

@@ -4,6 +4,7 @@ from potluck.model.ids import NodeId, TaskId
 
 SCHEDULE = "schedule"  # something may have become placeable
 OUTBOX = "outbox"  # there is something to tell
+QUESTIONS = "questions"  # somebody asks the leader something
 
 
 def node(node_id: NodeId) -> str:
@@ -34,6 +35,11 @@ def terminal_ask(name: str) -> str:
 def terminal_poll(name: str) -> str:
     """There while a terminal that polls should not poll again."""
     return f"device-poll:{name}"
+
+
+def answer(question_id: str) -> str:
+    """What the leader said to a question."""
+    return f"answer:{question_id}"
 
 
 def line(name: str) -> str:

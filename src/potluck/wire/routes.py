@@ -65,6 +65,7 @@ GET_TASK = Route("GET", "/v1/tasks/{task_id}")
 CANCEL_TASK = Route("POST", "/v1/tasks/{task_id}/cancel")
 FOLLOW_TASK = Route("GET", "/v1/tasks/{task_id}/follow")
 FAILED_ITEMS = Route("GET", "/v1/tasks/{task_id}/items")
+EXPLAIN_TASK = Route("GET", "/v1/tasks/{task_id}/explain")
 TASK_LOGS = Route("GET", "/v1/tasks/{task_id}/logs")
 
 LIST_DEVICES = Route("GET", "/v1/devices")

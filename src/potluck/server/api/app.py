@@ -18,6 +18,7 @@ from potluck.server.api.body import StrictRequest
 from potluck.server.api.devices import DeviceController
 from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
+from potluck.server.api.explain import ExplainController
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
 from potluck.server.api.items import ItemController
@@ -41,6 +42,7 @@ _CONTROLLERS = [
     NodeLoginController,
     TaskController,
     ItemController,
+    ExplainController,
     NodeController,
     DeviceController,
     AccountController,

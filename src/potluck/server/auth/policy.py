@@ -46,6 +46,7 @@ POLICY: dict[str, Scope | None] = {
     "get_task": Scope.TASKS_READ,
     "cancel_task": Scope.TASKS_WRITE,
     "follow_task": Scope.TASKS_READ,
+    "explain_task": Scope.TASKS_READ,
     "task_logs": Scope.TASKS_READ,
     "failed_items": Scope.TASKS_READ,
     # the pool

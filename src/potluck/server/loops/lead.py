@@ -13,6 +13,7 @@ import structlog
 from potluck.model.error import Unavailable
 from potluck.server.flow.expire import begin_term
 from potluck.server.leader.memory import Memory
+from potluck.server.loops.answer import AnswerLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -84,8 +85,10 @@ class LeadLoop:
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
         """What a leader does, each by itself."""
+        memory = Memory(self._parts)
         return (
-            ScheduleLoop(self._parts, leadership, Memory(self._parts)),
+            ScheduleLoop(self._parts, leadership, memory),
+            AnswerLoop(self._parts, memory),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
             TidyLoop(self._parts),

@@ -1,0 +1,54 @@
+"""`potluck explain`: why a task waits, and what would help."""
+
+from datetime import UTC, datetime
+
+from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.pick import pick_task_id
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.units import show_ahead
+from potluck.wire.consumer import Explanation
+
+
+def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = False) -> None:
+    """Say why a task waits, what would help, and when it may start."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        said = potluck.explain(pick_task_id(potluck, task))
+    if json:
+        screen.emit(said)
+    else:
+        _show(screen.out, said, datetime.now(UTC))
+
+
+def _show(pane: Pane, said: Explanation, now: datetime) -> None:
+    pane.line(printable(said.sentence), Tone.STRONG)
+    when = _when(said, now)
+    if when:
+        pane.line(when)
+    if said.refusals:
+        pane.line()
+        pane.line(f"Of {_nodes(said.nodes)}:", Tone.FAINT)
+        for refusal in said.refusals:
+            pane.line(f"  {printable(refusal.sentence)}")
+    if said.changes:
+        pane.line()
+        pane.line("What would help:", Tone.FAINT)
+        for change in said.changes:
+            pane.line(f"  {printable(change)}", Tone.GOOD)
+
+
+def _when(said: Explanation, now: datetime) -> str:
+    """Where it stands, and when it may start if there is a basis for a guess."""
+    parts = []
+    if said.position is not None:
+        parts.append("It is next." if said.position == 1 else f"It is number {said.position:,}.")
+    if said.estimated_start is not None:
+        ahead = show_ahead(said.estimated_start, now)
+        when = f"in {ahead}" if said.estimated_start > now else "at any moment"
+        basis = "" if said.basis is None else f": {printable(said.basis)}"
+        parts.append(f"It may start {when}{basis}.")
+    return " ".join(parts)
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"

@@ -1,0 +1,98 @@
+"""Why does it wait? Any instance may be asked; only the leader knows the queue."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from potluck.model.error import NotFound
+from potluck.model.ids import TaskId
+from potluck.model.task import TaskState
+from potluck.server.flow import cancel
+from potluck.server.flow.explain import explain
+from potluck.server.leader.memory import Memory
+from potluck.server.loops.answer import AnswerLoop
+from potluck.wire.consumer import Explanation
+from tests.flow.pool import Pool
+
+
+@asynccontextmanager
+async def leading(pool: Pool) -> AsyncIterator[Memory]:
+    """Somebody answers from a memory that is up to date."""
+    memory = Memory(pool.parts)
+    await memory.begin()
+    while not memory.is_loaded:
+        await memory.load_more()
+
+    async def answer() -> None:
+        while True:
+            await AnswerLoop(pool.parts, memory).run_once()
+
+    answering = asyncio.create_task(answer())
+    try:
+        yield memory
+    finally:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+
+
+async def explained(pool: Pool, task_id: TaskId) -> Explanation:
+    async with leading(pool) as memory:
+        memory.known.scheduler.plan(memory.now, 10)
+        return await explain(pool.parts, pool.alice, task_id)
+
+
+async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> None:
+    for _ in range(3):
+        await pool.offer()
+    task = await pool.submit(device_model="H100")
+    said = await explained(pool, task.id)
+    assert (said.state, said.nodes, said.position) == (TaskState.QUEUED, 3, 1)
+    assert [(each.code, each.nodes) for each in said.refusals] == [("device_model", 3)]
+    assert said.changes and said.at is not None
+
+
+async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
+    await pool.offer()
+    tasks = [(await pool.submit(device_model="H100")).id for _ in range(5)]
+    assert (await explained(pool, tasks[-1])).position == 5
+
+
+async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit()
+    await pool.plan()
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert said.sentence.startswith("Does not wait") and said.position is None
+    await pool.fetch(node.node_id)
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert "cancelled" in (await explain(pool.parts, pool.alice, task.id)).sentence
+
+
+async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
+    task = await pool.submit(delay_seconds=3600.0)
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert "not to start before" in said.sentence
+
+
+async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    task = await pool.submit()
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert "does not answer" in said.sentence and said.position is None
+
+
+async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None:
+    task = await pool.submit()
+    async with leading(pool) as memory:
+        memory.is_loaded = False
+        assert (await explain(pool.parts, pool.alice, task.id)).position is None
+
+
+async def test_somebody_elses_task_is_not_found(pool: Pool) -> None:
+    task = await pool.submit()
+    with pytest.raises(NotFound):
+        await explain(pool.parts, pool.bob, task.id)
