@@ -183,7 +183,7 @@ class Provider:
         for (held, each), answer in zip(said, answers.answers, strict=True):
             if answer.accepted or answer.code == "stale_lease":
                 self._acknowledge(held, each, is_stale=not answer.accepted)
-            else:
+            elif held.grant.attempt_id in self._journal:  # else it was stale a moment ago
                 self.world.fail([f"{self.name} was told {answer.code} about {each}"])
 
     def _acknowledge(self, held: Held, each: Report, *, is_stale: bool) -> None:

@@ -68,16 +68,15 @@ def assign(
         return []
     _take_task(data, task, span)
     reserve(data, node_id, wanted)
+    owners = {"consumer_id": task["account_id"], "provider_id": node["account_id"]}
     data.attempts.insert(
         {
             "id": attempt_id,
             "task_id": task_id,
             "node_id": node_id,
             **wanted,
-            "consumer_id": task["account_id"],
-            "provider_id": node["account_id"],
-            "number": max((row["number"] for row in data.attempts.of("task", task_id)), default=0)
-            + 1,
+            **owners,
+            "number": _next_number(data, task_id),
             "price_micro_per_hour": price_micro_per_hour,
             "hold_micro": hold_micro,
             "run_seconds_limit": run_seconds,
@@ -90,9 +89,11 @@ def assign(
     )
     for share in shares:
         take_device(data, data.attempt_devices.insert(share))
-    was_queued = task["state"] == "queued"
-    owners = {"consumer_id": task["account_id"], "provider_id": node["account_id"]}
-    return [{"id": attempt_id, **owners, "was_queued": was_queued}]
+    return [{"id": attempt_id, **owners, "was_queued": task["state"] == "queued"}]
+
+
+def _next_number(data: Data, task_id: str) -> int:
+    return max((row["number"] for row in data.attempts.of("task", task_id)), default=0) + 1
 
 
 def _is_open(data: Data, task: Row, span: tuple[int, int] | None) -> bool:

@@ -33,8 +33,11 @@ def shapes(
     """`now` is the clock, `mark` this transaction's id, `number` the next one of a sequence."""
     return {
         **_people(now, mark),
-        **_machines(now, mark),
-        **_work(now, mark),
+        **_machines(mark, now),
+        **_bindings(now),
+        "tasks": _tasks(now, mark),
+        "attempts": _attempts(now),
+        **_of_work(),
         **_records(now, number),
     }
 
@@ -90,7 +93,7 @@ def _people(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, S
     }
 
 
-def _machines(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, Shape]:
+def _machines(mark: Callable[[], int], now: Callable[[], datetime]) -> dict[str, Shape]:
     return {
         "nodes": Shape(
             key=("id",),
@@ -143,6 +146,11 @@ def _machines(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str,
                 "changed": Index("changed"),
             },
         ),
+    }
+
+
+def _bindings(now: Callable[[], datetime]) -> dict[str, Shape]:
+    return {
         "bindings": Shape(
             key=("uuid",),
             columns={**_none("uuid", "account_id", "node_id"), "bound_at": now},
@@ -165,48 +173,94 @@ def _machines(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str,
     }
 
 
-def _work(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, Shape]:
-    return {
-        "tasks": Shape(
-            key=("id",),
-            columns={
-                **_none("id", "account_id", "name", "request", "idempotency_key", "request_hash"),
-                **_none("priority", "reason", "exit_code", "not_before", "start_before"),
-                **_none("started_at", "finished_at", "kind", "requirements", "limits"),
-                **_none("max_attempts", "sealed_spec", "expected_seconds", "items"),
-                **_zero("failures", "losses", "charge_micro", "waits_for", "allow_failures"),
-                **_zero("items_succeeded", "items_failed"),
-                "state": "queued",
-                "detail": "",
-                "version": 1,
-                "items_seconds": 0.0,
-                "after_ids": [],
-                "pending": spans.NOTHING,
-                "succeeded": spans.NOTHING,
-                "created_at": now,
-                "updated_at": now,
-                "changed": mark,
-            },
-            uniques=(Unique("tasks_account_id_key", ("account_id", "idempotency_key")),),
-            checks={
-                "state_check": lambda row: row["state"] in TASK_STATES,
-                "check": lambda row: (row["finished_at"] is not None) == (row["state"] in FINAL),
-                "waits_for_check": lambda row: row["waits_for"] >= 0,
-                "items_check": lambda row: _at_least(row["items"], 1),
-            },
-            references={"account_id": "accounts"},
-            derived={
-                "is_waiting": is_waiting,
-                "sealed_by": lambda row: row["sealed_spec"] and row["sealed_spec"][1:5],
-            },
-            marked_by=("state", "not_before", "waits_for", "pending", "failures", "losses"),
-            indexes={
-                "account": Index("account_id"),
-                "waiting": Index("is_waiting"),
-                "changed": Index("changed"),
-                "queued": Index("state", lambda row: row["state"] == "queued"),
-            },
+def _tasks(now: Callable[[], datetime], mark: Callable[[], int]) -> Shape:
+    return Shape(
+        key=("id",),
+        columns={
+            **_none("id", "account_id", "name", "request", "idempotency_key", "request_hash"),
+            **_none("priority", "reason", "exit_code", "not_before", "start_before"),
+            **_none("started_at", "finished_at", "kind", "requirements", "limits"),
+            **_none("max_attempts", "sealed_spec", "expected_seconds", "items"),
+            **_zero("failures", "losses", "charge_micro", "waits_for", "allow_failures"),
+            **_zero("items_succeeded", "items_failed"),
+            "state": "queued",
+            "detail": "",
+            "version": 1,
+            "items_seconds": 0.0,
+            "after_ids": [],
+            "pending": spans.NOTHING,
+            "succeeded": spans.NOTHING,
+            "created_at": now,
+            "updated_at": now,
+            "changed": mark,
+        },
+        uniques=(Unique("tasks_account_id_key", ("account_id", "idempotency_key")),),
+        checks={
+            "state_check": lambda row: row["state"] in TASK_STATES,
+            "check": lambda row: (row["finished_at"] is not None) == (row["state"] in FINAL),
+            "waits_for_check": lambda row: row["waits_for"] >= 0,
+            "items_check": lambda row: _at_least(row["items"], 1),
+        },
+        references={"account_id": "accounts"},
+        derived={
+            "is_waiting": is_waiting,
+            "sealed_by": lambda row: row["sealed_spec"] and row["sealed_spec"][1:5],
+        },
+        marked_by=("state", "not_before", "waits_for", "pending", "failures", "losses"),
+        indexes={
+            "account": Index("account_id"),
+            "waiting": Index("is_waiting"),
+            "changed": Index("changed"),
+            "queued": Index("state", lambda row: row["state"] == "queued"),
+        },
+    )
+
+
+def _attempts(now: Callable[[], datetime]) -> Shape:
+    return Shape(
+        key=("id",),
+        columns={
+            **_none("id", "task_id", "node_id", "consumer_id", "provider_id", "number"),
+            **_none("reason", "exit_code", "usage", "cores", "memory_bytes", "disk_bytes"),
+            **_none("price_micro_per_hour", "hold_micro", "run_seconds_limit"),
+            **_none("prepare_seconds_limit", "log_bytes_limit", "fetched_at"),
+            **_none("lease_expires_at", "started_at", "finished_at", "report_hash", "items"),
+            **_zero("charge_micro", "log_pieces", "log_bytes", "items_done", "adoptions"),
+            "state": "granted",
+            "detail": "",
+            "assigned_at": now,
+            "remaining": spans.NOTHING,
+            "items_seconds": 0.0,
+        },
+        uniques=(
+            Unique("attempts_task_id_number_key", ("task_id", "number")),
+            Unique(
+                "attempts_one_live",
+                ("task_id",),
+                lambda row: row["finished_at"] is None and row["items"] is None,
+            ),
         ),
+        checks={
+            "state_check": lambda row: row["state"] in ATTEMPT_STATES,
+            "check": lambda row: (row["finished_at"] is None) == (row["state"] in LIVE),
+        },
+        references={
+            "task_id": "tasks",
+            "node_id": "nodes",
+            "consumer_id": "accounts",
+            "provider_id": "accounts",
+        },
+        indexes={
+            "task": Index("task_id"),
+            "live": Index("finished_at", is_live),
+            "live_of_node": Index("node_id", is_live),
+            "live_of_task": Index("task_id", is_live),
+        },
+    )
+
+
+def _of_work() -> dict[str, Shape]:
+    return {
         "dependencies": Shape(
             key=("task_id", "after_id"),
             columns=_none("task_id", "after_id", "outcome"),
@@ -216,46 +270,6 @@ def _work(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, Sha
                 "open": Index("after_id", lambda row: row["outcome"] is None),
                 "decided": Index("task_id", lambda row: row["outcome"] is not None),
                 "task": Index("task_id"),
-            },
-        ),
-        "attempts": Shape(
-            key=("id",),
-            columns={
-                **_none("id", "task_id", "node_id", "consumer_id", "provider_id", "number"),
-                **_none("reason", "exit_code", "usage", "cores", "memory_bytes", "disk_bytes"),
-                **_none("price_micro_per_hour", "hold_micro", "run_seconds_limit"),
-                **_none("prepare_seconds_limit", "log_bytes_limit", "fetched_at"),
-                **_none("lease_expires_at", "started_at", "finished_at", "report_hash", "items"),
-                **_zero("charge_micro", "log_pieces", "log_bytes", "items_done", "adoptions"),
-                "state": "granted",
-                "detail": "",
-                "assigned_at": now,
-                "remaining": spans.NOTHING,
-                "items_seconds": 0.0,
-            },
-            uniques=(
-                Unique("attempts_task_id_number_key", ("task_id", "number")),
-                Unique(
-                    "attempts_one_live",
-                    ("task_id",),
-                    lambda row: row["finished_at"] is None and row["items"] is None,
-                ),
-            ),
-            checks={
-                "state_check": lambda row: row["state"] in ATTEMPT_STATES,
-                "check": lambda row: (row["finished_at"] is None) == (row["state"] in LIVE),
-            },
-            references={
-                "task_id": "tasks",
-                "node_id": "nodes",
-                "consumer_id": "accounts",
-                "provider_id": "accounts",
-            },
-            indexes={
-                "task": Index("task_id"),
-                "live": Index("finished_at", is_live),
-                "live_of_node": Index("node_id", is_live),
-                "live_of_task": Index("task_id", is_live),
             },
         ),
         "attempt_devices": Shape(
