@@ -64,14 +64,26 @@ class Memory:
             await self._put_tasks(heads)
         self.has_begun = True
 
-    async def load_more(self) -> None:
-        """The next page of all that waits."""
-        async with self._parts.database.transaction() as connection:
-            found = await self.tasks.waiting(connection, self._behind, self._page)
-        if found:
-            self._behind = found[-1].id
+    async def load_more(self, seconds: float = 0.0) -> None:
+        """The next pages of all that waits, for about so long; one at least.
+
+        While one page is taken in the next is on its way. All that was read is taken in before
+        anything else happens: later it might no longer be true.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        coming: Awaitable[list[TaskNow]] | None = self._next_page()
+        while coming is not None:
+            found = await coming
+            self._behind = found[-1].id if found else self._behind
+            self.is_loaded = len(found) < self._page
+            is_over = self.is_loaded or asyncio.get_running_loop().time() >= until
+            coming = None if is_over else asyncio.create_task(self._next_page())
+            await asyncio.sleep(0)  # so that the question for it goes out
             await self._put_tasks(found)
-        self.is_loaded = len(found) < self._page
+
+    async def _next_page(self) -> list[TaskNow]:
+        async with self._parts.database.transaction() as connection:
+            return await self.tasks.waiting(connection, self._behind, self._page)
 
     async def catch_up(self) -> None:
         """Takes in what has become visible since the last time, and whose time has come."""

@@ -42,7 +42,7 @@ class ScheduleLoop:
         async with self._parts.live.listen(topics.SCHEDULE) as listener:
             is_complete = await self._round()
             if not self._memory.is_loaded:
-                await self._load()
+                await self._memory.load_more(_LOAD_SECONDS)
                 self._say_if_loaded()
             elif is_complete:
                 await self._compare()
@@ -57,11 +57,6 @@ class ScheduleLoop:
             return False
         await self._reasons.publish(done.waiting)
         return done.is_complete
-
-    async def _load(self) -> None:
-        until = self._clock.time() + _LOAD_SECONDS
-        while not self._memory.is_loaded and self._clock.time() < until:
-            await self._memory.load_more()
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:
