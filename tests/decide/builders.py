@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from potluck.decide.snapshot import FreeDevice, FreeNode, Snapshot, WaitingTask
+from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB, Limits, Requirements
@@ -55,8 +55,3 @@ def node(name: str = "n1", *devices: FreeDevice, **changes: Any) -> FreeNode:
         **changes,
     }
     return FreeNode(id=NodeId(name), **values)
-
-
-def snapshot(tasks: list[WaitingTask], nodes: list[FreeNode], available_micro: int = 0) -> Snapshot:
-    purses = {each.account_id: available_micro for each in tasks}
-    return Snapshot(tuple(tasks), tuple(nodes), purses)

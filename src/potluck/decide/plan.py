@@ -18,7 +18,6 @@ from potluck.decide.finder import Finder
 from potluck.decide.foresee import Foresight
 from potluck.decide.halted import Halted
 from potluck.decide.lines import Halt, Line, LineKey, Lines
-from potluck.decide.old_plan import plan
 from potluck.decide.order.interface import Order, Place, Turn
 from potluck.decide.paces import Paces
 from potluck.decide.placement.interface import Placement
@@ -32,8 +31,6 @@ from potluck.decide.suitable import Suitability
 from potluck.decide.timetable import Timetable
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import WaitingReason
-
-__all__ = ["Plan", "Scheduler", "plan"]
 
 
 class Plan(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The picture of the pool that one scheduling round decides on. Times are seconds since 1970."""
+"""What the scheduler is told, and what it says. Times are seconds since 1970."""
 
 from msgspec import Struct
 
@@ -92,12 +92,6 @@ class AccountShare(Struct, frozen=True):
     running_milli: int = 0
     recent_milli_seconds: float = 0.0  # what it used lately, fading
     most_running_milli: int | None = None  # its quota
-
-
-class Snapshot(Struct, frozen=True):
-    tasks: tuple[WaitingTask, ...]
-    nodes: tuple[FreeNode, ...]
-    available_micro: dict[AccountId, int]
 
 
 class Assignment(Struct, frozen=True):
