@@ -82,14 +82,15 @@ class Author:
     def beginning(self) -> list[Step]:
         """Somebody with credit, machines, and a leader."""
         people = [self.step("add_account", self._add_account(number)) for number in range(3)]
-        lead = self.step("lead", _lead("one", 300.0))
+        lead = self.step("lead", _lead("one", 1_000.0))
         return [*people, lead]
 
     def opening(self) -> list[Step]:
         """Once there is somebody."""
         give = [self.step("grant", _grant(each, 10_000_000)) for each in self.people()]
         machines = [self.step("register", self._register(None, place)) for place in range(2)]
-        return [*give, *machines]
+        work = [self.step("submit", self._submit()) for _ in range(4)]
+        return [*give, *machines, *work]
 
     def next(self) -> Step:
         kinds = self._alone() if self._random.random() < 0.25 else self._together()
@@ -103,7 +104,7 @@ class Author:
         return Step(name, act, self._random.getrandbits(60), is_exact)
 
     def pause_seconds(self) -> float:
-        return self._random.choice([0.0, 0.0, 0.1, 1.0, 1.0, 3.0, 12.0])
+        return self._random.choice([0.0, 0.0, 0.0, 0.1, 0.1, 1.0, 1.0, 3.0, 12.0])
 
     def people(self) -> list[str]:
         return sorted(row["id"] for row in self._data.accounts.all())
@@ -113,9 +114,9 @@ class Author:
     def _together(self) -> dict[str, tuple[float, Callable[[], Act]]]:
         return {
             "submit": (4, self._submit),
-            "assign": (8, self._assign),
+            "assign": (10, self._assign),
             "fetch": (3, self._fetch),
-            "beat": (2, self._beat),
+            "beat": (4, self._beat),
             "adopt": (3, self._adopt),
             "prepare": (1, self._prepare),
             "start": (3, self._start),
@@ -127,8 +128,8 @@ class Author:
             "release": (2, self._release),
             "move_credit": (2, self._move_credit),
             "lead": (1.5, self._take_lead),
-            "leave": (0.3, self._leave),
-            "fall_silent": (0.5, lambda: _of(nodes.fall_silent, 8.0)),
+            "leave": (0.15, self._leave),
+            "fall_silent": (0.2, lambda: _of(nodes.fall_silent, 8.0)),
         }
 
     def _alone(self) -> dict[str, tuple[float, Callable[[], Act]]]:
@@ -146,8 +147,8 @@ class Author:
             "fail": (0.5, self._fail),
             "view": (1, self._view),
             "picture": (1, lambda: _of(picture.take)),
-            "resign": (0.3, lambda: _of(leader.resign, self._one(LEADERS))),
-            "suspend": (0.2, lambda: _of(accounts.suspend, self._one(self.people()), "a test")),
+            "resign": (0.15, lambda: _of(leader.resign, self._one(LEADERS))),
+            "suspend": (0.1, lambda: _of(accounts.suspend, self._one(self.people()), "a test")),
             "resume": (0.6, lambda: _of(accounts.resume, self._one(self.people()))),
             "rehold": (0.5, lambda: _of(bindings.restand, self._uuids())),
             "outbox": (0.5, lambda: _outbox),
@@ -170,7 +171,7 @@ class Author:
 
     def _submit(self) -> Act:
         account_id, request = self._one(self.people()), self._request()
-        key = self._one([None, "key-1", "key-2", "key-3"])
+        key = self._one([None, None, None, "key-1", "key-2"])
         return lambda side: submit.submit(side.parts, account_id, request, key)
 
     def _assign(self) -> Act:
@@ -194,13 +195,18 @@ class Author:
         return act
 
     def _planned(self) -> assign.Planned:
-        task, node_id = self._task(), self._node_id()
-        offered = self._data.devices.of("node", node_id)
-        chosen = self._random.sample(offered, k=min(len(offered), self._one([1, 1, 1, 2])))
+        """Mostly what would be planned now; often with one thing about it wrong."""
+        task, node_id = self._waiting_task(), self._open_node_id()
         milli = self._one([1000, 1000, 500, 250])
-        memory = self._one([0, 4 * GIB, 24 * GIB]) * milli // 1000
+        offered = self._data.devices.of("node", node_id)
+        free = [row for row in offered if row["free_milli"] >= milli]
+        devices = free if free and self._random.random() < 0.85 else offered
+        chosen = self._random.sample(devices, k=min(len(devices), self._one([1, 1, 1, 2])))
+        memory = self._one([0, 4 * GIB, 12 * GIB, 24 * GIB]) * milli // 1000
         price = sum(row["price_micro_per_hour"] * milli for row in chosen) // 1000
-        wanted = Requirements(cores=self._one([1, 2, 8]), shares_device=self._random.random() < 0.5)
+        wanted = Requirements(
+            cores=self._one([1, 1, 1, 4, 8]), shares_device=self._random.random() < 0.5
+        )
         return assign.Planned(
             f"attempt_{self._random.getrandbits(60):015x}",  # type: ignore[arg-type]
             Assignment(
@@ -209,11 +215,26 @@ class Author:
                 shares=tuple(DeviceShare(row["id"], milli, memory) for row in chosen),
                 requirements=wanted,
                 limits=Limits(run_seconds=10.0),
-                price_micro_per_hour=price + self._one([0, 0, 0, 0, 1]),
-                hold_micro=price // 360 * self._one([1, 1, 1, 10**6]),
+                price_micro_per_hour=price + (self._random.random() < 0.05),
+                hold_micro=price // 360 * self._one([1] * 9 + [10**6]),
                 items=self._range(task),
             ),
         )
+
+    def _waiting_task(self) -> Row:
+        now = self._data.now
+        ready = [
+            row
+            for row in self._data.tasks.of("waiting", True)
+            if row["waits_for"] == 0 and (row["not_before"] is None or row["not_before"] <= now)
+        ]
+        is_right = ready and self._random.random() < 0.85
+        return self._one(sorted(ready, key=_by_id)) if is_right else self._task()
+
+    def _open_node_id(self) -> str:
+        online = [row["id"] for row in self._data.nodes.all() if row["state"] == "online"]
+        is_right = online and self._random.random() < 0.9
+        return self._one(sorted(online)) if is_right else self._node_id()
 
     def _range(self, task: Row) -> ItemRange | None:
         """Of an array, mostly what is pending."""
@@ -249,8 +270,8 @@ class Author:
         return _of(leases.beat, node_id, owner, self._held(), 10.0, 5.0)
 
     def _adopt(self) -> Act:
-        attempt = self._attempt(lambda row: row["state"] == "lost")
-        node_id, is_over = attempt["node_id"], self._random.random() < 0.3
+        attempt = self._attempt(lambda row: row["reason"] == "lease_expired")
+        node_id, is_over = attempt["node_id"], self._random.random() < 0.6
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
@@ -379,7 +400,7 @@ class Author:
         return _of(ledger.append_many, [Movement(entries, attempt["id"], adoption)])
 
     def _take_lead(self) -> Act:
-        return _lead(self._one(LEADERS), self._one([5.0, 60.0, 60.0]))
+        return _lead(self._one(LEADERS), self._one([5.0, 60.0, 300.0]))
 
     def _leave(self) -> Act:
         node_id = self._node_id()
@@ -479,7 +500,7 @@ class Author:
     def _request(self) -> TaskRequest:
         items = self._one([None, None, 1, 6])
         known = sorted(row["id"] for row in self._data.tasks.all())
-        after = self._random.sample(known[-4:], k=min(len(known), self._one([0, 0, 1, 2])))
+        after = self._random.sample(known[-4:], k=min(len(known), self._one([0, 0, 1, 1, 2])))
         return TaskRequest(
             spec=ScriptSpec("a.py", "pass"),
             requirements=Requirements(shares_device=self._random.random() < 0.5),
@@ -517,6 +538,10 @@ class Author:
                 for place in range(self._one([1, 2]))
             ),
         )
+
+
+def _by_id(row: Row) -> str:
+    return str(row["id"])
 
 
 _REASONS = (

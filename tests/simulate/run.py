@@ -1,8 +1,8 @@
 """`python -m tests.simulate.run`: the proof of the model at length, or planted faults; as JSON.
 
-    python -m tests.simulate.run --histories 1000
-    python -m tests.simulate.run --plant "no fencing"
-    python -m tests.simulate.run --plant all
+python -m tests.simulate.run --histories 1000
+python -m tests.simulate.run --plant "no fencing"
+python -m tests.simulate.run --plant all
 """
 
 import argparse
@@ -36,8 +36,11 @@ def _prove(url: str, chosen: argparse.Namespace) -> None:
     seeds = range(chosen.first, chosen.first + chosen.histories)
     done = asyncio.run(prove(url, seeds, chosen.steps, chosen.together))
     told = {
-        **{"histories": done.histories, "steps": done.steps, "at_once": done.together},
-        **{"refused": done.refused, "verbs": dict(done.verbs.most_common())},
+        "histories": done.histories,
+        "steps": done.steps,
+        "at_once": done.together,
+        "refused": done.refused,
+        "verbs": dict(done.verbs.most_common()),
         "seconds": round(time.monotonic() - begun, 1),
     }
     print(json.dumps(told))

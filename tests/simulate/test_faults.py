@@ -68,7 +68,9 @@ def test_work_that_is_given_to_two_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     """A lease that is taken back although its task was given to another."""
     honest = leases.adopt
 
-    async def adopt(connection: object, attempt_id: object, node_id: object, **how: object) -> object:
+    async def adopt(
+        connection: object, attempt_id: object, node_id: object, **how: object
+    ) -> object:
         for row in connection._data.attempts.all():  # type: ignore[attr-defined]
             if row["id"] == attempt_id and row["state"] == "lost":
                 connection._data.attempts.update(row, {"state": "running", "finished_at": None})  # type: ignore[attr-defined]
