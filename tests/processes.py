@@ -74,11 +74,13 @@ def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
 class PotluckProcess:
     """`python -m potluck …` with its first JSON line read, ended with the block."""
 
+    prefix: tuple[str, ...] = ()  # a command that becomes ours
+
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
         self._log = log
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                potluck(*arguments, "--json"),
+                [*self.prefix, *potluck(*arguments, "--json")],
                 env={**os.environ, **FAST, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -55,6 +55,8 @@ class LeadLoop:
         self._pause_seconds = self._parts.settings.leader_renew_seconds
         leadership = await self._lead()
         if leadership is None:
+            if self._duties:
+                log.warning("another instance leads; standing by", term=self._term)
             await self._stop_duties()
         elif leadership.term != self._term or not self._duties:
             await self._stop_duties()
