@@ -12,7 +12,7 @@ from potluck.model.device import DeviceDescription
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import Limits, Requirements, ScriptSpec, TaskRequest
 from potluck.model.usage import Usage
-from potluck.wire.provider import Finished, Preparing, RegisterNode, Reports, Started
+from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started
 
 
 class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
@@ -60,5 +60,6 @@ class StrictFinished(Finished, frozen=True, forbid_unknown_fields=True, tag="fin
 
 class StrictReports(Reports, frozen=True, forbid_unknown_fields=True):
     reports: Annotated[
-        tuple[Preparing | Started | StrictFinished, ...], Meta(min_length=1, max_length=1_000)
+        tuple[Preparing | Started | ItemsDone | StrictFinished, ...],
+        Meta(min_length=1, max_length=1_000),
     ]
