@@ -150,6 +150,7 @@ def ask(address: str, secret: str, requests: int) -> dict[str, list[float]]:
 
 def told(times: list[float]) -> dict[str, float]:
     return {
+        "least_ms": round(min(times), 2),
         "p50_ms": round(statistics.median(times), 2),
         "p99_ms": round(p99(times), 2),
         "longest_ms": round(max(times), 2),

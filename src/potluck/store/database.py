@@ -52,6 +52,7 @@ class Database:
                 max_size=max_connections,
                 command_timeout=30,
                 init=_prepare_connection,
+                reset=_leave_as_it_is,
                 server_settings={
                     "application_name": "potluck",
                     "timezone": "UTC",
@@ -95,6 +96,13 @@ def _let_go_of(idle_transaction_seconds: float) -> dict[str, str]:
         "tcp_keepalives_interval": "3s",
         "tcp_keepalives_count": "3",
     }
+
+
+async def _leave_as_it_is(_: Connection) -> None:
+    """Nothing of ours outlives a transaction, so a connection that comes back is as it was.
+
+    The driver's own way is a question to PostgreSQL after each transaction.
+    """
 
 
 async def _prepare_connection(connection: Connection) -> None:
