@@ -1,0 +1,71 @@
+"""Arrays and what comes after others, as a program sees them."""
+
+from typing import Any
+
+import pytest
+
+from tests.processes import ServerProcess, await_true
+from tests.wallets import Wallet
+
+SPEC = {"kind": "script", "filename": "a.py", "source": "print(1)"}
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"items": 0}, "items"),
+    ({"items": 1_000_001}, "items"),
+    ({"items": 3, "allow_failures": 4}, "4 items may fail"),
+    ({"allow_failures": 1}, "Only items of an array"),
+    ({"after": ["task_01jd0000000000000000000000"]}, "There is no task"),
+    ({"after": ["account_01jd0000000000000000000000"]}, "after"),
+    ({"delay_seconds": 9, "start_within_seconds": 5}, "not to start for 9 s"),
+    ({"requirements": {"device_milli": 500, "device_count": 2}}, "fraction of a device"),
+    ({"requirements": {"device_milli": 0}}, "device_milli"),
+    ({"expected_seconds": 20, "limits": {"run_seconds": 10}}, "expected to take 20 s"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
+def test_what_can_not_be_meant_gets_a_sentence(
+    server: ServerProcess, changes: dict[str, Any], sentence: str
+) -> None:
+    problem = server.client().post("/v1/tasks", {"spec": SPEC, **changes})
+    assert (problem["status"], problem["code"]) == (400, "invalid_input")
+    assert sentence in problem["detail"]
+
+
+def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> None:
+    me, somebody = server.client(), server.client(server.sign_in(Wallet("looks at arrays")))
+    said = {"spec": SPEC, "items": 9, "expected_seconds": 2, "delay_seconds": 3600}
+    task = me.post("/v1/tasks", said, Idempotency_Key="an array")
+    assert task["items"] == {"total": 9, "pending": 9, "succeeded": 0, "failed": 0}
+    assert (task["waiting"]["code"], task["expected_seconds"]) == ("delayed", 2)
+    assert me.post("/v1/tasks", said, Idempotency_Key="an array")["id"] == task["id"]
+    other = me.post("/v1/tasks", {**said, "items": 8}, Idempotency_Key="an array")
+    assert other["code"] == "conflict"
+    items = f"/v1/tasks/{task['id']}/items"
+    assert me.get(items)["items"] == []
+    assert somebody.get(items)["code"] == "not_found"
+    assert me.call("GET", f"{items}?cursor=-2").status == 400
+
+
+def test_what_comes_after_a_cancelled_task_is_called_off_by_the_leader(
+    server: ServerProcess,
+) -> None:
+    me = server.client()
+    first = me.post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})
+    second = me.post("/v1/tasks", {"spec": SPEC, "after": [first["id"]]})
+    third = me.post("/v1/tasks", {"spec": SPEC, "after": [second["id"]]})
+    assert (third["after"], third["waiting"]["code"]) == ([second["id"]], "dependency")
+    me.post(f"/v1/tasks/{first['id']}/cancel", {})
+    path = f"/v1/tasks/{third['id']}"
+    await_true(lambda: me.get(path)["state"] == "cancelled", "the chain falls")
+    assert me.get(path)["reason"] == "dependency"
+    assert second["id"] in me.get(path)["detail"]
+
+
+def test_nobody_waits_for_anothers_task(server: ServerProcess) -> None:
+    task = server.client().post("/v1/tasks", {"spec": SPEC, "delay_seconds": 3600})
+    somebody = server.client(server.sign_in(Wallet("waits for others")))
+    theirs = somebody.post("/v1/tasks", {"spec": SPEC, "after": [task["id"]]})
+    missing = task["id"][:-4] + "0000"
+    nobodys = somebody.post("/v1/tasks", {"spec": SPEC, "after": [missing]})
+    assert theirs["detail"].replace(task["id"], missing) == nobodys["detail"]
