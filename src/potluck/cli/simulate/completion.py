@@ -1,0 +1,173 @@
+"""`potluck simulate completion`: how long the jobs of a trace take under an order policy."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from potluck.cli.options import JsonOption
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.model.error import InvalidInput, StartFailed
+
+if TYPE_CHECKING:
+    from potluck.simulate.frontier import Point
+
+
+class Estimates(StrEnum):
+    """What people say about how long their work takes."""
+
+    EXACT = "exact"
+    LOGNORMAL = "lognormal"
+
+
+def completion(
+    trace: Annotated[
+        Path, typer.Option(help="A CSV file: timestamp, duration, num_gpus, cluster.")
+    ],
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs in the pool.")] = 640,
+    gpus_per_node: Annotated[int, typer.Option(min=1, max=64, help="GPUs on each node.")] = 8,
+    policy: Annotated[str, typer.Option(help="The order policy.")] = "shortest",
+    placement: Annotated[str, typer.Option(help="The placement policy.")] = "fragmentation",
+    promise_hours: Annotated[
+        float, typer.Option(min=1, help="The longest wait that `shortest` aims at.")
+    ] = 60.0,
+    estimates: Annotated[
+        Estimates, typer.Option(help="Whether estimates are right, or wrong by e^N(0,1).")
+    ] = Estimates.EXACT,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the wrong estimates.")] = 0,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Several promises, with both kinds of estimates.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw it into this SVG file.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay a trace through the scheduler, and say how long its jobs took and waited."""
+    screen = Screen(json)
+    points = _replay(
+        _Question(trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed),
+        frontier,
+    )
+    if plot is not None:
+        _draw(points, plot)
+    if json:
+        screen.emit(_as_json(points))
+    else:
+        _tell(screen, points)
+
+
+class _Question(NamedTuple):
+    trace: Path
+    gpus: int
+    gpus_per_node: int
+    policy: str
+    placement: str
+    promise_hours: float
+    estimates: Estimates
+    seed: int
+
+
+def _replay(asked: _Question, is_frontier: bool) -> "list[Point]":
+    if asked.gpus % asked.gpus_per_node:
+        raise InvalidInput(
+            f"{asked.gpus} GPUs do not fill nodes of {asked.gpus_per_node}.",
+            f"Take a multiple of {asked.gpus_per_node}.",
+        )
+    try:
+        from potluck.simulate.completion import Cluster
+        from potluck.simulate.frontier import PROMISES_HOURS, WRONG_BY, Run, replay_all
+    except ImportError as error:
+        raise StartFailed(
+            f"The server's part of Potluck is not installed ({error.name} is missing).",
+            "Install it with: pip install 'potluck[server]'",
+        ) from error
+    spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: WRONG_BY}
+    wrong = list(spreads.values()) if is_frontier else [spreads[asked.estimates]]
+    promises = PROMISES_HOURS if is_frontier else (asked.promise_hours,)
+    cluster = Cluster(asked.gpus, asked.gpus_per_node)
+    runs = [
+        Run(asked.trace, cluster, asked.policy, asked.placement, hours, spread, asked.seed)
+        for spread in wrong
+        for hours in promises
+    ]
+    return replay_all(runs, os.cpu_count() or 1)
+
+
+def _as_json(points: "list[Point]") -> dict[str, object]:
+    """One replay as it is; of several, the one of the default promise with all beside it."""
+    rows: list[dict[str, object]] = [
+        {
+            "policy": point.run.policy,
+            "placement": point.run.placement,
+            "promise_h": point.run.promise_hours,
+            "estimates": _estimates(point).value,
+            "seed": point.run.seed,
+            "jobs": point.outcome.jobs,
+            "mean_completion_s": round(point.outcome.mean_completion_s, 1),
+            "mean_wait_s": round(point.outcome.mean_wait_s, 1),
+            "longest_wait_h": round(point.outcome.longest_wait_h, 2),
+        }
+        for point in points
+    ]
+    return rows[0] if len(rows) == 1 else {"policy": points[0].run.policy, "frontier": rows}
+
+
+def _tell(screen: Screen, points: "list[Point]") -> None:
+    columns = [
+        Column("policy"),
+        Column("estimates"),
+        Column("promise", is_number=True),
+        Column("mean completion", is_number=True),
+        Column("longest wait", is_number=True),
+    ]
+    rows = [
+        [
+            Cell(point.run.policy, Tone.STRONG),
+            Cell(_estimates(point).value),
+            Cell(f"{point.run.promise_hours:,.0f} h"),
+            Cell(f"{point.outcome.mean_completion_s:,.0f} s"),
+            Cell(f"{point.outcome.longest_wait_h:,.1f} h"),
+        ]
+        for point in points
+    ]
+    show_table(screen.out, columns, rows)
+    run, jobs = points[0].run, points[0].outcome.jobs
+    screen.err.line(
+        f"{jobs:,} jobs on {run.cluster.gpus} GPUs in nodes of {run.cluster.gpus_per_node},"
+        f" placed by {run.placement}.",
+        Tone.FAINT,
+    )
+
+
+def _draw(points: "list[Point]", path: Path) -> None:
+    from potluck.simulate.plot import Series, line_chart
+
+    series = [
+        Series(
+            f"{points[0].run.policy}, {kind.value}",
+            [
+                (point.outcome.longest_wait_h, point.outcome.mean_completion_s)
+                for point in points
+                if _estimates(point) is kind
+            ],
+        )
+        for kind in Estimates
+    ]
+    chart = line_chart(
+        "What a promise costs",
+        "longest wait (h)",
+        "mean completion (s)",
+        [each for each in series if each.points],
+    )
+    try:
+        path.write_text(chart, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} can not be written: {error.strerror}.", "Name another file."
+        ) from error
+
+
+def _estimates(point: "Point") -> Estimates:
+    return Estimates.LOGNORMAL if point.run.spread else Estimates.EXACT

@@ -1,0 +1,50 @@
+"""What a promise costs: mean completion against the longest wait, for several promises."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.decide.reserve import ReserveSettings
+from potluck.server.policies import order_by_name, placement_by_name
+from potluck.simulate.completion import Cluster, Outcome, Replay
+from potluck.simulate.trace import read_trace
+
+# Hours within which a start is promised; the last one promises next to nothing.
+PROMISES_HOURS = (36.0, 48.0, 60.0, 72.0, 96.0, 168.0, 10_000.0)
+# The logarithm of the factor by which people are wrong about how long their work takes.
+WRONG_BY = 1.0
+
+
+class Run(Struct, frozen=True):
+    """All that one replay of a trace depends on."""
+
+    trace: Path
+    cluster: Cluster
+    policy: str
+    placement: str
+    promise_hours: float
+    spread: float = 0.0
+    seed: int = 0
+
+
+class Point(Struct, frozen=True):
+    run: Run
+    outcome: Outcome
+
+
+def replay(run: Run) -> Point:
+    settings = ReserveSettings(promise_seconds=run.promise_hours * 3600)
+    order, placement = order_by_name(run.policy), placement_by_name(run.placement)
+    jobs = read_trace(run.trace)
+    outcome = Replay(run.cluster, order, placement, settings).run(jobs, run.spread, run.seed)
+    return Point(run, outcome)
+
+
+def replay_all(runs: list[Run], workers: int) -> list[Point]:
+    """Each in a process of its own, in the order asked for."""
+    if len(runs) == 1:
+        return [replay(runs[0])]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(replay, runs))

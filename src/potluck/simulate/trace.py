@@ -1,0 +1,59 @@
+"""A trace of jobs: when each came, how long it ran, on how many GPUs, and whose it was."""
+
+import csv
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.model.error import InvalidInput
+
+_COLUMNS = ("timestamp", "duration", "num_gpus")
+
+
+class Job(Struct, frozen=True):
+    submitted_at: float  # seconds since 1970
+    seconds: float
+    gpus: int
+    account: str
+
+
+def read_trace(path: Path) -> list[Job]:
+    """The jobs of a CSV file, in the order in which they came."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            if missing:
+                raise InvalidInput(
+                    f"{path} has no column {missing[0]}.",
+                    "A trace has the columns timestamp, duration, num_gpus and perhaps cluster.",
+                )
+            jobs = [_job(path, rows.line_num, row) for row in rows]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} can not be read: {error}.", "Name a CSV file.") from error
+    if not jobs:
+        raise InvalidInput(f"There is no job in {path}.", "Name another trace.")
+    return sorted(jobs, key=lambda job: job.submitted_at)
+
+
+def _job(path: Path, line: int, row: dict[str, str]) -> Job:
+    try:
+        submitted = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
+        job = Job(
+            submitted_at=submitted.timestamp(),
+            seconds=float(row["duration"]),
+            gpus=int(row["num_gpus"]),
+            account=row.get("cluster") or "everybody",
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Line {line} of {path} is not a job: {error}.", "Mend the line, or leave it out."
+        ) from error
+    if not (isfinite(job.seconds) and job.seconds >= 0 and job.gpus >= 1):
+        raise InvalidInput(
+            f"Line {line} of {path}: no job takes {job.seconds:g} s on {job.gpus} GPUs.",
+            "Mend the line, or leave it out.",
+        )
+    return job
