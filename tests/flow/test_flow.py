@@ -101,7 +101,7 @@ async def test_a_node_can_not_say_what_only_the_server_concludes(pool: Pool) -> 
     assert await pool.report(node_id, done(grant)) == ["accepted"]
 
 
-CANCELLED_IN = ["queued", "assigned", "running"]
+CANCELLED_IN = ["queued", "assigned", "preparing", "running"]
 
 
 @pytest.mark.parametrize("state", CANCELLED_IN)
@@ -112,6 +112,8 @@ async def test_cancel_at_every_state(pool: Pool, state: str) -> None:
     if state != "queued":
         await pool.plan()
         grants = await pool.fetch(node.node_id)
+    if state == "preparing":
+        await pool.report(node.node_id, Preparing(lease_of(grants[0])))
     if state == "running":
         await pool.report(node.node_id, Started(lease_of(grants[0])))
     cancelled = await cancel.cancel(pool.parts, pool.alice, task.id)
