@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from potluck.decide.invariants import violations
+from potluck.decide.invariants import Picture, violations
 from potluck.store import picture
 from potluck.store.database import Database
 from tests.end_to_end.cut_network import Namespace, forwarder, namespace, why_not
@@ -65,7 +65,7 @@ class Row:
         self._loop.close()
 
 
-async def _picture(url: str) -> picture.Picture:
+async def _picture(url: str) -> Picture:
     database = await Database.connect(url, 2)
     try:
         async with database.transaction() as connection:
@@ -167,9 +167,8 @@ def test_a_leader_behind_a_cut_network_is_followed_within_five_seconds(
     """Nothing is closed and nothing is refused: there is just silence."""
     with ExitStack() as stack:
         cable = stack.enter_context(namespace(1))
-        first = stack.enter_context(
-            _behind(cable, tmp_path / "one", database_url, redis_url, stack)
-        )
+        addresses = _through(cable, database_url, redis_url, stack)
+        first = stack.enter_context(_behind(cable, tmp_path / "one", addresses))
         await_true(lambda: terms_led(first), "the first leads")
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
         stack.enter_context(ProviderProcess(tmp_path / "p1", second))
@@ -189,24 +188,26 @@ def test_a_leader_behind_a_cut_network_is_followed_within_five_seconds(
     row.check()
 
 
-def _behind(
-    cable: Namespace, directory: Path, database_url: str, redis_url: str, stack: ExitStack
-) -> ServerProcess:
-    """A server that reaches PostgreSQL and Redis through the cable alone."""
+def _through(
+    cable: Namespace, database_url: str, redis_url: str, stack: ExitStack
+) -> dict[str, str]:
+    """Where PostgreSQL and Redis are at the other end of the cable."""
     database, redis = urlsplit(database_url), urlsplit(redis_url)
     (folder,) = parse_qs(database.query)["host"]
     (socket_path,) = Path(folder).glob(".s.PGSQL.*[0-9]")
     database_port = stack.enter_context(forwarder(cable.address, str(socket_path)))
     redis_port = stack.enter_context(forwarder(cable.address, redis.path))
-    where = f"{cable.address}:{database_port}{database.path}?sslmode=disable"
+    who, where = database.netloc.rpartition("@")[0], f"{cable.address}:{database_port}"
+    return {
+        "POTLUCK_DATABASE_URL": f"postgresql://{who}@{where}{database.path}?sslmode=disable",
+        "POTLUCK_REDIS_URL": f"redis://{cable.address}:{redis_port}/0",
+    }
+
+
+def _behind(cable: Namespace, directory: Path, addresses: dict[str, str]) -> ServerProcess:
+    """A server that reaches both through the cable alone."""
 
     class Behind(ServerProcess):
         prefix = cable.prefix
 
-    return Behind(
-        directory,
-        0,
-        POTLUCK_DATABASE_URL=f"postgresql://{database.netloc.rpartition('@')[0]}@{where}",
-        POTLUCK_REDIS_URL=f"redis://{cable.address}:{redis_port}/0",
-        **IN_PRODUCTION,
-    )
+    return Behind(directory, 0, **addresses, **IN_PRODUCTION)

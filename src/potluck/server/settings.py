@@ -75,6 +75,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     leader_renew_seconds: Duration = 1.0
     schedule_poll_seconds: Duration = 5.0  # a round happens at least so often, woken or not
     decisions_per_slice: Annotated[int, Meta(ge=1)] = 200  # then other requests have their turn
+    watch_seconds: Duration = 60.0  # how often a sample of the truth is checked
     sweep_seconds: Duration = 60.0  # how often all that is kept in memory is compared
     answer_seconds: Duration = 2.0  # how long to wait for the leader's explanation
     order_policy: str = "fair"  # who is served next

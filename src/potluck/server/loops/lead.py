@@ -18,6 +18,7 @@ from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.loops.tidy import TidyLoop
+from potluck.server.loops.watch import WatchLoop
 from potluck.server.parts import Parts
 from potluck.store import leader
 from potluck.store.leader import Leadership
@@ -94,6 +95,7 @@ class LeadLoop:
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
             TidyLoop(self._parts),
+            WatchLoop(self._parts, memory),
         )
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
