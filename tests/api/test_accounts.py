@@ -1,5 +1,6 @@
 """Roles, keys, invites and suspension, as their owners and the admins see them."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,6 +59,52 @@ def test_the_last_admin_can_not_be_lost(server: ServerProcess) -> None:
     assert status(operator, "PUT", f"/v1/accounts/{me}/roles", b'{"roles":["consumer"]}') == 409
     assert status(operator, "POST", f"/v1/accounts/{me}/suspend") == 409
     assert operator.call("GET", "/v1/accounts").status == 200
+
+
+def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "with a quota")
+    assert ann.get("/v1/me")["quota"]["weight"] == 1
+    path = f"/v1/accounts/{ann_id}/quota"
+    wanted = {"weight": 2.5, "max_running_devices": 4, "max_queued_tasks": 1}
+    assert status(ann, "PUT", path, json.dumps(wanted).encode()) == 403
+    assert status(operator, "PUT", path, json.dumps(wanted).encode()) == 204
+    assert ann.get("/v1/me")["quota"] == wanted
+    (shown,) = [
+        each for each in operator.get("/v1/accounts?limit=1000")["accounts"] if each["id"] == ann_id
+    ]
+    assert shown["quota"] == wanted
+    waits = {"memory_bytes": 2**50}
+    ann.submit("print(1)", requirements=waits)
+    spec = {"kind": "script", "filename": "a.py", "source": "1"}
+    refused = ann.post("/v1/tasks", {"spec": spec, "requirements": waits})
+    assert (refused["status"], refused["code"]) == (403, "quota_exceeded")
+    assert status(operator, "PUT", path, b"{}") == 204, "as everybody again"
+    ann.submit("print(1)", requirements=waits)
+    told = [each for each in operator.get("/v1/audit")["entries"] if each["kind"] == "quota_set"]
+    assert [each["subject"] for each in told[:2]] == [ann_id, ann_id]
+    assert told[1]["detail"] == {
+        "weight": "2.5",
+        "max_running_devices": "4",
+        "max_queued_tasks": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"weight":0}',
+        b'{"weight":-1}',
+        b'{"weight":1e9}',
+        b'{"weight":NaN}',
+        b'{"max_queued_tasks":-1}',
+        b'{"max_queued_tasks":4294967296}',
+        b'{"max_running_devices":1.5}',
+        b'{"priority":1}',
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_refused(server: ServerProcess, body: bytes) -> None:
+    me = server.client().get("/v1/me")["id"]
+    assert status(server.client(), "PUT", f"/v1/accounts/{me}/quota", body) == 400
 
 
 def test_a_suspended_account_is_out_at_the_next_call(server: ServerProcess) -> None:

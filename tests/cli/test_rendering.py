@@ -175,6 +175,8 @@ def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logge
     running = a_task(TaskState.RUNNING, items=ItemCounts(*counts), attempts=[an_attempt()])
     assert stage(running, is_live=True) == f"running: {live}"
     assert stage(running) == f"running: {logged}"
+    between = a_task(TaskState.ASSIGNED, items=ItemCounts(*counts))
+    assert stage(between).startswith("running:") == (counts[2] > 0)
 
 
 def test_an_array_that_has_not_begun_says_why() -> None:

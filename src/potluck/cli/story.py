@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from potluck.cli.items import bar, tenths, told
+from potluck.cli.items import bar, percent, tenths, told
 from potluck.cli.screen import Tone, printable
 from potluck.cli.units import show_seconds
 from potluck.model.task import EndReason, TaskState
@@ -57,7 +57,9 @@ def stage(task: TaskView, is_live: bool = False) -> str:
     attempt = last_attempt(task)
     phase, reason = printable(task.phase), why(task)
     if task.items is not None and not (reason and task.items.pending == task.items.total):
-        return f"{phase}: {bar(task.items) if is_live else tenths(task.items)}"
+        # Between two ranges it is assigned again, or queued; whoever watches it sees one work.
+        begun = TaskState.RUNNING.value if percent(task.items) else phase
+        return f"{begun}: {bar(task.items) if is_live else tenths(task.items)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         return f"{phase} on {place(attempt)}"
     return f"{phase}: {reason}" if reason else phase

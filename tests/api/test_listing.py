@@ -1,0 +1,93 @@
+"""`GET /v1/tasks` with its filters and pages."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from potluck.wire import routes
+from tests.processes import Api, ServerProcess
+from tests.security.people import TASK
+from tests.wallets import Wallet
+
+
+@pytest.fixture(scope="module")
+def ann(server: ServerProcess) -> Api:
+    """Has two tasks that wait under each of two names, the older of each cancelled."""
+    ann = server.client(server.sign_in(Wallet("ann lists")))
+    for name in ("a.py", "b.py", "a.py", "b.py"):
+        ann.post(routes.SUBMIT_TASK.path, {**TASK, "name": name})
+    for task in listed(ann)[2:]:
+        ann.post(routes.CANCEL_TASK.url(task_id=task["id"]), {})
+    return ann
+
+
+def listed(api: Api, *filters: tuple[str, str]) -> list[Any]:
+    found: list[Any] = api.get(f"{routes.LIST_TASKS.path}?{urlencode(filters)}")["tasks"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ((), "b a b a"),
+        ((("state", "queued"),), "b a"),
+        ((("state", "queued"), ("state", "cancelled"), ("state", "failed")), "b a b a"),
+        ((("name", "a.py"),), "a a"),
+        ((("name", "a.py"), ("state", "cancelled")), "a"),
+        ((("name", "A.py"),), ""),
+        ((("kind", "script"),), "b a b a"),
+        ((("since", "2020-01-01T00:00:00Z"),), "b a b a"),
+        ((("until", "2020-01-01T00:00:00Z"),), ""),
+    ],
+)
+def test_filters(ann: Api, filters: tuple[tuple[str, str], ...], names: str) -> None:
+    assert [task["name"][0] for task in listed(ann, *filters)] == names.split()
+
+
+def test_a_time_between_two_tasks_parts_them(ann: Api) -> None:
+    tasks = listed(ann)
+    # The time in an id is that of the server's clock, a moment before the row is written.
+    second = datetime.fromisoformat(tasks[2]["created_at"]) - timedelta(seconds=0)
+    earlier = [task for task in tasks if datetime.fromisoformat(task["created_at"]) < second]
+    margin = timedelta(milliseconds=50)
+    before = listed(ann, ("until", (second + margin).isoformat()))
+    after = listed(ann, ("since", (second + margin).isoformat()))
+    assert [task["id"] for task in [*after, *before]] == [task["id"] for task in tasks]
+    assert {task["id"] for task in earlier} <= {task["id"] for task in before}
+
+
+def test_pages_go_on_where_the_last_one_ended(ann: Api) -> None:
+    shown: list[str] = []
+    cursor: tuple[tuple[str, str], ...] = ()
+    while True:
+        query = urlencode([("limit", "1"), ("state", "queued"), ("state", "cancelled"), *cursor])
+        page = ann.get(f"{routes.LIST_TASKS.path}?{query}")
+        shown += [task["id"] for task in page["tasks"]]
+        if page.get("next_cursor") is None:
+            break
+        cursor = (("cursor", page["next_cursor"]),)
+    assert shown == [task["id"] for task in listed(ann)]
+
+
+def test_nobody_lists_anothers(server: ServerProcess, ann: Api) -> None:
+    bob = server.client(server.sign_in(Wallet("bob lists")))
+    newest = listed(ann)[0]["id"]
+    assert listed(bob) == listed(bob, ("name", "a.py")) == listed(bob, ("cursor", newest)) == []
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        ("kind", "cake"),
+        ("since", "yesterday"),
+        ("since", "2020-01-01T00:00:00"),  # whose midnight?
+        ("name", "a\0b"),
+        ("name", "x" * 201),
+        ("state", "lost"),
+    ],
+)
+def test_a_bad_filter_gets_a_sentence(ann: Api, filters: tuple[str, str]) -> None:
+    answer = ann.call("GET", f"{routes.LIST_TASKS.path}?{urlencode([filters])}")
+    assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), answer.data
