@@ -6,7 +6,7 @@ import typer
 from msgspec.structs import replace
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import pick_task_id
+from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.request import checked, device_needs, parse_environment, parse_labels
 from potluck.cli.screen import Screen
 from potluck.cli.script import read_script
@@ -244,5 +244,7 @@ def _run(
         screen.emit(task)
     else:
         screen.out.line(task.id)
-        screen.err.line(f"It runs without you; `potluck logs -f {task.id[-8:]}` shows its output.")
+        shown = "result --wait" if task.items is not None else "logs -f"
+        told = "how it ended" if task.items is not None else "its output"
+        screen.err.line(f"It runs without you; `potluck {shown} {short_id(task.id)}` shows {told}.")
     return 0
