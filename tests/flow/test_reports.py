@@ -149,3 +149,29 @@ async def _lose(pool: Pool, grant: Grant) -> None:
     late = "UPDATE attempts SET lease_expires_at = now() WHERE id = $1"
     await pool.sql(late, grant.attempt_id)
     assert await expire.expire_once(pool.parts, pool.leads) == 1
+
+
+async def test_a_nodes_ends_are_counted_for_and_against_it(pool: Pool) -> None:
+    """Outcomes for it, losses against it; not what never reached it, or the server's silence."""
+    node_id, grants = await _busy_node(pool)
+    good, bad, restarted, left, silent, called_off, lost, *_ = grants
+    await pool.report(
+        node_id,
+        done(good),
+        done(bad, EndReason.EXIT_STATUS, exit_code=1),
+        done(restarted, EndReason.NODE_RESTARTED),
+        done(left, EndReason.NODE_LEFT),
+        done(silent, EndReason.SILENCE),
+    )
+    await cancel.cancel(pool.parts, pool.alice, called_off.task_id)
+    await _lose(pool, lost)
+    assert await _counted(pool, node_id) == [2, 3]
+    await pool.beat(node_id, lease_of(lost))
+    assert await _counted(pool, node_id) == [2, 2], "it was not lost after all"
+    await pool.check()
+
+
+async def _counted(pool: Pool, node_id: NodeId) -> list[int]:
+    counts = "SELECT ARRAY[finished_attempts, lost_attempts] FROM nodes WHERE id = $1"
+    found: list[int] = await pool.sql(counts, node_id)
+    return found
