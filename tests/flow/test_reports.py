@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import msgspec
 
@@ -125,7 +126,7 @@ async def test_batches_of_two_nodes_and_cancellations_do_not_wait_in_a_circle(po
     await pool.check()
 
 
-async def _busy_node(pool: Pool, **changes: int) -> tuple[NodeId, list[Grant]]:
+async def _busy_node(pool: Pool, **changes: Any) -> tuple[NodeId, list[Grant]]:
     node = await pool.offer(devices=TASKS, cores=64, **changes)
     for _ in range(TASKS):
         await pool.submit(run_seconds=10.0)

@@ -1,6 +1,7 @@
 """What enters the queue: all that a request says is kept, times count, and quotas are exact."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from tests.flow.pool import Pool, request
 
 
 async def test_all_that_is_said_is_shown(pool: Pool) -> None:
-    said = {
+    said: dict[str, Any] = {
         "priority": 3,
         "expected_seconds": 5.0,
         "delay_seconds": 10.0,
