@@ -6,10 +6,11 @@ import typer
 from msgspec.structs import replace
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_task_id
 from potluck.cli.request import checked, device_needs, parse_environment, parse_labels
 from potluck.cli.screen import Screen
 from potluck.cli.script import read_script
+from potluck.cli.story import where_shown
 from potluck.cli.units import parse_bytes, parse_credits, parse_milli, parse_seconds
 from potluck.cli.watch import watch
 from potluck.model.device import DeviceKind
@@ -244,7 +245,5 @@ def _run(
         screen.emit(task)
     else:
         screen.out.line(task.id)
-        shown = "result --wait" if task.items is not None else "logs -f"
-        told = "how it ended" if task.items is not None else "its output"
-        screen.err.line(f"It runs without you; `potluck {shown} {short_id(task.id)}` shows {told}.")
+        screen.err.line(f"It runs without you; {where_shown(task)}.")
     return 0

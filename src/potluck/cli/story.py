@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from potluck.cli.items import bar, percent, tenths, told
+from potluck.cli.pick import short_id
 from potluck.cli.screen import Tone, printable
 from potluck.cli.units import show_seconds
 from potluck.model.task import EndReason, TaskState
@@ -63,6 +64,13 @@ def stage(task: TaskView, is_live: bool = False) -> str:
     if task.state is not TaskState.QUEUED and attempt is not None:
         return f"{phase} on {place(attempt)}"
     return f"{phase}: {reason}" if reason else phase
+
+
+def where_shown(task: TaskView) -> str:
+    """The command that shows what becomes of a task that nobody watches."""
+    if task.items is not None:
+        return f"`potluck result --wait {short_id(task.id)}` shows how it ends"
+    return f"`potluck logs -f {short_id(task.id)}` shows its output"
 
 
 def exit_status(task: TaskView) -> int:

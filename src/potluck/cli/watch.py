@@ -19,7 +19,7 @@ from potluck.cli.live_line import LiveLine
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
-from potluck.cli.story import TONES, exit_status, stage, summary
+from potluck.cli.story import TONES, exit_status, stage, summary, where_shown
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
@@ -124,9 +124,7 @@ class Watcher:
         end = short_id(self._task.id)
         self._line.hide()
         self._screen.err.line(f"It goes on without you ({self._task.id}).")
-        self._screen.err.line(
-            f"`potluck logs -f {end}` shows its output, `potluck cancel {end}` ends it."
-        )
+        self._screen.err.line(f"{where_shown(self._task)}, `potluck cancel {end}` ends it.")
         return 0
 
     def _finish(self) -> int:
