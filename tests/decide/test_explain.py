@@ -1,0 +1,178 @@
+"""Why a task waits: who refuses it, what would help, which in line it is, and when it may start."""
+
+import pytest
+
+from potluck.decide.changes import changes
+from potluck.decide.explain import Explained, refusal_sentence
+from potluck.decide.feasible import Refusal
+from potluck.decide.plan import Scheduler
+from potluck.model.credit import MICRO
+from potluck.model.ids import TaskId
+from potluck.model.task import GIB
+from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+from tests.decide.pool import NOW, node_with, running, scheduler
+
+
+def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
+    pool.plan(now, 10_000)
+    answer = pool.explain(TaskId(name), now)
+    assert answer is not None
+    return answer
+
+
+def test_every_refusal_has_a_sentence() -> None:
+    for refusal in Refusal:
+        assert refusal_sentence(refusal, 1).startswith("1 node: ")
+        assert refusal_sentence(refusal, 3).startswith("3 nodes: ")
+
+
+def test_who_does_not_wait_is_not_explained() -> None:
+    assert scheduler().explain(TaskId("t1"), NOW) is None
+
+
+def test_nodes_are_counted_by_what_they_refuse_it_for() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", cpu("c1")))
+    pool.put_node(node("n2", cpu("c2")))
+    pool.put_node(node("n3", gpu("g3", memory_bytes=8 * GIB)))
+    pool.put_task(task("t1", device_kind="gpu", device_memory_bytes=24 * GIB))
+    answer = explained(pool, "t1")
+    assert answer.nodes == 3
+    assert answer.refusals == {Refusal.DEVICE_KIND: 2, Refusal.DEVICE_MEMORY: 1}
+    assert answer.reason.code == "device_kind"
+    assert answer.forecast is None
+
+
+def price(amount: float) -> int:
+    return round(amount * MICRO)
+
+
+WOULD_HELP = [
+    # (what the task wants, what the nodes are, the sentence)
+    (
+        {"max_price_micro_per_hour": price(0.1)},
+        [node(f"n{i}", gpu(price_micro_per_hour=price(0.4))) for i in range(3)],
+        "3 more nodes would take it with a price ceiling of 0.40 an hour instead of 0.10.",
+    ),
+    (
+        {"device_memory_bytes": 24 * GIB},
+        [node(f"n{i}", gpu(memory_bytes=8 * GIB)) for i in range(2)],
+        "2 more nodes would take it if it asked for 8 GiB of device memory instead of 24 GiB.",
+    ),
+    (
+        {"device_count": 4},
+        [node("n1", gpu("a"), gpu("b"))],
+        "1 more node would take it if it asked for 2 devices on one node instead of 4.",
+    ),
+    (
+        {"device_model": "A100"},
+        [node("n1")],
+        "1 more node would take it if it did not ask for the model A100.",
+    ),
+    (
+        {"labels": ("region=eu", "fast")},
+        [node("n1", labels=frozenset({"fast"}))],
+        "1 more node would take it if it did not ask for the label region=eu.",
+    ),
+    (
+        {"min_reliability": 0.95},
+        [node("n1", reliability=0.8)],
+        "1 more node would take it if a reliability of 0.80 were enough instead of 0.95.",
+    ),
+    (
+        {"cores": 16},
+        [node("n1")],
+        "1 more node would take it if it asked for 8 cores instead of 16.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "nodes", "sentence"), WOULD_HELP)
+def test_what_would_have_to_change(wanted: dict, nodes: list, sentence: str) -> None:  # type: ignore[type-arg]
+    full = [
+        node(
+            each.id,
+            *each.devices,
+            labels=each.labels,
+            reliability=each.reliability,
+            memory_bytes=16 * GIB,
+            disk_bytes=16 * GIB,
+        )
+        for each in nodes
+    ]
+    assert changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
+
+
+def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
+    prices = [0.2, 0.3, 0.3, 0.9]
+    kinds = [
+        (
+            node(
+                f"n{index}",
+                gpu(price_micro_per_hour=price(each)),
+                memory_bytes=16 * GIB,
+                disk_bytes=16 * GIB,
+            ),
+            1,
+        )
+        for index, each in enumerate(prices)
+    ]
+    assert changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
+        "3 more nodes would take it with a price ceiling of 0.30 an hour instead of 0.10."
+    ]
+
+
+def test_what_suffices_already_needs_no_change() -> None:
+    assert changes(task("t1"), [(node_with("n1", 1), 1)]) == []
+
+
+def test_the_place_in_line_counts_those_before() -> None:
+    pool = scheduler("fair")
+    for number in range(5):
+        pool.put_task(task(f"a{number}", submitted_at=NOW - 10 + number))
+        pool.put_task(task(f"b{number}", account_id=BOB, submitted_at=NOW - 5 + number))
+    assert explained(pool, "a0").position == 1
+    assert explained(pool, "b0").position == 2
+    assert explained(pool, "a4").position == 5
+    assert explained(pool, "b4").position == 10
+
+
+def test_the_first_in_line_starts_when_something_ends() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    pool.put_task(task("t1", submitted_at=NOW))
+    (given,) = pool.plan(NOW, 1).assignments
+    pool.put_running(running(given, ALICE, NOW + 120))
+    pool.put_task(task("t2", submitted_at=NOW))
+    pool.put_task(task("t3", submitted_at=NOW + 1))
+    forecast = explained(pool, "t2").forecast
+    assert forecast is not None and forecast.start == NOW + 120
+    assert "should be over" in forecast.basis
+    assert explained(pool, "t3").forecast is None, "nothing is known about the second"
+
+
+def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    now = NOW
+    for number in range(60):
+        pool.put_task(task(f"t{number:02}", submitted_at=NOW))
+    for _ in range(40):
+        (given,) = pool.plan(now, 1).assignments
+        attempt = running(given, ALICE, now + 60)
+        pool.put_running(attempt)
+        now += 60.0
+        pool.give(attempt)
+    pool.plan(now, 1)
+    forecast = explained(pool, "t50", now).forecast
+    assert forecast is not None
+    assert 0.5 * 600 <= forecast.start - now <= 2 * 600, "ten before it, a minute each"
+    assert "lately" in forecast.basis
+
+
+def test_who_can_not_pay_gets_no_forecast() -> None:
+    pool = scheduler()
+    pool.put_node(node("n1", gpu("g1", price_micro_per_hour=MICRO)))
+    pool.put_task(task("t1"))
+    answer = explained(pool, "t1")
+    assert answer.reason.code == "credit" and answer.forecast is None

@@ -1,0 +1,99 @@
+"""Ranges of arrays: a few seconds of work, less near the end, none for who would hold it up."""
+
+import heapq
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from potluck.decide.ranges import Pace, affordable_items, is_too_slow, next_range, without
+from potluck.model.task import ItemRange
+from tests.decide.builders import task
+
+
+def test_before_anything_is_known_everybody_gets_one_item() -> None:
+    array = task("t1", pending=(ItemRange(0, 1000),))
+    assert next_range(array, Pace(None, None, 0)) == ItemRange(0, 1)
+
+
+@pytest.mark.parametrize("item_seconds", [0.001, 0.05, 0.4, 1.0, 3.0])
+def test_a_range_is_two_to_ten_seconds_of_work(item_seconds: float) -> None:
+    array = task("t1", pending=(ItemRange(0, 1_000_000),))
+    taken = next_range(array, Pace(item_seconds, None, 4))
+    assert 2.0 <= len(taken) * item_seconds <= 10.0
+
+
+def test_a_slow_node_gets_fewer() -> None:
+    array = task("t1", pending=(ItemRange(0, 100_000),))
+    assert len(next_range(array, Pace(0.1, 1.0, 4))) == 5
+    assert len(next_range(array, Pace(0.1, 0.1, 4))) == 50
+
+
+def test_near_the_end_ranges_shrink() -> None:
+    sizes = [
+        len(next_range(task("t1", pending=(ItemRange(0, left),)), Pace(0.1, None, 5)))
+        for left in (10_000, 400, 100, 20, 1)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 50 and sizes[2] == 10 and sizes[-1] == 1
+
+
+def test_a_range_has_no_gap() -> None:
+    array = task("t1", pending=(ItemRange(3, 5), ItemRange(9, 99)))
+    taken = next_range(array, Pace(0.1, None, 0))
+    assert taken == ItemRange(3, 5)
+    assert without(array, taken) == (ItemRange(9, 99),)
+
+
+def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
+    array = task("t1", pending=(ItemRange(0, 8),))
+    assert is_too_slow(array, Pace(1.0, 20.0, 4))
+    assert not is_too_slow(array, Pace(1.0, 1.5, 4))
+    assert not is_too_slow(array, Pace(1.0, 20.0, 0)), "somebody must do it"
+    assert not is_too_slow(array, Pace(1.0, None, 4)), "nobody knows yet"
+
+
+def test_items_are_held_for_one_by_one() -> None:
+    assert affordable_items(35, 3600, 10.0) == 3
+    assert affordable_items(0, 0, 10.0) is None
+
+
+@given(
+    st.integers(1, 100_000),
+    st.one_of(st.none(), st.floats(1e-6, 1e4)),
+    st.one_of(st.none(), st.floats(1e-6, 1e4)),
+    st.integers(0, 1000),
+)
+def test_a_range_is_always_some_of_what_is_pending(
+    left: int, item_seconds: float | None, here: float | None, workers: int
+) -> None:
+    array = task("t1", pending=(ItemRange(7, 7 + left),))
+    taken = next_range(array, Pace(item_seconds, here, workers))
+    assert taken.start == 7 and 1 <= len(taken) <= left
+
+
+def test_the_tail_is_not_held_by_the_slow_one() -> None:
+    """Ten thousand items of 0.1 s on five nodes, one of them twenty times as slow."""
+    speeds = {f"n{number}": 0.1 for number in range(4)} | {"slow": 2.0}
+    array = task("t1", pending=(ItemRange(0, 10_000),))
+    done, seconds, now = 0, 0.0, 0.0
+    idle = list(speeds)
+    live: list[tuple[float, str, int]] = []
+    seen: dict[str, float] = {}
+    finished: dict[str, float] = {}
+    while array.pending or live:
+        for name in list(idle):
+            pace = Pace(seconds / done if done else None, seen.get(name), len(live))
+            if not array.pending or is_too_slow(array, pace):
+                continue
+            taken = next_range(array, pace)
+            idle.remove(name)
+            heapq.heappush(live, (now + len(taken) * speeds[name], name, len(taken)))
+            array = task("t1", pending=without(array, taken))
+        now, name, count = heapq.heappop(live)
+        done, seconds = done + count, seconds + count * speeds[name]
+        seen[name], finished[name] = speeds[name], now
+        idle.append(name)
+    ideal = 10_000 / sum(1 / speed for speed in speeds.values())
+    assert now <= ideal + 5.0
+    assert finished["slow"] <= now

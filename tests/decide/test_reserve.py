@@ -1,0 +1,162 @@
+"""What has waited long gets its devices, and nobody is held up more than that needs."""
+
+import pytest
+
+from potluck.decide.plan import Scheduler
+from potluck.decide.reserve import ReserveSettings
+from potluck.decide.snapshot import AccountShare, RunningAttempt, WaitingTask
+from potluck.model.ids import TaskId
+from tests.decide.builders import ALICE, BOB, task
+from tests.decide.pool import NOW, node_with, running, scheduler
+
+PROMISE = 1000.0
+SETTINGS = ReserveSettings(after_seconds=100.0, promise_seconds=PROMISE, every_seconds=1.0)
+
+
+class Clock:
+    """A pool with virtual time: what is assigned runs for as long as was expected."""
+
+    def __init__(self, order: str, *gpus: int) -> None:
+        self.pool: Scheduler = scheduler(order, reserve=SETTINGS)
+        self.now = NOW
+        self.starts: dict[TaskId, float] = {}
+        self.live: list[RunningAttempt] = []
+        self._tasks: dict[TaskId, WaitingTask] = {}
+        for number, count in enumerate(gpus):
+            self.pool.put_node(node_with(f"n{number}", count))
+
+    def submit(self, *tasks: WaitingTask) -> None:
+        for each in tasks:
+            self._tasks[each.id] = each
+            self.pool.put_task(each)
+
+    def run(self, seconds: float, step: float = 10.0) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            for attempt in [each for each in self.live if each.expected_end <= self.now]:
+                self.live.remove(attempt)
+                self.pool.give(attempt)
+            for given in self.pool.plan(self.now, 10_000).assignments:
+                expected = self._tasks[given.task_id].expected_seconds or 0.0
+                attempt = running(given, ALICE, self.now + expected)
+                self.live.append(attempt)
+                self.pool.put_running(attempt)
+                self.starts.setdefault(given.task_id, self.now)
+            self.now += step
+
+
+def stream(clock: Clock, seconds: float, every: float, takes: float) -> None:
+    """Small tasks, one after the other, enough of them to keep all devices busy for ever."""
+    end = clock.now + seconds
+    number = 0
+    while clock.now < end:
+        number += 1
+        clock.submit(
+            task(f"s{clock.now:.0f}-{number}", submitted_at=clock.now, expected_seconds=takes)
+        )
+        clock.run(every)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "fair", "priority", "round-robin", "shortest"])
+def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
+    """Four devices, a stream of small tasks that would keep all of them busy, and one for all."""
+    clock = Clock(order, 4)
+    stream(clock, 200.0, every=10.0, takes=50.0)
+    clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
+    submitted = clock.now
+    stream(clock, 2 * PROMISE, every=10.0, takes=50.0)
+    assert "large" in clock.starts
+    assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
+
+
+def test_without_reservations_it_would_be() -> None:
+    """The same stream, and nobody is laid out: the large one never finds four free devices."""
+    settings = ReserveSettings(after_seconds=1e9, promise_seconds=1e9)
+    clock = Clock("fcfs", 4)
+    clock.pool = scheduler("fcfs", reserve=settings)
+    clock.pool.put_node(node_with("n0", 4))
+    stream(clock, 200.0, every=10.0, takes=50.0)
+    clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
+    stream(clock, 2 * PROMISE, every=10.0, takes=50.0)
+    assert "large" not in clock.starts
+
+
+def test_what_ends_in_time_goes_before_and_what_does_not_waits() -> None:
+    """Two devices, one of them busy for 500 s: who wants both gets them then, and no later."""
+    clock = Clock("fcfs", 2)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
+    clock.run(10.0)
+    both = task("both", device_count=2, submitted_at=clock.now - 200, expected_seconds=10.0)
+    clock.submit(both)
+    clock.run(20.0)
+    clock.submit(
+        task("long", cores=2, submitted_at=clock.now, expected_seconds=5000.0),
+        task("short", cores=3, submitted_at=clock.now, expected_seconds=100.0),
+    )
+    clock.run(20.0)
+    assert set(clock.starts) == {"busy", "short"}
+    clock.run(480.0)
+    assert clock.starts[TaskId("both")] <= NOW + 510.0
+    assert clock.starts[TaskId("long")] > clock.starts[TaskId("both")]
+
+
+def test_who_waits_for_kept_devices_is_told_so() -> None:
+    clock = Clock("fcfs", 2)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
+    clock.run(10.0)
+    clock.submit(task("both", device_count=2, submitted_at=clock.now - 200))
+    clock.run(20.0)
+    clock.submit(task("long", cores=2, submitted_at=clock.now, expected_seconds=5000.0))
+    told = clock.pool.plan(clock.now, 100).waiting.values()
+    assert [(each.example.id, each.reason.code) for each in told] == [("long", "kept")]
+
+
+def test_a_promise_lets_shorter_ones_go_first_for_as_long_as_is_safe() -> None:
+    """One device: the long one waits while there are shorter ones, and starts as promised."""
+    clock = Clock("shortest", 1)
+    clock.submit(task("long", submitted_at=clock.now, expected_seconds=2000.0))
+    first = clock.now
+    clock.submit(task("s0", submitted_at=clock.now, expected_seconds=30.0))
+    stream(clock, 1.2 * PROMISE, every=20.0, takes=30.0)
+    waited = clock.starts[TaskId("long")] - first
+    assert 0.7 * PROMISE <= waited <= PROMISE
+
+
+def test_an_account_at_its_quota_keeps_nothing_from_others() -> None:
+    clock = Clock("shortest", 2)
+    clock.pool.put_account(AccountShare(ALICE, most_running_milli=1000))
+    clock.submit(
+        task("a1", submitted_at=NOW, expected_seconds=5000.0),
+        task("a2", submitted_at=NOW, expected_seconds=5000.0),
+    )
+    clock.run(0.9 * PROMISE)
+    clock.submit(task("b1", account_id=BOB, submitted_at=clock.now, expected_seconds=9000.0))
+    clock.run(20.0)
+    assert set(clock.starts) == {"a1", "b1"}
+
+
+def test_a_gang_gets_its_nodes_together() -> None:
+    clock = Clock("shortest", 2, 2, 2)
+    for number in range(6):
+        clock.submit(task(f"s{number}", submitted_at=NOW, expected_seconds=100.0 + 90 * number))
+    clock.run(10.0)
+    gang = task("gang", nodes=2, device_count=2, submitted_at=NOW, expected_seconds=5000.0)
+    clock.submit(gang)
+    stream(clock, 1.2 * PROMISE, every=25.0, takes=60.0)
+    assert clock.starts[TaskId("gang")] - NOW <= PROMISE
+
+
+def test_a_wrong_estimate_is_not_believed_for_ever() -> None:
+    """What should be over and is not gets more time, so that what is kept is kept for later."""
+    clock = Clock("fcfs", 1)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=50.0))
+    clock.run(10.0)
+    attempt = clock.live.pop()
+    clock.submit(task("next", submitted_at=clock.now - 200, expected_seconds=10.0))
+    clock.run(300.0)
+    explained = clock.pool.explain(TaskId("next"), clock.now)
+    assert explained is not None and explained.forecast is not None
+    assert explained.forecast.start > clock.now
+    clock.pool.give(attempt)
+    clock.run(20.0)
+    assert "next" in clock.starts
