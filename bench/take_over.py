@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -135,8 +136,10 @@ async def measure(tasks: int, nodes: int, seconds: float) -> dict[str, object]:
         try:
             await migrate(url)
             await seed(url, tasks, nodes)
+            cpu_before = _cpu_of_children()
             with server(url, directory) as (address, log):
                 said, answers = await asyncio.to_thread(watch, address, log, seconds)
+            cpu_seconds = _cpu_of_children() - cpu_before
             placed_at, placed = await first_placed(url)
         finally:
             await postgres.stop()
@@ -148,12 +151,19 @@ async def measure(tasks: int, nodes: int, seconds: float) -> dict[str, object]:
         "nodes": nodes,
         "resumed_s": None if placed_at is None else round((placed_at - began).total_seconds(), 3),
         "loaded_s": loaded["seconds"],
+        "server_cpu_s": round(cpu_seconds, 1),
         "waiting": loaded["waiting"],
         "placed": placed,
         "answers": len(answers),
         "p99_ms": round(answers[int(len(answers) * 0.99)] * 1000, 1),
         "slowest_ms": round(answers[-1] * 1000, 1),
     }
+
+
+def _cpu_of_children() -> float:
+    """Of those that have ended: on a busy machine this says more than the time on the wall."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

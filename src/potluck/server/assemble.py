@@ -31,6 +31,7 @@ from potluck.server.limiter import Limiter
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.origins import certificate_names, origins
 from potluck.server.parts import Parts
+from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -53,6 +54,8 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    order_by_name(settings.order_policy)
+    placement_by_name(settings.placement_policy)
     async with AsyncExitStack() as stack:
         stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
