@@ -1,44 +1,61 @@
-"""What is free, node by node: plain and slow, until the quick one is there."""
+"""What is free in the pool, and the best place in it for a task.
+
+Exact: a task is placed on a node if and only if `feasible.fit` would say so. Quick: tasks that ask
+for the same are one want, nodes that are alike have one profile, and a room that has none left for
+a want is not looked at again until it gains some.
+"""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-import msgspec
-from msgspec import Struct
-
-from potluck.decide import feasible
-from potluck.decide.feasible import Refusal
+from potluck.decide.candidates import Accept, Candidates
+from potluck.decide.feasible import Fit, Refusal
 from potluck.decide.placement.interface import Placement
-from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, RunningAttempt, WaitingTask
-from potluck.model.ids import NodeId
+from potluck.decide.pool import Pool
+from potluck.decide.room import Room
+from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
+from potluck.decide.want import Want
+from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-_ANY_MICRO = 2**62
-
-
-class Fit(Struct, frozen=True):
-    node_id: NodeId
-    shares: tuple[DeviceShare, ...]
-    price_micro_per_hour: int
+_WantKey = tuple[Requirements, AccountId | None]
+_MOST_WANTS = 20_000
 
 
 class Capacity:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._nodes: dict[NodeId, FreeNode] = {}
+        self._pool = Pool()
+        self._candidates: dict[_WantKey, Candidates] = {}
+        self._hosts: Counter[AccountId] = Counter()
         self._has_gained = False
+        self._rooms_prepared = 0
 
     def put_node(self, node: FreeNode) -> None:
-        self._nodes[node.id] = node
-        self._has_gained = True
+        """A node that is new or has changed: replaces what was known."""
+        self._count_host(node.id, -1)
+        self._has_gained |= self._pool.put(node)
+        self._count_host(node.id, 1)
 
     def drop_node(self, node_id: NodeId) -> None:
-        self._nodes.pop(node_id, None)
+        self._count_host(node_id, -1)
+        self._pool.drop(node_id)
+
+    def node(self, node_id: NodeId) -> FreeNode | None:
+        """A node as it is now, with what was taken since it was put."""
+        room = self._pool.get(node_id)
+        return None if room is None else room.as_node()
+
+    def nodes(self) -> Iterator[FreeNode]:
+        return (room.as_node() for room in self._pool.rooms.values())
 
     def learn(self, requirements: Requirements, count: int = 1) -> None:
-        pass
+        """Somebody asks for this: what is kept usable should suit it."""
+        self._placement.learn(requirements, count)
 
     def gained(self) -> bool:
+        """Whether any room appeared since this was asked the last time."""
         gained, self._has_gained = self._has_gained, False
         return gained
 
@@ -48,51 +65,107 @@ class Capacity:
         most_price_micro_per_hour: int | None = None,
         may_use: Callable[[NodeId], bool] | None = None,
     ) -> Fit | None:
-        fits: list[tuple[int, int, Fit]] = []
-        for node in self._nodes.values():
-            if may_use is not None and not may_use(node.id):
-                continue
-            found = feasible.fit(task, node, _ANY_MICRO)
-            if isinstance(found, Refusal):
-                continue
-            price = found.price_micro_per_hour
-            if most_price_micro_per_hour is not None and price > most_price_micro_per_hour:
-                continue
-            free = sum(device.free_milli for device in node.devices)
-            fits.append((node.id in task.failed_on, free, Fit(node.id, found.shares, price)))
-        return min(fits, key=lambda each: each[:2])[2] if fits else None
+        """The best place, not on nodes that failed the task unless no other could ever take it."""
+        self._prepare()
+        candidates = self._candidates_of(task)
+        accept = _accept(may_use, task.failed_on)
+        fit = self._best(candidates, accept, most_price_micro_per_hour)
+        if fit is None and task.failed_on and not self._suits_elsewhere(candidates.want, task):
+            fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
+        return fit
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
-        self._change(fit.node_id, fit.shares, task.requirements, -1)
+        """Marks as taken, until `put_node` says otherwise."""
+        room = self._room(fit.node_id)
+        wanted = task.requirements
+        was_idle = room.is_idle
+        room.occupy(fit.shares, task.account_id, wanted.shares_device)
+        room.take(wanted.cores, wanted.memory_bytes, wanted.disk_bytes, fit.shares)
+        self._pool.note_use(room, was_idle)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
-        self._change(fit.node_id, fit.shares, task.requirements, 1)
+        wanted = task.requirements
+        room = self._room(fit.node_id)
+        self._free(room, wanted, fit)
 
     def give(self, attempt: RunningAttempt) -> None:
-        self._change(attempt.node_id, attempt.shares, attempt, 1)
-        self._has_gained = True
+        """Frees what an ended attempt had, where nobody reads the node again."""
+        room = self._pool.get(attempt.node_id)
+        if room is not None:
+            self._free(room, attempt, attempt)
+            self._has_gained = True
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
-        answers = (feasible.fit(task, node, _ANY_MICRO) for node in self._nodes.values())
-        return Counter(answer for answer in answers if isinstance(answer, Refusal))
+        """How many nodes refuse the task for which reason."""
+        want = self._candidates_of(task).want
+        found: Counter[Refusal] = Counter()
+        for room in self._pool.rooms.values():
+            refusal = want.refusal(room)
+            if refusal is not None:
+                found[refusal] += 1
+        return found
 
-    def _change(
-        self,
-        node_id: NodeId,
-        shares: tuple[DeviceShare, ...],
-        amounts: Requirements | RunningAttempt,
-        sign: int,
-    ) -> None:
-        node = self._nodes[node_id]
-        milli = {share.device_id: sign * share.milli for share in shares}
-        self._nodes[node_id] = msgspec.structs.replace(
-            node,
-            free_cores=node.free_cores + sign * amounts.cores,
-            free_memory_bytes=node.free_memory_bytes + sign * amounts.memory_bytes,
-            free_disk_bytes=node.free_disk_bytes + sign * amounts.disk_bytes,
-            devices=tuple(_changed(device, milli.get(device.id, 0)) for device in node.devices),
+    def _best(
+        self, candidates: Candidates, accept: Accept | None, most_price: int | None
+    ) -> Fit | None:
+        offer = candidates.best(self._pool, self._placement, accept, most_price)
+        if offer is None:
+            return None
+        room = self._pool.rooms[offer.place]
+        return Fit(room.node.id, candidates.want.shares(room, offer.taken), offer.price)
+
+    def _candidates_of(self, task: WaitingTask) -> Candidates:
+        wanted = task.requirements
+        is_part = wanted.device_milli not in (None, WHOLE_DEVICE_MILLI)
+        is_personal = is_part or task.account_id in self._hosts
+        key = (wanted, task.account_id if is_personal else None)
+        known = self._candidates.get(key)
+        if known is None:
+            if len(self._candidates) >= _MOST_WANTS:
+                self._candidates.clear()
+            known = self._candidates[key] = Candidates(Want(task))
+        return known
+
+    def _suits_elsewhere(self, want: Want, task: WaitingTask) -> bool:
+        """Whether a node that has not failed the task could ever take it."""
+        return any(
+            room.node.id not in task.failed_on and want.suits(room)
+            for room in self._pool.rooms.values()
         )
 
+    def _free(
+        self, room: Room, amounts: Requirements | RunningAttempt, had: Fit | RunningAttempt
+    ) -> None:
+        was_idle = room.is_idle
+        room.take(-amounts.cores, -amounts.memory_bytes, -amounts.disk_bytes, had.shares)
+        self._pool.note_use(room, was_idle)
+        self._pool.touch(room)
 
-def _changed(device: FreeDevice, milli: int) -> FreeDevice:
-    return msgspec.structs.replace(device, free_milli=device.free_milli + milli)
+    def _room(self, node_id: NodeId) -> Room:
+        room = self._pool.get(node_id)
+        assert room is not None, f"nothing is known of {node_id}"
+        return room
+
+    def _prepare(self) -> None:
+        """Lets the placement look at pool and mix again when either has changed a good deal."""
+        count = len(self._pool.rooms)
+        if self._placement.is_due or 8 * abs(count - self._rooms_prepared) > self._rooms_prepared:
+            self._placement.prepare(list(self._pool.profiles.values()))
+            self._rooms_prepared = count
+
+    def _count_host(self, node_id: NodeId, sign: int) -> None:
+        """Who has nodes that run their owner's tasks only."""
+        room = self._pool.get(node_id)
+        if room is not None and room.node.own_tasks_only:
+            self._hosts[room.node.account_id] += sign
+            self._hosts += Counter()
+
+
+def _accept(
+    may_use: Callable[[NodeId], bool] | None, failed_on: frozenset[NodeId]
+) -> Accept | None:
+    if not failed_on:
+        return None if may_use is None else lambda room: may_use(room.node.id)
+    if may_use is None:
+        return lambda room: room.node.id not in failed_on
+    return lambda room: room.node.id not in failed_on and may_use(room.node.id)

@@ -12,13 +12,21 @@ from potluck.model.task import WaitingReason
 
 _SENTENCES = {
     Refusal.OWN_TASKS_ONLY: "runs only its owner's tasks, for want of a sandbox",
+    Refusal.SANDBOX: "has a weaker sandbox than the task wants",
+    Refusal.LABELS: "lacks a label that the task asks for",
+    Refusal.RELIABILITY: "has lost more attempts than the task accepts",
     Refusal.DEVICE_KIND: "has no device of the wanted kind",
+    Refusal.DEVICE_VENDOR: "has no device of the wanted vendor",
     Refusal.DEVICE_MODEL: "has no device of the wanted model",
+    Refusal.COMPUTE_CAPABILITY: "has no device with the wanted compute capability",
     Refusal.DEVICE_MEMORY: "has no device with enough memory",
     Refusal.DEVICE_COUNT: "has too few such devices",
     Refusal.PRICE: "costs more than the task wants to pay",
     Refusal.CORES: "has too few cores",
+    Refusal.MEMORY: "has too little memory",
+    Refusal.DISK: "has too little disk",
     Refusal.DEVICE_BUSY: "has its devices in use",
+    Refusal.DEVICE_SHARED: "has room only beside other accounts' work",
     Refusal.NODE_BUSY: "has too little free memory, disk or cores",
     Refusal.CREDIT: "costs more than the account has left",
 }

@@ -1,18 +1,18 @@
-"""May this task run on this node? The first wall that it meets is the reason that people see."""
+"""May this task run on this node? The first wall that it meets is the reason that people see.
 
+This is the plain truth, node by node. `capacity.py` gives the same answers for a whole pool, and is
+tested against this.
+"""
+
+from collections.abc import Callable
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from potluck.decide.settle import hold_micro
-from potluck.decide.snapshot import (
-    DeviceShare,
-    FreeDevice,
-    FreeNode,
-    WaitingTask,
-)
+from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
 
@@ -20,84 +20,183 @@ class Refusal(StrEnum):
     """Why a node can not take a task. Permanent reasons come before passing ones."""
 
     OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs its owner's tasks only
+    SANDBOX = "sandbox"  # its sandbox is weaker than the task wants
+    LABELS = "labels"  # it lacks a label that the task asks for
+    RELIABILITY = "reliability"  # it has lost more attempts than the task accepts
     DEVICE_KIND = "device_kind"  # it has no such kind of device
+    DEVICE_VENDOR = "device_vendor"  # none of its devices is of that vendor
     DEVICE_MODEL = "device_model"  # none of its devices is of that model
+    COMPUTE_CAPABILITY = "compute_capability"  # its devices can do less
     DEVICE_MEMORY = "device_memory"  # its devices have too little memory
     DEVICE_COUNT = "device_count"  # it has too few such devices
     PRICE = "price"  # it costs more than the task wants to pay
     CORES = "cores"  # it has fewer cores
+    MEMORY = "memory"  # it has less memory
+    DISK = "disk"  # it has less disk
     DEVICE_BUSY = "device_busy"  # it has the devices, and they are in use
-    NODE_BUSY = "node_busy"  # its cores, memory or disk are in use, or too small
+    DEVICE_SHARED = "device_shared"  # what is free of its devices stands beside other accounts
+    NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
     CREDIT = "credit"  # the account cannot pay for the attempt now
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it may take the task once something has ended."""
+        return self in _PASSING
+
+
+_PASSING = {Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY, Refusal.CREDIT}
 
 
 class Fit(Struct, frozen=True):
     """The devices of a node that would serve a task, and what they cost."""
 
-    node: FreeNode
+    node_id: NodeId
     shares: tuple[DeviceShare, ...]
     price_micro_per_hour: int
-    hold_micro: int
 
 
-def fit(task: WaitingTask, node: FreeNode, available_micro: int) -> Fit | Refusal:
+def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
     """How the node would serve the task, or the first reason why it can not."""
+    wanted = task.requirements
+    devices = suitable(task, node)
+    if isinstance(devices, Refusal):
+        return devices
+    roomy = [each for each in devices if has_room(each, share_of(wanted, each, node.cores))]
+    if len(roomy) < wanted.device_count:
+        return Refusal.DEVICE_BUSY
+    open_ = [each for each in roomy if is_open_to(each, wanted, task.account_id)]
+    if len(open_) < wanted.device_count:
+        return Refusal.DEVICE_SHARED
+    if not _node_has_room(wanted, node):
+        return Refusal.NODE_BUSY
+    return _fit(wanted, node, sorted(open_, key=plain_order)[: wanted.device_count])
+
+
+def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
+    """The devices that would do if all of the node were free, or the first permanent refusal."""
+    wanted = task.requirements
+    refusal = _node_wall(task, node)
+    if refusal is not None:
+        return refusal
+    devices = list(node.devices)
+    for refusal, keep in _DEVICE_WALLS:
+        devices = [device for device in devices if keep(wanted, device)]
+        if not devices:
+            return refusal
+    devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
+    if not devices:
+        return Refusal.PRICE
+    if len(devices) < wanted.device_count:
+        return Refusal.DEVICE_COUNT
+    return _size_wall(wanted, node) or tuple(devices)
+
+
+def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
     wanted = task.requirements
     if node.own_tasks_only and node.account_id != task.account_id:
         return Refusal.OWN_TASKS_ONLY
-    suitable = _suitable_devices(wanted, node)
-    if isinstance(suitable, Refusal):
-        return suitable
+    if wanted.sandbox is not None and not node.sandbox.is_at_least(wanted.sandbox):
+        return Refusal.SANDBOX
+    if not node.labels.issuperset(wanted.labels):
+        return Refusal.LABELS
+    if wanted.min_reliability is not None and node.reliability < wanted.min_reliability:
+        return Refusal.RELIABILITY
+    return None
+
+
+def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
+    """What is larger than the whole node; a total of 0 is not known."""
     if wanted.cores > node.cores:
         return Refusal.CORES
-    shares = _free_shares(wanted, node, suitable)
-    if shares is None:
-        return Refusal.DEVICE_BUSY
-    if not _node_has_room(wanted, node):
-        return Refusal.NODE_BUSY
-    return _affordable(task, node, shares, available_micro)
+    if 0 < node.memory_bytes < wanted.memory_bytes:
+        return Refusal.MEMORY
+    if 0 < node.disk_bytes < wanted.disk_bytes:
+        return Refusal.DISK
+    return None
 
 
-def _suitable_devices(wanted: Requirements, node: FreeNode) -> list[FreeDevice] | Refusal:
-    """The devices that would do if they were free, narrowed down wall by wall."""
-    devices = list(node.devices)
-    for refusal, keep in (
-        (Refusal.DEVICE_KIND, lambda d: wanted.device_kind in (None, d.kind)),
-        (Refusal.DEVICE_MODEL, lambda d: _model_matches(wanted.device_model, d.model)),
-        (Refusal.DEVICE_MEMORY, lambda d: d.memory_bytes >= wanted.device_memory_bytes),
-        (Refusal.PRICE, lambda d: _price_is_fine(wanted, d)),
-    ):
-        devices = [device for device in devices if keep(device)]
-        if not devices:
-            return refusal
-    return devices if len(devices) >= wanted.device_count else Refusal.DEVICE_COUNT
+def _kind_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    return wanted.device_kind in (None, device.kind)
 
 
-def _model_matches(pattern: str | None, model: str) -> bool:
-    return pattern is None or fnmatchcase(model.lower(), f"*{pattern.lower()}*")
+def _vendor_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    vendor = wanted.device_vendor
+    return vendor is None or vendor.lower() in device.vendor.lower()
 
 
-def _price_is_fine(wanted: Requirements, device: FreeDevice) -> bool:
+def _model_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    """Any of the patterns, anywhere in the name."""
+    if wanted.device_model is None:
+        return True
+    patterns = wanted.device_model.lower().split("|")
+    return any(fnmatchcase(device.model.lower(), f"*{each.strip()}*") for each in patterns)
+
+
+def _capability_suffices(wanted: Requirements, device: FreeDevice) -> bool:
+    if wanted.compute_capability is None:
+        return True
+    own = device.compute_capability
+    return own is not None and _version(own) >= _version(wanted.compute_capability)
+
+
+def _version(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))
+
+
+def _memory_suffices(wanted: Requirements, device: FreeDevice) -> bool:
+    return device.memory_bytes >= wanted.device_memory_bytes
+
+
+_DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
+    (Refusal.DEVICE_KIND, _kind_matches),
+    (Refusal.DEVICE_VENDOR, _vendor_matches),
+    (Refusal.DEVICE_MODEL, _model_matches),
+    (Refusal.COMPUTE_CAPABILITY, _capability_suffices),
+    (Refusal.DEVICE_MEMORY, _memory_suffices),
+)
+
+
+def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) -> bool:
     ceiling = wanted.max_price_micro_per_hour
-    return ceiling is None or device.price_micro_per_hour * wanted.device_count <= ceiling
+    if ceiling is None:
+        return True
+    milli = share_of(wanted, device, node_cores).milli
+    price = device.price_micro_per_hour * milli * wanted.device_count
+    return price // WHOLE_DEVICE_MILLI <= ceiling
 
 
-def _free_shares(
-    wanted: Requirements, node: FreeNode, devices: list[FreeDevice]
-) -> tuple[DeviceShare, ...] | None:
-    free = [
-        DeviceShare(device.id, milli)
-        for device in sorted(devices, key=lambda d: (d.price_micro_per_hour, d.memory_bytes, d.id))
-        if device.free_milli >= (milli := share_milli(wanted, device, node.cores))
-    ]
-    return tuple(free[: wanted.device_count]) if len(free) >= wanted.device_count else None
+def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
+    """What a task takes of a device: a GPU whole or a fraction, of a CPU what its cores make up."""
+    if device.kind is not DeviceKind.GPU:
+        milli = max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
+        return DeviceShare(device.id, milli)
+    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+        return DeviceShare(device.id, WHOLE_DEVICE_MILLI, device.memory_bytes)
+    part = device.memory_bytes * wanted.device_milli // WHOLE_DEVICE_MILLI
+    return DeviceShare(device.id, wanted.device_milli, wanted.device_memory_bytes or part)
 
 
-def share_milli(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
-    """A GPU is given whole; of a CPU a task takes the share that its cores make up."""
-    if device.kind is DeviceKind.GPU:
-        return WHOLE_DEVICE_MILLI
-    return max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
+def has_room(device: FreeDevice, share: DeviceShare) -> bool:
+    is_unused = device.free_milli == WHOLE_DEVICE_MILLI
+    free_memory_bytes = device.memory_bytes if is_unused else device.free_memory_bytes
+    return device.free_milli >= share.milli and free_memory_bytes >= share.memory_bytes
+
+
+def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) -> bool:
+    """A fraction of a GPU is no wall, so it stands beside its own account's only.
+
+    Unless the device is a partition, or its owner and all that stand on it let others in.
+    """
+    if device.free_milli == WHOLE_DEVICE_MILLI or device.is_partition:
+        return True
+    if device.kind is not DeviceKind.GPU or device.serves == account_id:
+        return True
+    return device.shares_accounts and device.serves_sharers and wanted.shares_device
+
+
+def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
+    """The cheapest first, then the smallest, then what is in use already."""
+    return (device.price_micro_per_hour, device.memory_bytes, device.free_milli, device.id)
 
 
 def _node_has_room(wanted: Requirements, node: FreeNode) -> bool:
@@ -108,20 +207,8 @@ def _node_has_room(wanted: Requirements, node: FreeNode) -> bool:
     )
 
 
-def _affordable(
-    task: WaitingTask, node: FreeNode, shares: tuple[DeviceShare, ...], available_micro: int
-) -> Fit | Refusal:
-    prices = {device.id: device.price_micro_per_hour for device in node.devices}
-    price = sum(prices[share.device_id] * share.milli for share in shares) // WHOLE_DEVICE_MILLI
-    hold = hold_micro(price, task.limits.run_seconds)
-    return Fit(node, shares, price, hold) if hold <= available_micro else Refusal.CREDIT
-
-
-def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
-    """The devices that would do if all of the node were free, or the first lasting refusal."""
-    if node.own_tasks_only and node.account_id != task.account_id:
-        return Refusal.OWN_TASKS_ONLY
-    found = _suitable_devices(task.requirements, node)
-    if isinstance(found, Refusal):
-        return found
-    return Refusal.CORES if task.requirements.cores > node.cores else tuple(found)
+def _fit(wanted: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
+    shares = tuple(share_of(wanted, device, node.cores) for device in devices)
+    pairs = zip(devices, shares, strict=True)
+    price = sum(device.price_micro_per_hour * share.milli for device, share in pairs)
+    return Fit(node.id, shares, price // WHOLE_DEVICE_MILLI)

@@ -6,8 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.capacity import Capacity, Fit
+from potluck.decide.capacity import Capacity
 from potluck.decide.estimate import run_seconds
+from potluck.decide.feasible import Fit
 from potluck.decide.lines import Halt
 from potluck.decide.paces import Paces
 from potluck.decide.ranges import affordable_items, next_range, without

@@ -1,0 +1,67 @@
+"""Fragmentation gradient descent: where the least of what others could use is lost.
+
+What a room is worth is how much of its free devices the tasks that people ask for could use, on
+average over the mix of recent tasks (`worth.py`); a placement costs what the room loses of it. A
+hole that only this task fits is free, the last whole device of a node that a large task needs is
+dear.
+Tasks with few nodes that could ever serve them count for more, so that these are kept for them.
+
+Three things make that work. Small differences count as none, and equals go to the first node in the
+fixed order, so nodes are filled one after the other and the others stay whole. Only the first few
+nodes that would do are looked at, which does the same, and makes a decision cheap. And cores and
+memory count too: devices without the cores to use them are lost as well.
+
+After Weng et al., "Beware of Fragmentation" (USENIX ATC '23); docs/decisions/0021-placement.md has
+what is different here, and figures.
+"""
+
+from collections.abc import Sequence
+
+from potluck.decide.placement.interface import Choice, Placement
+from potluck.decide.placement.mix import Mix
+from potluck.decide.placement.worth import Worth
+from potluck.decide.room import Profile
+from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.task import Requirements
+
+
+class Fragmentation(Placement):
+    looks_at = 8
+    tolerance = 130.0  # thousandths of a device
+
+    def __init__(self) -> None:
+        self._mix = Mix()
+        self._worth: dict[Profile, Worth] = {}
+        # What rooms are worth as they are, by place and version.
+        self._known: dict[int, tuple[int, tuple[float, float, int, int]]] = {}
+
+    def learn(self, requirements: Requirements, count: int) -> None:
+        self._mix.add(requirements, count)
+        self.is_due = self._mix.is_new
+
+    def prepare(self, profiles: Sequence[Profile]) -> None:
+        self._mix.weigh(profiles)
+        self._worth.clear()
+        self._known.clear()
+        self.epoch += 1
+        self.is_due = False
+
+    def score(self, choice: Choice) -> float:
+        want, room = choice.want, choice.room
+        worth = self._worth.get(room.profile)
+        if worth is None:
+            worth = self._worth[room.profile] = Worth(room.profile, self._mix.classes())
+        known = self._known.get(room.place)
+        if known is None or known[0] != room.version:
+            known = self._known[room.place] = (room.version, worth.of(room))
+        value, devices, free, whole = known[1]
+        for each in choice.taken:
+            table = worth.devices[each.position]
+            if table is not None:
+                milli = room.milli[each.position]
+                devices += table[milli - each.milli] - table[milli]
+                free -= each.milli
+                whole -= milli == WHOLE_DEVICE_MILLI
+        cores = room.cores - want.cores
+        memory_bytes = room.memory_bytes - want.memory_bytes
+        return value - worth.value(devices, whole, free, cores, memory_bytes)

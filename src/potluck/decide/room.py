@@ -1,0 +1,167 @@
+"""A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
+
+from zlib import crc32
+
+import msgspec
+
+from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId
+
+_Make = tuple[object, ...]
+
+
+class Profile:
+    """What a node is, whatever of it is free. Nodes of one profile are told apart by nothing else.
+
+    Equal profiles are one object, so what a task may use of a node is worked out once for all of
+    them, and nodes on which nothing runs need not be looked at one by one.
+    """
+
+    __slots__ = ("count", "gpus", "idle", "node", "prices")
+
+    def __init__(self, node: FreeNode) -> None:
+        # How reliable a node is changes from day to day, and is looked at node by node.
+        self.node = msgspec.structs.replace(node, reliability=1.0)
+        self.prices = [device.price_micro_per_hour for device in node.devices]
+        self.gpus = [
+            position
+            for position, device in enumerate(node.devices)
+            if device.kind is DeviceKind.GPU
+        ]
+        self.count = 0  # of nodes that have it
+        self.idle: list[int] = []  # the unused ones: places, negated, so that the first is the last
+
+
+class Room:
+    """What is free on a node. Devices go by their position in the node."""
+
+    __slots__ = (
+        *("cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes", "milli"),
+        "most_milli",
+        *("node", "place", "profile", "serves", "sharers", "version"),
+    )
+
+    def __init__(self, node: FreeNode, profile: Profile, place: int) -> None:
+        self.place = place
+        self.version = 0
+        self.read(node, profile)
+
+    def read(self, node: FreeNode, profile: Profile) -> None:
+        self.node = node
+        self.profile = profile
+        self.cores = node.free_cores
+        self.memory_bytes = node.free_memory_bytes
+        self.disk_bytes = node.free_disk_bytes
+        self.milli = [device.free_milli for device in node.devices]
+        self.device_memory_bytes = [_free_memory(device) for device in node.devices]
+        self.serves: list[AccountId | None] = [device.serves for device in node.devices]
+        self.sharers = [device.serves_sharers for device in node.devices]
+        self._changed()
+
+    def take(
+        self, cores: int, memory_bytes: int, disk_bytes: int, shares: tuple[DeviceShare, ...]
+    ) -> None:
+        """With negative amounts: gives."""
+        self.cores -= cores
+        self.memory_bytes -= memory_bytes
+        self.disk_bytes -= disk_bytes
+        sign = 1 if cores >= 0 else -1
+        for share in shares:
+            position = self._position(share)
+            self.milli[position] -= sign * share.milli
+            self.device_memory_bytes[position] -= sign * share.memory_bytes
+        self._changed()
+
+    def occupy(
+        self, shares: tuple[DeviceShare, ...], account_id: AccountId, is_sharer: bool
+    ) -> None:
+        """Whose the devices are from now on; called before they are taken."""
+        for share in shares:
+            position = self._position(share)
+            if self.milli[position] == WHOLE_DEVICE_MILLI:
+                self.serves[position] = account_id
+                self.sharers[position] = is_sharer
+                continue
+            self.sharers[position] &= is_sharer
+            if self.serves[position] != account_id:
+                self.serves[position] = None
+
+    def as_node(self) -> FreeNode:
+        """The node as it is now."""
+        devices = tuple(self._device(position) for position in range(len(self.milli)))
+        return msgspec.structs.replace(
+            self.node,
+            free_cores=self.cores,
+            free_memory_bytes=self.memory_bytes,
+            free_disk_bytes=self.disk_bytes,
+            devices=devices,
+        )
+
+    def has_more_than(self, other: "Room") -> bool:
+        """Whether anything is freer here, or open to more, than it was there."""
+        return (
+            self.cores > other.cores
+            or self.memory_bytes > other.memory_bytes
+            or self.disk_bytes > other.disk_bytes
+            or any(map(int.__gt__, self.milli, other.milli))
+            or any(map(int.__gt__, self.device_memory_bytes, other.device_memory_bytes))
+            or self.serves != other.serves
+            or self.sharers != other.sharers
+        )
+
+    def _device(self, position: int) -> FreeDevice:
+        return msgspec.structs.replace(
+            self.node.devices[position],
+            free_milli=self.milli[position],
+            free_memory_bytes=self.device_memory_bytes[position],
+            serves=self.serves[position],
+            serves_sharers=self.sharers[position],
+        )
+
+    def _position(self, share: DeviceShare) -> int:
+        for position, device in enumerate(self.node.devices):
+            if device.id == share.device_id:
+                return position
+        raise AssertionError(f"{self.node.id} has no device {share.device_id}")
+
+    def _changed(self) -> None:
+        self.version += 1
+        node = self.node
+        self.is_idle = (
+            self.cores == node.cores
+            and self.memory_bytes == node.memory_bytes
+            and self.disk_bytes == node.disk_bytes
+            and min(self.milli, default=0) == WHOLE_DEVICE_MILLI
+        )
+        self.most_milli = max(self.milli, default=0)
+        for position, milli in enumerate(self.milli):
+            if milli == WHOLE_DEVICE_MILLI:
+                self.serves[position] = None
+                self.sharers[position] = True
+
+
+def profile_key(node: FreeNode) -> _Make:
+    """Nodes with the same key are alike, but for how reliable they are and what is free."""
+    devices = tuple(
+        (
+            *(each.kind, each.model, each.memory_bytes, each.price_micro_per_hour, each.vendor),
+            *(each.compute_capability, each.is_partition, each.shares_accounts),
+        )
+        for each in node.devices
+    )
+    owner = node.account_id if node.own_tasks_only else None
+    totals = (node.cores, node.memory_bytes, node.disk_bytes)
+    return (owner, totals, node.labels, node.sandbox, devices)
+
+
+def place_of(node_id: str, number: int) -> int:
+    """A node's place in the fixed order: as if shuffled, so that unlike nodes stand side by side,
+    and the same in every run. The number tells apart those that would share one."""
+    return crc32(node_id.encode()) * 2**32 + number
+
+
+def _free_memory(device: FreeDevice) -> int:
+    if device.free_milli == WHOLE_DEVICE_MILLI:
+        return device.memory_bytes
+    return device.free_memory_bytes

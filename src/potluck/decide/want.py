@@ -1,0 +1,125 @@
+"""What a task asks for, worked out for each profile of nodes once."""
+
+from msgspec import Struct
+
+from potluck.decide.feasible import Refusal, fit, share_of, suitable
+from potluck.decide.room import Profile, Room
+from potluck.decide.snapshot import DeviceShare, FreeDevice, WaitingTask
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId
+
+
+class Usable(Struct, frozen=True, gc=False):
+    """A device of a profile that would do: what would be taken of it, and whose it must be."""
+
+    position: int
+    milli: int
+    memory_bytes: int
+    price: int
+    is_exclusive: bool  # must be unused, or serve the same account, or all agree
+    may_share: bool  # both sides let other accounts in
+
+
+class Want:
+    """Tasks that ask for the same, and of the same account where that matters."""
+
+    __slots__ = (
+        *("account_id", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability"),
+        *("_least_milli", "requirements", "task", "usable"),
+    )
+
+    def __init__(self, task: WaitingTask) -> None:
+        wanted = task.requirements
+        self.task = task
+        self.requirements = wanted
+        self.account_id: AccountId = task.account_id
+        self.cores = wanted.cores
+        self.memory_bytes = wanted.memory_bytes
+        self.disk_bytes = wanted.disk_bytes
+        self.count = wanted.device_count
+        self.min_reliability = wanted.min_reliability
+        self._least_milli: dict[Profile, int] = {}
+        self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
+
+    def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        """What of such nodes would do, or the permanent refusal of all of them."""
+        known = self.usable.get(profile)
+        if known is None:
+            known = self.usable[profile] = self._look(profile)
+        return known
+
+    def least_milli(self, profile: Profile) -> int:
+        """What must be free of some device of such a node; more than there can be if none does."""
+        known = self._least_milli.get(profile)
+        if known is None:
+            devices = self.devices(profile)
+            none = WHOLE_DEVICE_MILLI + 1
+            least = none if isinstance(devices, Refusal) else min(each.milli for each in devices)
+            known = self._least_milli[profile] = least
+        return known
+
+    def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        found = suitable(self.task, profile.node)
+        if isinstance(found, Refusal):
+            return found
+        ids = [device.id for device in profile.node.devices]
+        return tuple(
+            self._usable(ids.index(device.id), device, profile.node.cores) for device in found
+        )
+
+    def _usable(self, position: int, device: FreeDevice, node_cores: int) -> Usable:
+        share = share_of(self.requirements, device, node_cores)
+        is_part = device.kind is DeviceKind.GPU and share.milli < WHOLE_DEVICE_MILLI
+        return Usable(
+            position=position,
+            milli=share.milli,
+            memory_bytes=share.memory_bytes,
+            price=device.price_micro_per_hour,
+            is_exclusive=is_part and not device.is_partition,
+            may_share=device.shares_accounts and self.requirements.shares_device,
+        )
+
+    def free(self, room: Room) -> list[Usable]:
+        """The devices of a room that would do now; none if the rest of the node has no room.
+
+        This is asked the most often by far, so it is written out in one piece.
+        """
+        devices = self.usable.get(room.profile) or self.devices(room.profile)
+        if (
+            isinstance(devices, Refusal)
+            or self.cores > room.cores
+            or self.memory_bytes > room.memory_bytes
+            or self.disk_bytes > room.disk_bytes
+            or (self.min_reliability is not None and room.node.reliability < self.min_reliability)
+        ):
+            return []
+        milli, memory_bytes, serves = room.milli, room.device_memory_bytes, room.serves
+        return [
+            each
+            for each in devices
+            if milli[each.position] >= each.milli
+            and memory_bytes[each.position] >= each.memory_bytes
+            and (
+                not each.is_exclusive
+                or milli[each.position] == WHOLE_DEVICE_MILLI
+                or serves[each.position] == self.account_id
+                or (each.may_share and room.sharers[each.position])
+            )
+        ]
+
+    def suits(self, room: Room) -> bool:
+        """Whether it would do if all of it were free."""
+        least = self.min_reliability
+        is_reliable = least is None or room.node.reliability >= least
+        return is_reliable and not isinstance(self.devices(room.profile), Refusal)
+
+    def refusal(self, room: Room) -> Refusal | None:
+        """Why a room does not do, or None if it does."""
+        answer = fit(self.task, room.as_node())
+        return answer if isinstance(answer, Refusal) else None
+
+    def shares(self, room: Room, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
+        devices = room.node.devices
+        return tuple(
+            DeviceShare(devices[each.position].id, each.milli, each.memory_bytes) for each in taken
+        )

@@ -1,0 +1,306 @@
+"""What is free in the pool: the same answers as node by node, and nothing given twice."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.decide.capacity import Capacity
+from potluck.decide.feasible import Fit, Refusal, fit
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
+from potluck.model.device import DeviceKind
+from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.task import GIB
+from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+
+
+def capacity(*nodes: FreeNode, policy: str = "fragmentation") -> Capacity:
+    made = Capacity(PLACEMENTS[policy]())
+    for each in nodes:
+        made.put_node(each)
+    return made
+
+
+def whole_node(name: str, *devices: Any, **changes: Any) -> FreeNode:
+    """One of which all totals are known."""
+    totals = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
+    return node(name, *devices, **{**totals, **changes})
+
+
+def taken_node(pool: Capacity, wanted: WaitingTask) -> str | None:
+    found = pool.find(wanted)
+    if found is None:
+        return None
+    pool.take(wanted, found)
+    return found.node_id
+
+
+def attempt(wanted: WaitingTask, found: Fit) -> RunningAttempt:
+    needs = wanted.requirements
+    return RunningAttempt(
+        id=AttemptId(f"attempt {wanted.id}"),
+        task_id=wanted.id,
+        account_id=wanted.account_id,
+        node_id=found.node_id,
+        shares=found.shares,
+        cores=needs.cores,
+        memory_bytes=needs.memory_bytes,
+        disk_bytes=needs.disk_bytes,
+        expected_end=0.0,
+    )
+
+
+def test_what_is_given_back_is_given_again() -> None:
+    pool = capacity(whole_node("n1"))
+    first, second = task("t1"), task("t2")
+    found = pool.find(first)
+    assert found is not None
+    pool.take(first, found)
+    assert pool.find(second) is None
+    assert pool.gained() and not pool.gained()
+    pool.give(attempt(first, found))
+    assert pool.gained()
+    assert pool.find(second) == found
+
+
+def test_the_same_node_again_is_no_gain() -> None:
+    pool = capacity(whole_node("n1"))
+    pool.gained()
+    found = pool.find(task())
+    assert found is not None
+    pool.take(task(), found)
+    known = pool.node(NodeId("n1"))
+    assert known is not None and known.devices[0].free_milli == 0
+    pool.put_node(known)
+    assert not pool.gained()
+    pool.put_node(whole_node("n1"))
+    assert pool.gained()
+
+
+def test_elsewhere_after_a_loss_and_the_same_node_only_if_no_other_could_ever_take_it() -> None:
+    lost = task(failed_on=frozenset({"n1"}))
+    pool = capacity(whole_node("n1"), whole_node("n2"))
+    assert taken_node(pool, lost) == "n2"
+    assert pool.find(lost) is None, "n2 is busy, and could take it later"
+    pool.drop_node(NodeId("n2"))
+    assert taken_node(pool, lost) == "n1"
+
+
+def test_a_dropped_node_is_not_used() -> None:
+    pool = capacity(whole_node("n1"))
+    pool.drop_node(NodeId("n1"))
+    assert pool.find(task()) is None and pool.refusals(task()) == Counter()
+
+
+def test_what_may_be_used_and_paid() -> None:
+    dear = whole_node("dear", gpu("d", price_micro_per_hour=9))
+    pool = capacity(dear, whole_node("cheap", gpu("c", price_micro_per_hour=5)))
+    assert pool.find(task(), 4) is None
+    found = pool.find(task(), 5)
+    assert found is not None and found.node_id == "cheap" and found.price_micro_per_hour == 5
+    found = pool.find(task(), None, lambda node_id: node_id == "dear")
+    assert found is not None and found.node_id == "dear"
+
+
+def test_a_device_serves_one_account_at_a_time() -> None:
+    pool = capacity(whole_node("n1"))
+    assert taken_node(pool, task("a1", account_id=ALICE, device_milli=300)) == "n1"
+    assert pool.find(task("b1", account_id=BOB, device_milli=300)) is None
+    assert pool.refusals(task("b1", account_id=BOB, device_milli=300)) == {Refusal.DEVICE_SHARED: 1}
+    assert taken_node(pool, task("a2", account_id=ALICE, device_milli=300)) == "n1"
+
+
+def test_a_node_for_its_owner_alone_is_found_by_its_owner_alone() -> None:
+    pool = capacity(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(task(account_id=BOB)) is None
+    assert taken_node(pool, task(account_id=ALICE)) == "mine"
+
+
+def test_a_node_that_is_not_reliable_enough_is_passed_over() -> None:
+    pool = capacity(whole_node("n1", reliability=0.5), whole_node("n2", reliability=0.99))
+    assert taken_node(pool, task(min_reliability=0.9)) == "n2"
+    assert pool.find(task(min_reliability=0.9)) is None
+
+
+POLICY_CHOICES = [
+    # (policy, the node that it chooses)
+    ("pack", "used"),
+    ("best-fit", "used"),
+    ("spread", "empty"),
+    ("cheapest", "cheap"),
+]
+
+
+@pytest.mark.parametrize(("policy", "chosen"), POLICY_CHOICES)
+def test_policies_choose_as_they_are_named(policy: str, chosen: str) -> None:
+    used = whole_node("used", gpu("u1", free_milli=0), gpu("u2", price_micro_per_hour=5))
+    empty = whole_node("empty", *(gpu(f"e{n}", price_micro_per_hour=5) for n in range(2)))
+    cheap = whole_node(
+        "cheap", gpu("c1", price_micro_per_hour=1), gpu("c2", price_micro_per_hour=1), free_cores=4
+    )
+    assert taken_node(capacity(used, empty, cheap, policy=policy), task()) == chosen
+
+
+def test_first_fit_fills_one_node_after_the_other() -> None:
+    nodes = [
+        whole_node(f"n{number}", *(gpu(f"g{number}-{device}") for device in range(3)))
+        for number in range(4)
+    ]
+    pool = capacity(*nodes, policy="first-fit")
+    order = [taken_node(pool, task(f"t{number}")) for number in range(12)]
+    assert [order[start : start + 3].count(order[start]) for start in (0, 3, 6, 9)] == [3] * 4
+
+
+def test_fragmentation_uses_the_hole_that_fits_and_keeps_whole_devices() -> None:
+    """A tenth goes beside nine tenths: not onto a device that others could have whole."""
+    hole = gpu("hole", free_milli=100, free_memory_bytes=24 * GIB, serves=ALICE)
+    nodes = [whole_node(f"n{number}") for number in range(20)]
+    pool = capacity(*nodes, whole_node("holey", hole, free_cores=4))
+    pool.learn(task().requirements, 100)
+    pool.learn(task(device_milli=100).requirements, 10)
+    assert taken_node(pool, task(device_milli=100)) == "holey"
+
+
+def test_fragmentation_keeps_scarce_devices_for_those_who_need_them() -> None:
+    rare = [whole_node(f"r{n}", gpu(f"r{n}", model="Rare")) for n in range(4)]
+    plain = [whole_node(f"p{n}", gpu(f"p{n}", model="Plain")) for n in range(4)]
+    pool = capacity(*rare, *plain)
+    pool.learn(task().requirements, 50)
+    pool.learn(task(device_model="Rare").requirements, 50)
+    chosen = [taken_node(pool, task(f"t{n}")) for n in range(4)]
+    assert all(str(each).startswith("p") for each in chosen)
+
+
+def test_fragmentation_strands_no_gpus_for_want_of_cores() -> None:
+    """Work that needs no GPU goes where there are more cores than the GPUs can use."""
+    narrow = [
+        whole_node(f"n{n}", *(gpu(f"n{n}g{d}") for d in range(4)), cpu(f"n{n}c"), cores=8)
+        for n in range(4)
+    ]
+    wide = [
+        whole_node(f"w{n}", gpu(f"w{n}g"), cpu(f"w{n}c"), cores=64, free_cores=64) for n in range(4)
+    ]
+    pool = capacity(*narrow, *wide)
+    pool.learn(task(cores=2, device_kind=DeviceKind.GPU).requirements, 100)
+    for number in range(8):
+        chosen = taken_node(pool, task(f"t{number}", cores=8, device_kind=DeviceKind.CPU))
+        assert str(chosen).startswith("w")
+
+
+def some_task(chance: Random, number: int) -> WaitingTask:
+    part = chance.choice([None, None, 100, 300, 470, 1000])
+    return task(
+        f"t{number}",
+        account_id=chance.choice([ALICE, BOB]),
+        device_kind=chance.choice([None, DeviceKind.GPU, DeviceKind.CPU]),
+        device_count=1 if part else chance.randint(1, 3),
+        device_milli=part,
+        device_memory_bytes=chance.choice([0, GIB, 20 * GIB]),
+        device_model=chance.choice([None, None, "4090", "A100|CPU"]),
+        max_price_micro_per_hour=chance.choice([None, None, 0, 20]),
+        min_reliability=chance.choice([None, None, 0.8]),
+        labels=chance.choice([(), (), ("fast",)]),
+        shares_device=chance.random() < 0.5,
+        cores=chance.randint(1, 9),
+        memory_bytes=chance.randint(1, 12) * GIB,
+        failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
+    )
+
+
+def some_node(chance: Random, number: int) -> FreeNode:
+    name = f"n{number}"
+    devices = [
+        chance.choice([gpu, gpu, cpu])(
+            f"{name}-{index}",
+            price_micro_per_hour=chance.choice([0, 20, 30]),
+            shares_accounts=chance.random() < 0.5,
+            is_partition=chance.random() < 0.2,
+        )
+        for index in range(chance.randint(1, 4))
+    ]
+    return whole_node(
+        name,
+        *devices,
+        account_id=chance.choice([ALICE, BOB]),
+        own_tasks_only=chance.random() < 0.3,
+        reliability=chance.choice([0.5, 0.9]),
+        labels=chance.choice([frozenset(), frozenset({"fast"})]),
+    )
+
+
+@pytest.mark.parametrize("policy", sorted(PLACEMENTS))
+@pytest.mark.parametrize("seed", range(25))
+def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
+    """Through takes and gives: found if and only if some node would do, and never over-committed.
+
+    `find` is believed in nothing: each answer is compared with what `feasible.fit` says of every
+    node as it is at that moment.
+    """
+    chance = Random(seed)
+    nodes = [some_node(chance, number) for number in range(chance.randint(0, 5))]
+    pool = capacity(*nodes, policy=policy)
+    live: list[tuple[WaitingTask, Fit]] = []
+    kinds = [some_task(chance, number) for number in range(6)]
+    for number in range(30):
+        each = msgspec.structs.replace(chance.choice(kinds), id=TaskId(f"t{number}"))
+        pool.learn(each.requirements)
+        found = pool.find(each)
+        now = {known.id: known for known in pool.nodes()}
+        answers = {node_id: fit(each, known) for node_id, known in now.items()}
+        would = {node_id for node_id, answer in answers.items() if isinstance(answer, Fit)}
+        refused = Counter(a for a in answers.values() if isinstance(a, Refusal))
+        assert pool.refusals(each) == refused
+        permitted = _permitted(each, would, answers)
+        assert (found is not None) == bool(permitted)
+        if found is not None:
+            assert found.node_id in permitted
+            _check(each, found, now[found.node_id])
+            pool.take(each, found)
+            live.append((each, found))
+        if live and chance.random() < 0.4:
+            pool.give(attempt(*live.pop(chance.randrange(len(live)))))
+        if nodes and chance.random() < 0.1:
+            known = pool.node(chance.choice(nodes).id)
+            assert known is not None
+            pool.put_node(known)
+    for each, found in live:
+        pool.untake(each, found)
+    assert {known.id: known for known in pool.nodes()} == {
+        known.id: _as_read(known) for known in nodes
+    }
+
+
+def _as_read(known: FreeNode) -> FreeNode:
+    devices = [
+        msgspec.structs.replace(device, free_memory_bytes=device.memory_bytes)
+        for device in known.devices
+    ]
+    return msgspec.structs.replace(known, devices=tuple(devices))
+
+
+def _permitted(
+    wanted: WaitingTask, would: set[NodeId], answers: dict[NodeId, Fit | Refusal]
+) -> set[NodeId]:
+    others = would - wanted.failed_on
+    could_others = any(
+        isinstance(answer, Fit) or answer.is_passing
+        for node_id, answer in answers.items()
+        if node_id not in wanted.failed_on
+    )
+    return others if others or could_others else would
+
+
+def _check(wanted: WaitingTask, found: Fit, known: FreeNode) -> None:
+    needs = wanted.requirements
+    devices = {device.id: device for device in known.devices}
+    assert len({share.device_id for share in found.shares}) == needs.device_count
+    for share in found.shares:
+        device = devices[share.device_id]
+        alone = fit(wanted, msgspec.structs.replace(known, devices=(device,)))
+        assert share.milli <= device.free_milli
+        assert needs.device_count > 1 or isinstance(alone, Fit)
+    price = sum(devices[s.device_id].price_micro_per_hour * s.milli for s in found.shares) // 1000
+    assert found.price_micro_per_hour == price
