@@ -13,6 +13,7 @@ from potluck.model.error import StaleLease
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
+from potluck.server import topics
 from potluck.server.flow import cancel, expire, lease
 from potluck.server.flow.adopt import readopt
 from potluck.server.leader.apply import apply
@@ -251,6 +252,27 @@ async def test_a_round_and_a_heartbeat_at_once_have_one_winner(pool: Pool) -> No
     task = await pool.task(grant.task_id)
     live = [each for each in task.attempts if each.state.is_live]
     assert len(live) == 1 and winners
+
+
+@pytest.mark.parametrize("say", SAYINGS.values(), ids=list(SAYINGS))
+async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
+    pool: Pool, say: Say
+) -> None:
+    """The leader is as quick as can be: it plans at each moment at which it could be woken."""
+    node_id, grant = await paid(pool)
+    await pool.sql("UPDATE nodes SET state = 'silent'")
+
+    class Hurried(InProcessLive):
+        async def wake(self, topic: str) -> None:
+            if topic == topics.SCHEDULE:
+                await pool.plan()
+
+    pool.parts = msgspec.structs.replace(pool.parts, live=Hurried())
+    await say(pool, node_id, grant)
+    assert await pool.sql("SELECT count(*) FROM attempts") == 1
+    assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
+    assert await pool.sql("SELECT state FROM nodes") == "online"
+    await pool.check()
 
 
 async def _grant_range(

@@ -28,7 +28,7 @@ class Held(Struct, frozen=True):
 class Beat(Struct, frozen=True):
     """What a heartbeat found."""
 
-    node_was: NodeState
+    node_state: NodeState
     held: Held
     has_concerns: bool  # about whose its devices are
 
@@ -66,7 +66,7 @@ async def beat(
     if row is None:
         raise no_such_node(node_id)
     known = Held(frozenset(row["live"]), tuple(row["lost"]))
-    return Beat(NodeState(row["state_before"]), known, row["has_concerns"])
+    return Beat(NodeState(row["node_state"]), known, row["has_concerns"])
 
 
 async def look(

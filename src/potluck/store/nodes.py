@@ -87,12 +87,18 @@ async def _offer(
     return DeviceId(device_id)
 
 
-async def beat(connection: Connection, node_id: NodeId, owner: Owner) -> NodeState:
-    """Heard from it just now; answers what it was before."""
-    before = await connection.fetchval(_sql.beat, node_id, owner.account_id, owner.node_key_id)
-    if before is None:
+async def hear(connection: Connection, node_id: NodeId, owner: Owner) -> NodeState:
+    """Heard from it just now; answers what it is."""
+    found = await connection.fetchval(_sql.hear, node_id, owner.account_id, owner.node_key_id)
+    if found is None:
         raise no_such_node(node_id)
-    return NodeState(before)
+    return NodeState(found)
+
+
+async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
+    """From now on it gets work; answers whether it had been silent until now."""
+    before = await connection.fetchval(_sql.come_back, node_id, owner.account_id, owner.node_key_id)
+    return bool(before == NodeState.SILENT)
 
 
 async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:

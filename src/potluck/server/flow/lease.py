@@ -83,23 +83,28 @@ async def _hold_key(connection: Connection, owner: Owner) -> None:
         raise not_signed_in()
 
 
-async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
+async def hear(parts: Parts, owner: Owner, node_id: NodeId, claimed: Sequence[Lease] = ()) -> None:
     """Every call of a node is a sign of life; one that had been silent is back.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
     """
     async with parts.database.transaction() as connection:
-        before = await nodes.beat(connection, node_id, owner)
-        await _tell_return(connection, owner, node_id, before)
-    if before is NodeState.SILENT:
-        await hurry(parts)
+        state = await nodes.hear(connection, node_id, owner)
+    if state is NodeState.SILENT:
+        async with parts.database.transaction() as connection:
+            known = await leases.look(connection, node_id, owner, _true_leases(parts, claimed))
+        await _come_back(parts, owner, node_id, known)
 
 
-async def _tell_return(
-    connection: Connection, owner: Owner, node_id: NodeId, before: NodeState
-) -> None:
-    if before is NodeState.SILENT:
-        await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
+async def _come_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
+    """It gets work again when it has back what it had: else it would be given its own anew."""
+    held = await take_back(parts, node_id, known)
+    async with parts.database.transaction() as connection:
+        if await nodes.come_back(connection, node_id, owner):
+            event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
+            await tell(connection, event)
+    await hurry(parts)
+    return held
 
 
 async def acquire(
@@ -109,7 +114,7 @@ async def acquire(
 
     Looks again now and then while it waits: the wake-up may have been lost.
     """
-    await hear(parts, owner, node_id)
+    await hear(parts, owner, node_id, request.held)
     settings = parts.settings
     clock = asyncio.get_running_loop()
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
@@ -137,10 +142,10 @@ async def heartbeat(
             settings.lease_seconds,
             settings.overrun_seconds,
         )
-        await _tell_return(connection, owner, node_id, found.node_was)
-    if found.node_was is NodeState.SILENT:
-        await hurry(parts)
-    held = await take_back(parts, node_id, found.held)
+    if found.node_state is NodeState.SILENT:
+        held = await _come_back(parts, owner, node_id, found.held)
+    else:
+        held = await take_back(parts, node_id, found.held)
     told = await binding.tell(parts, owner.account_id, node_id) if found.has_concerns else Told()
     telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
     key = topics.telemetry(node_id)

@@ -37,10 +37,10 @@ def beat(
         return []
     for attempt_id in set(held):
         _renew(data, attempt_id, node_id, lasting, overrun)
-    data.nodes.update(node, {"state": "online", "heartbeat_at": data.now})
+    data.nodes.update(node, {"heartbeat_at": data.now})
     return [
         {
-            "state_before": node["state"],
+            "node_state": node["state"],
             "live": [row["id"] for row in data.attempts.of("live_of_node", node_id)],
             "lost": _lost(data, node_id, held),
             "has_concerns": _has_concerns(data, node_id),

@@ -135,8 +135,16 @@ def offer_device(
     return [{"id": data.devices.update(before, {**offered, "is_present": True})["id"]}]
 
 
-@models(_sql.beat)
-def beat(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
+@models(_sql.hear)
+def hear(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
+    node = _own(data, node_id, account_id, node_key_id)
+    if node is None or node["state"] == "left":
+        return []
+    return [{"state": data.nodes.update(node, {"heartbeat_at": data.now})["state"]}]
+
+
+@models(_sql.come_back)
+def come_back(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)
     if node is None or node["state"] == "left":
         return []

@@ -24,10 +24,10 @@ WITH held AS (
             fetched_at + make_interval(secs => prepare_seconds_limit))))
     FROM held, before WHERE attempts.id = held.id
 ), heard AS (
-    UPDATE nodes SET state = 'online', heartbeat_at = now()
+    UPDATE nodes SET heartbeat_at = now()
     FROM before WHERE nodes.id = before.id
 )
-SELECT before.state AS state_before,
+SELECT before.state AS node_state,
     ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY($4) AND node_id = $1
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,

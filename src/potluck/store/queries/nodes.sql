@@ -37,7 +37,13 @@ ON CONFLICT (node_id, uuid) DO UPDATE SET
     price_micro_per_hour = excluded.price_micro_per_hour, is_present = true
 RETURNING id
 
--- name: beat
+-- name: hear
+-- A sign of life. Whether a silent one is back is for `come_back` to say.
+UPDATE nodes SET heartbeat_at = now()
+WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+RETURNING state
+
+-- name: come_back
 -- Tells whether it had been silent, so that its return can be told.
 WITH before AS (
     SELECT id, state FROM nodes
