@@ -39,6 +39,12 @@ async def decided(connection: Connection, most: int) -> list[Decided]:
     return [Decided(row["task_id"], row["after_id"], TaskState(row["outcome"])) for row in rows]
 
 
+async def fallen(connection: Connection, task_ids: Sequence[TaskId], most: int) -> list[Decided]:
+    """What waits for these, which are about to be called off, and for what waits for them."""
+    rows = await connection.fetch(_sql.fallen, task_ids, most) if task_ids else []
+    return [Decided(row["task_id"], row["after_id"], TaskState.CANCELLED) for row in rows]
+
+
 async def release(connection: Connection, told: Sequence[Decided]) -> None:
     """They are waited for no more. The waiting tasks are locked first, in id order."""
     await connection.execute(_sql.lock_tasks, list({each.task_id for each in told}))

@@ -1,7 +1,7 @@
 """Depend: what comes after others is let go when all of them succeeded, or called off.
 
-Whoever ends a task writes down how, for each that waits for it; here the leader acts on that, in
-batches. What is called off may be waited for itself: that is the next batch.
+Whoever ends a task writes down how, for each that waits for it; here the leader acts on that, a
+batch at a time, so that rounds have their turn. A chain falls as a whole.
 """
 
 from potluck.model.ids import TaskId
@@ -14,19 +14,20 @@ from potluck.store.dependencies import Decided
 from potluck.store.leader import Leadership
 
 _BATCH = 1000
+_MOST_FALLEN = 5000
 
 
 async def decide_once(parts: Parts, leadership: Leadership) -> int:
-    """Until nothing is left to do; answers how many waits are over."""
-    total = 0
-    while True:
-        async with parts.database.transaction() as connection:
-            told = await dependencies.decided(connection, _BATCH)
-            if not told or not await leader.holds(connection, leadership):
-                return total
-            await dependencies.release(connection, told)
-            await call_off(connection, told)
-        total += len(told)
+    """Answers how many waits are over. Unless that is none, there may be more."""
+    async with parts.database.transaction() as connection:
+        told = await dependencies.decided(connection, _BATCH)
+        if not told or not await leader.holds(connection, leadership):
+            return 0
+        doomed = {each.task_id for each in told if each.outcome is not TaskState.SUCCEEDED}
+        told += await dependencies.fallen(connection, sorted(doomed), _MOST_FALLEN)
+        await dependencies.release(connection, told)
+        await call_off(connection, told)
+    return len(told)
 
 
 async def call_off(connection: Connection, told: list[Decided]) -> None:

@@ -50,13 +50,13 @@ class ScheduleLoop:
 
     async def _round(self) -> bool:
         try:
-            await decide_once(self._parts, self._leadership)
+            were_decided = await decide_once(self._parts, self._leadership)
             done = await schedule_once(self._parts, self._leadership, self._memory)
         except TermOver:  # the renewal will find out, too, and end this loop
             await asyncio.sleep(self._parts.settings.leader_renew_seconds)
             return False
         await self._reasons.publish(done.waiting)
-        return done.is_complete
+        return done.is_complete and not were_decided
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:

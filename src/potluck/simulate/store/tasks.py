@@ -276,6 +276,22 @@ def decided(data: Data, most: int) -> list[Row]:
     return found[:most]
 
 
+@models(_dependencies.fallen)
+def fallen(data: Data, task_ids: list[str], most: int) -> list[Row]:
+    found: list[Row] = []
+    frontier = set(task_ids)
+    while frontier:
+        later = [
+            {"task_id": row["task_id"], "after_id": row["after_id"]}
+            for after_id in sorted(frontier)
+            for row in data.dependencies.of("open", after_id)
+        ]
+        later = [row for row in later if row not in found]
+        found += later
+        frontier = {row["task_id"] for row in later}
+    return found[:most]
+
+
 @models(_dependencies.lock_tasks)
 def lock_tasks(data: Data, task_ids: list[str]) -> list[Row]:
     return [{} for task_id in set(task_ids) if data.tasks.get(task_id) is not None]

@@ -7,7 +7,19 @@ INSERT INTO dependencies (task_id, after_id) SELECT $1, unnest($2::text[])
 
 -- name: decided
 SELECT task_id, after_id, outcome FROM dependencies
-WHERE outcome IS NOT NULL ORDER BY task_id LIMIT $1
+WHERE outcome IS NOT NULL ORDER BY task_id, after_id LIMIT $1
+
+-- name: fallen
+-- All that wait for these, for those that wait for them, and so on.
+WITH RECURSIVE fallen AS (
+    SELECT task_id, after_id FROM dependencies
+    WHERE after_id = ANY($1::text[]) AND outcome IS NULL
+    UNION
+    SELECT later.task_id, later.after_id
+    FROM dependencies AS later JOIN fallen ON later.after_id = fallen.task_id
+    WHERE later.outcome IS NULL
+)
+SELECT task_id, after_id FROM fallen LIMIT $2
 
 -- name: lock_tasks
 SELECT FROM tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE
