@@ -33,6 +33,15 @@ class Offer(Struct, frozen=True, gc=False):
     taken: tuple[Usable, ...]
 
 
+class _Look(Struct, gc=False):
+    """What is looked for this time."""
+
+    pool: Pool
+    placement: Placement
+    accept: Accept | None
+    most_price: int | None
+
+
 class Candidates:
     def __init__(self, want: Want) -> None:
         self.want = want
@@ -40,6 +49,7 @@ class Candidates:
         self._rest: list[int] = []  # a heap of those behind
         self._listed: set[int] = set()  # all in either
         self._offers: dict[int, Offer] = {}
+        self._unused: dict[Profile, Offer] = {}
         self._seen = 0  # what the pool had touched when it was asked the last time
         self._profiles: list[Profile] = []
         self._profiles_version = -1
@@ -49,15 +59,12 @@ class Candidates:
     ) -> Offer | None:
         """The best of the first few: of about equal ones the cheapest, then the first."""
         self._catch_up(pool)
-        most = placement.looks_at
-        offers = self._in_use(pool, placement, accept, most_price)
-        offers += self._unused(pool, placement, accept, most_price)
+        look = _Look(pool, placement, accept, most_price)
+        offers = self._in_use(look)
+        offers = self._with_unused(look, offers)
         if not offers:
             return None
-        if most is not None and len(offers) > most:
-            offers.sort(key=_place)
-            del offers[most:]
-        limit = min(offer.score for offer in offers) + placement.tolerance
+        limit = min([offer.score for offer in offers]) + placement.tolerance
         equal = [offer for offer in offers if offer.score <= limit]
         return equal[0] if len(equal) == 1 else min(equal, key=_price_and_place)
 
@@ -73,7 +80,7 @@ class Candidates:
             if (
                 want.cores <= room.cores
                 and want.memory_bytes <= room.memory_bytes
-                and want.least_milli(room.profile) <= room.most_milli
+                and want.least_gpu_milli(room.profile) <= room.most_gpu_milli
             ):
                 self._list(place)
         self._seen = pool.last_touch
@@ -85,30 +92,30 @@ class Candidates:
         else:
             heappush(self._rest, place)
 
-    def _in_use(
-        self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
-    ) -> list[Offer]:
+    def _in_use(self, look: "_Look") -> list[Offer]:
+        rooms, epoch, most = look.pool.rooms, look.placement.epoch, look.placement.looks_at
+        known, accept = self._offers, look.accept
         found: list[Offer] = []
         gone: list[int] = []
         for place in self._places():
-            room = pool.rooms.get(place)
-            offer = None
-            if room is not None and not room.is_idle:
-                offer = self._offers.get(place)
-                if offer is None or offer.version != room.version or offer.epoch != placement.epoch:
-                    offer = self._look(room, placement, None)
+            room = rooms.get(place)
+            offer = known.get(place)
+            if room is None or room.is_idle:
+                offer = None
+            elif offer is None or offer.version != room.version or offer.epoch != epoch:
+                offer = self._offer(room, look.placement, None)
             if room is None or offer is None:
                 gone.append(place)
                 continue
-            self._offers[place] = offer
+            known[place] = offer
             if accept is not None and not accept(room):
                 continue
-            if most_price is not None and offer.price > most_price:
-                offer = self._look(room, placement, most_price)
+            if look.most_price is not None and offer.price > look.most_price:
+                offer = self._offer(room, look.placement, look.most_price)
                 if offer is None:
                     continue
             found.append(offer)
-            if len(found) == placement.looks_at:
+            if len(found) == most:
                 break
         if gone:
             self._strike(gone)
@@ -128,25 +135,46 @@ class Candidates:
         for place in gone:
             self._offers.pop(place, None)
 
-    def _unused(
-        self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
-    ) -> list[Offer]:
+    def _with_unused(self, look: "_Look", offers: list[Offer]) -> list[Offer]:
+        """Adds the first unused room of each profile, and leaves the first few of all."""
+        most = look.placement.looks_at
+        is_full = most is not None and len(offers) == most
+        last = offers[-1].place if is_full else None
+        for profile in self._suited(look.pool):
+            room = _first_idle(look, profile)
+            if room is None or (last is not None and room.place > last):
+                continue
+            offer = self._unused_offer(room, look)
+            if offer is not None:
+                offers.append(offer)
+        if most is not None and len(offers) > most:
+            offers.sort(key=_place)
+            del offers[most:]
+        return offers
+
+    def _suited(self, pool: Pool) -> list[Profile]:
         if self._profiles_version != pool.profiles_version:
+            self._profiles_version = pool.profiles_version
             self._profiles = [
                 profile
                 for profile in pool.profiles.values()
                 if not isinstance(self.want.devices(profile), Refusal)
             ]
-            self._profiles_version = pool.profiles_version
-        found = []
-        for profile in self._profiles:
-            room = _first_idle(pool, profile, accept)
-            offer = None if room is None else self._look(room, placement, most_price)
-            if offer is not None:
-                found.append(offer)
-        return found
+        return self._profiles
 
-    def _look(self, room: Room, placement: Placement, most_price: int | None) -> Offer | None:
+    def _unused_offer(self, room: Room, look: "_Look") -> Offer | None:
+        """Unused rooms of one profile are worth the same, so one of them is looked at for all."""
+        if look.most_price is not None or self.want.min_reliability is not None:
+            return self._offer(room, look.placement, look.most_price)
+        known = self._unused.get(room.profile)
+        if known is None or known.epoch != look.placement.epoch:
+            known = self._offer(room, look.placement, None)
+            if known is None:
+                return None
+            self._unused[room.profile] = known
+        return Offer(room.place, room.version, known.epoch, known.score, known.price, known.taken)
+
+    def _offer(self, room: Room, placement: Placement, most_price: int | None) -> Offer | None:
         """The best that the room has to offer."""
         want = self.want
         free = want.free(room)
@@ -154,7 +182,7 @@ class Candidates:
             return None
         best: Offer | None = None
         for taken in _choices(want, room, free):
-            price = sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
+            price = _price(taken)
             if most_price is not None and price > most_price:
                 continue
             score = placement.score(Choice(want, room, taken))
@@ -174,12 +202,19 @@ def _choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, .
     return [(each,) for each in different.values()]
 
 
-def _first_idle(pool: Pool, profile: Profile, accept: Accept | None) -> Room | None:
+def _first_idle(look: "_Look", profile: Profile) -> Room | None:
+    rooms, accept = look.pool.rooms, look.accept
     for place in reversed(profile.idle):
-        room = pool.rooms[-place]
+        room = rooms[-place]
         if accept is None or accept(room):
             return room
     return None
+
+
+def _price(taken: tuple[Usable, ...]) -> int:
+    if len(taken) == 1:
+        return taken[0].price * taken[0].milli // WHOLE_DEVICE_MILLI
+    return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
 
 
 def _place(offer: Offer) -> int:

@@ -38,7 +38,7 @@ class Room:
 
     __slots__ = (
         *("cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes", "milli"),
-        "most_milli",
+        "most_gpu_milli",
         *("node", "place", "profile", "serves", "sharers", "version"),
     )
 
@@ -134,7 +134,7 @@ class Room:
             and self.disk_bytes == node.disk_bytes
             and min(self.milli, default=0) == WHOLE_DEVICE_MILLI
         )
-        self.most_milli = max(self.milli, default=0)
+        self.most_gpu_milli = max([self.milli[each] for each in self.profile.gpus], default=0)
         for position, milli in enumerate(self.milli):
             if milli == WHOLE_DEVICE_MILLI:
                 self.serves[position] = None

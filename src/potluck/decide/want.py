@@ -25,7 +25,7 @@ class Want:
 
     __slots__ = (
         *("account_id", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability"),
-        *("_least_milli", "requirements", "task", "usable"),
+        *("_least_gpu_milli", "requirements", "task", "usable"),
     )
 
     def __init__(self, task: WaitingTask) -> None:
@@ -38,7 +38,7 @@ class Want:
         self.disk_bytes = wanted.disk_bytes
         self.count = wanted.device_count
         self.min_reliability = wanted.min_reliability
-        self._least_milli: dict[Profile, int] = {}
+        self._least_gpu_milli: dict[Profile, int] = {}
         self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
 
     def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
@@ -48,14 +48,17 @@ class Want:
             known = self.usable[profile] = self._look(profile)
         return known
 
-    def least_milli(self, profile: Profile) -> int:
-        """What must be free of some device of such a node; more than there can be if none does."""
-        known = self._least_milli.get(profile)
+    def least_gpu_milli(self, profile: Profile) -> int:
+        """What must be free of some GPU of such a node: 0 if another device would do, and more than
+        there can be if none does."""
+        known = self._least_gpu_milli.get(profile)
         if known is None:
             devices = self.devices(profile)
-            none = WHOLE_DEVICE_MILLI + 1
-            least = none if isinstance(devices, Refusal) else min(each.milli for each in devices)
-            known = self._least_milli[profile] = least
+            if isinstance(devices, Refusal):
+                known = WHOLE_DEVICE_MILLI + 1
+            else:
+                known = min(each.milli if each.position in profile.gpus else 0 for each in devices)
+            self._least_gpu_milli[profile] = known
         return known
 
     def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:

@@ -1,0 +1,107 @@
+"""The openb traces: nodes and lists of tasks, in the words of the scheduler.
+
+Cores are counted in thousandths here, as the trace does. A task that asks for no GPU runs on the
+processor that every node offers beside its GPUs.
+"""
+
+import csv
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.decide.snapshot import FreeDevice, FreeNode
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.error import BadSettings
+from potluck.model.ids import AccountId, DeviceId, NodeId
+from potluck.model.task import MIB, Requirements
+
+_OWNER = AccountId("openb")
+_NODES = "openb_node_list_gpu_node.csv"
+_LIST = "openb_pod_list_{}.csv"
+
+
+class Trace(Struct, frozen=True):
+    nodes: list[FreeNode]
+    tasks: list[Requirements]  # equal ones are one object
+
+    @property
+    def gpu_milli(self) -> int:
+        """All GPUs of all nodes, in thousandths."""
+        devices = [device for node in self.nodes for device in node.devices]
+        return WHOLE_DEVICE_MILLI * sum(each.kind is DeviceKind.GPU for each in devices)
+
+
+def read(directory: Path, name: str) -> Trace:
+    """The nodes, and the list of that name: `default`, or a file's name."""
+    named = directory / name
+    path = named if named.is_file() else directory / _LIST.format(name)
+    try:
+        nodes = [_node(row) for row in _rows(directory / _NODES)]
+        known: dict[Requirements, Requirements] = {}
+        tasks = [known.setdefault(task, task) for task in map(_task, _rows(path))]
+    except FileNotFoundError as error:
+        lists = ", ".join(sorted(each.name for each in directory.glob(_LIST.format("*"))))
+        raise BadSettings(
+            f"There is no {error.filename}.",
+            f"Name a folder of openb traces and a list of it; there are: {lists or 'none'}.",
+        ) from error
+    except (KeyError, ValueError, UnicodeDecodeError) as error:
+        raise BadSettings(
+            f"{path.name} or {_NODES} is not what it should be: {error!r}.",
+            "The columns are those of the openb traces.",
+        ) from error
+    if not tasks or not nodes:
+        raise BadSettings(f"There is nothing in {path.name}.", "Name another list.")
+    return Trace(nodes, tasks)
+
+
+def gpu_milli(task: Requirements) -> int:
+    """What of GPUs a task asks for, in thousandths."""
+    if task.device_kind is not DeviceKind.GPU:
+        return 0
+    return task.device_count * (task.device_milli or WHOLE_DEVICE_MILLI)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _node(row: dict[str, str]) -> FreeNode:
+    name, cores, memory_bytes = row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]) * MIB
+    gpus = [_device(f"{name}/{n}", DeviceKind.GPU, row["model"]) for n in range(int(row["gpu"]))]
+    return FreeNode(
+        id=NodeId(name),
+        account_id=_OWNER,
+        own_tasks_only=False,
+        cores=cores,
+        free_cores=cores,
+        free_memory_bytes=memory_bytes,
+        free_disk_bytes=0,
+        devices=(*gpus, _device(f"{name}/cpu", DeviceKind.CPU, "CPU")),
+        memory_bytes=memory_bytes,
+    )
+
+
+def _device(name: str, kind: DeviceKind, model: str) -> FreeDevice:
+    return FreeDevice(
+        id=DeviceId(name),
+        kind=kind,
+        model=model,
+        memory_bytes=0,
+        price_micro_per_hour=0,
+        free_milli=WHOLE_DEVICE_MILLI,
+    )
+
+
+def _task(row: dict[str, str]) -> Requirements:
+    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
+    return Requirements(
+        device_kind=DeviceKind.GPU if gpus else DeviceKind.CPU,
+        device_count=max(gpus, 1),
+        device_milli=milli if gpus and milli < WHOLE_DEVICE_MILLI else None,
+        device_model=row.get("gpu_spec") or None,
+        cores=max(int(row["cpu_milli"]), 1),
+        memory_bytes=max(int(row["memory_mib"]) * MIB, 1),
+        disk_bytes=0,
+    )

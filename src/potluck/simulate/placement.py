@@ -1,0 +1,112 @@
+"""How much of a pool a placement can fill: the method of the FGD paper, on the server's own code.
+
+The list is shuffled by a seed, and tasks are drawn from it again until they ask for 130 % of the
+GPUs. They come one by one, nothing ever leaves, and what fits nowhere is dropped. The figure is how
+much of the GPUs is allocated when what was asked for so far reaches 100 and 130 % of them.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from msgspec import Struct
+
+from potluck.decide.capacity import Capacity
+from potluck.decide.placement.interface import Placement
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import Limits, Requirements
+from potluck.simulate.openb import Trace, gpu_milli
+
+_ACCOUNT = AccountId("openb")
+_LIMITS = Limits()
+_MOST_PERCENT = 130
+
+
+class Point(Struct, frozen=True):
+    asked_percent: float
+    allocated_percent: float
+
+
+class SeedResult(Struct, frozen=True):
+    seed: int
+    allocated_at_100: float
+    allocated_at_130: float
+
+
+class PlacementResult(Struct, frozen=True):
+    policy: str
+    allocated_at_100: float  # percent, the mean of all seeds
+    allocated_at_130: float
+    per_seed: list[SeedResult]
+
+
+class Run(Struct, frozen=True):
+    result: PlacementResult
+    curve: list[Point]  # the mean of all seeds
+
+
+def simulate(
+    trace: Trace,
+    policy: str,
+    placement: Callable[[], Placement],
+    seeds: Sequence[int],
+    is_mix_known: bool,
+) -> Run:
+    """With a known mix the placement has seen the list before, as in the paper; otherwise it learns
+    from the tasks as they come, as in a pool."""
+    curves = [fill(trace, placement(), seed, is_mix_known) for seed in seeds]
+    per_seed = [
+        SeedResult(seed, curve[100].allocated_percent, curve[130].allocated_percent)
+        for seed, curve in zip(seeds, curves, strict=True)
+    ]
+    mean = [_mean_point(points) for points in zip(*curves, strict=True)]
+    result = PlacementResult(
+        policy, mean[100].allocated_percent, mean[130].allocated_percent, per_seed
+    )
+    return Run(result, mean)
+
+
+def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> list[Point]:
+    """What was allocated when 0, 1, … 130 % had been asked for."""
+    capacity = Capacity(placement)
+    for node in trace.nodes:
+        capacity.put_node(node)
+    if is_mix_known:
+        for requirements in trace.tasks:
+            capacity.learn(requirements)
+    asked, allocated, total = 0, 0, trace.gpu_milli
+    curve = [Point(0.0, 0.0)]
+    for number, requirements in enumerate(arrivals(trace, seed)):
+        if not is_mix_known:
+            capacity.learn(requirements)
+        milli = gpu_milli(requirements)
+        asked += milli
+        if _is_placed(capacity, number, requirements):
+            allocated += milli
+        while asked * 100 >= len(curve) * total and len(curve) <= _MOST_PERCENT:
+            curve.append(Point(float(len(curve)), 100 * allocated / total))
+    return curve
+
+
+def arrivals(trace: Trace, seed: int) -> list[Requirements]:
+    chance = Random(seed)
+    tasks = list(trace.tasks)
+    chance.shuffle(tasks)
+    asked, enough = sum(map(gpu_milli, tasks)), _MOST_PERCENT * trace.gpu_milli
+    while asked * 100 < enough:
+        tasks.append(chance.choice(trace.tasks))
+        asked += gpu_milli(tasks[-1])
+    return tasks
+
+
+def _is_placed(capacity: Capacity, number: int, requirements: Requirements) -> bool:
+    task = WaitingTask(TaskId(str(number)), _ACCOUNT, requirements, _LIMITS, 0)
+    fit = capacity.find(task)
+    if fit is not None:
+        capacity.take(task, fit)
+    return fit is not None
+
+
+def _mean_point(points: Sequence[Point]) -> Point:
+    allocated = sum(point.allocated_percent for point in points) / len(points)
+    return Point(points[0].asked_percent, allocated)
