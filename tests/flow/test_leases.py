@@ -275,6 +275,24 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
     await pool.check()
 
 
+async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
+    """Its node may be gone; what was said when it came in is said no more."""
+    settings = msgspec.structs.replace(
+        pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.01
+    )
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    node_id, grant = await pool.started()
+    asked = AcquireLeases((lease_of(grant),), wait_seconds=0.5)
+    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node_id, asked))
+    while not await pool.sql("SELECT heartbeat_at > registered_at FROM nodes"):
+        pass
+    await lose(pool)
+    assert (await polling).stop == [], "and it is not called off: the node may take it back"
+    assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
+    assert await pool.beat(node_id, lease_of(grant)) == []
+    assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
+
+
 async def _grant_range(
     pool: Pool, node: NodeRegistered, task_id: TaskId, items: ItemRange
 ) -> Grant:

@@ -121,12 +121,14 @@ async def acquire(
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         is_woken = False
+        known = await take_back(parts, node_id, await _look(parts, owner, node_id, request))
         while True:
-            answer = await _look(parts, owner, node_id, request)
+            answer = await _answer(parts, owner, node_id, request, known)
             rest_seconds = deadline - clock.time()
             if answer.grants or answer.stop or is_woken or rest_seconds <= 0:
                 return answer
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
+            known = await _look(parts, owner, node_id, request)
 
 
 async def heartbeat(
@@ -217,13 +219,16 @@ def _is_true(parts: Parts, lease: Lease) -> bool:
     return is_lease_token(parts.keys.lease, lease.attempt_id, lease.token)
 
 
-async def _look(
-    parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases
+async def _look(parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases) -> Held:
+    async with parts.database.transaction() as connection:
+        held = _true_leases(parts, request.held)
+        return await leases.look(connection, node_id, owner, held)
+
+
+async def _answer(
+    parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases, known: Held
 ) -> LeasesGranted:
     held = _true_leases(parts, request.held)
-    async with parts.database.transaction() as connection:
-        known = await leases.look(connection, node_id, owner, held)
-    known = await take_back(parts, node_id, known)
     grants = [] if known.live <= set(held) else await _fetch(parts, owner, node_id, held, request)
     return LeasesGranted(grants, _gone(request.held, known), parts.settings.lease_seconds)
 
@@ -259,5 +264,10 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
 
 
 def _gone(claimed: Sequence[Lease], held: Held) -> list[AttemptId]:
-    """What the node believes to hold and does not hold any more."""
-    return [lease.attempt_id for lease in claimed if lease.attempt_id not in held.live]
+    """What the node believes to hold and does not hold any more.
+
+    What was given up while its poll waited is not among it: the node may take it back with the next
+    call. The poll itself says nothing any more; its node may be gone.
+    """
+    kept = held.live | set(held.lost)
+    return [lease.attempt_id for lease in claimed if lease.attempt_id not in kept]
