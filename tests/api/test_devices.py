@@ -59,6 +59,7 @@ def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
     (told,) = attempt["devices"]
     assert (told["device_id"], told["model"]) == (idle["id"], idle["description"]["model"])
     milli, memory_bytes = told["milli"], told["memory_bytes"]
+    assert (milli, memory_bytes) == (250, 2**20)
     free = (1000 - milli, memory - memory_bytes)
     stranger = Person(server, "stranger")
     for api, seen in (
