@@ -64,15 +64,17 @@ def _remember(
     for each in assigned:
         memory.known.came_true(each, memory.now)
     held = {id(each.assignment) for each in assigned}
-    for planned in batch:
-        if id(planned) not in held:
-            _refused(parts, memory, planned)
+    refused = [planned for planned in batch if id(planned) not in held]
+    for planned in refused:
+        memory.known.doubt(planned)
+    # Once for all ranges of an array: they were refused for one reason.
+    for planned in {each.task_id: each for each in refused}.values():
+        _refused(parts, memory, planned)
     return [each.assignment for each in assigned]
 
 
 def _refused(parts: Parts, memory: Memory, assignment: Assignment) -> None:
     """Once is life: somebody was quicker. Again and again means that memory can not be right."""
-    memory.known.doubt(assignment)
     until = memory.now + parts.settings.schedule_poll_seconds
     if memory.known.refuse(assignment.task_id, until):
         log.error(
