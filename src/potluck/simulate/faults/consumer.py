@@ -60,7 +60,7 @@ class Consumer:
             limits=Limits(run_seconds=20.0, prepare_seconds=10.0),
             priority=chance.one_of([0, 0, 0, 5]),
             max_attempts=chance.number(1, 3),
-            start_within_seconds=chance.one_of([None, None, None, 3.0, 30.0]),
+            start_within_seconds=chance.one_of([None, None, None, 3.0, 10.0]),
             delay_seconds=chance.one_of([None, None, None, 1.0]),
             after=self._after(),
             items=items,

@@ -115,7 +115,8 @@ class Provider:
 
     async def _fetch(self) -> bool:
         chance, node_id = self.world.chance, self._here
-        asked = AcquireLeases(self._leases(), wait_seconds=chance.one_of([0.0, 1.0, 2.0]))
+        wait_seconds = 2.0 if self.world.is_mended else chance.one_of([0.0, 1.0, 2.0])
+        asked = AcquireLeases(self._leases(), wait_seconds=wait_seconds)
         answer = await self.line.call(
             lambda parts: lease.acquire(parts, self._owner, node_id, asked)
         )
@@ -159,7 +160,8 @@ class Provider:
             self._run_items(held)
         else:
             self._end(held, EndReason.COMPLETED if chance.is_so(0.85) else chance.one_of(_FAILURES))
-        held.ready_at = self.world.now + chance.seconds(0.1, 2.0) * self._slowness
+        slowness = 0.1 if self.world.is_mended else self._slowness
+        held.ready_at = self.world.now + chance.seconds(0.1, 2.0) * slowness
 
     def _run_items(self, held: Held) -> None:
         chance = self.world.chance
