@@ -33,6 +33,7 @@ from potluck.cli.server import server
 from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.simulate.completion import completion
 from potluck.cli.simulate.faults import faults
+from potluck.cli.simulate.placement import placement
 from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
@@ -99,7 +100,7 @@ for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rot
 app.add_typer(admin, name="admin", rich_help_panel=_POOL)
 
 simulate = typer.Typer(cls=Helping, help="The pool on traces and through faults.")
-for simulation in (completion, faults):
+for simulation in (completion, placement, faults):
     simulate.command(cls=Command)(simulation)
 app.add_typer(simulate, name="simulate", rich_help_panel=_POOL)
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from potluck.decide.snapshot import FreeDevice, FreeNode
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.error import BadSettings
+from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.task import MIB, Requirements
 
@@ -41,17 +41,17 @@ def read(directory: Path, name: str) -> Trace:
         tasks = [known.setdefault(task, task) for task in map(_task, _rows(path))]
     except FileNotFoundError as error:
         lists = ", ".join(sorted(each.name for each in directory.glob(_LIST.format("*"))))
-        raise BadSettings(
+        raise InvalidInput(
             f"There is no {error.filename}.",
             f"Name a folder of openb traces and a list of it; there are: {lists or 'none'}.",
         ) from error
     except (KeyError, ValueError, UnicodeDecodeError) as error:
-        raise BadSettings(
+        raise InvalidInput(
             f"{path.name} or {_NODES} is not what it should be: {error!r}.",
             "The columns are those of the openb traces.",
         ) from error
     if not tasks or not nodes:
-        raise BadSettings(f"There is nothing in {path.name}.", "Name another list.")
+        raise InvalidInput(f"There is nothing in {path.name}.", "Name another list.")
     return Trace(nodes, tasks)
 
 

@@ -1,0 +1,114 @@
+"""`potluck simulate placement`: how much of a pool a placement policy can fill."""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.model.error import InvalidInput, StartFailed
+
+if TYPE_CHECKING:
+    from potluck.simulate.placement import Run
+
+_DEFAULT = "fragmentation"
+
+
+def placement(
+    trace: Annotated[Path, typer.Option(help="A folder of openb traces.")],
+    list_name: Annotated[
+        str, typer.Option("--list", help="The list of tasks: its name, or its file's.")
+    ] = "default",
+    seeds: Annotated[str, typer.Option(help="One, or the first and the last: 42-51.")] = "42-51",
+    policy: Annotated[
+        list[str] | None, typer.Option(help="The placement policy; several to compare them.")
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn what is asked for from what comes, as a pool.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw it into this SVG file.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Fill the nodes of a trace with a list of tasks, and say how much of them is allocated."""
+    screen = Screen(json)
+    runs = _run(trace, list_name, _seeds(seeds), policy or [_DEFAULT], not learn)
+    if plot is not None:
+        _draw(runs, plot)
+    if json:
+        results = [run.result for run in runs]
+        screen.emit(results[0] if len(results) == 1 else results)
+    else:
+        _tell(screen, runs)
+
+
+def _seeds(text: str) -> range:
+    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
+    first = int(found[1]) if found else 0
+    last = int(found[2] or first) if found else -1
+    if last < first:
+        raise InvalidInput(f"{text!r} is no range of seeds.", "Say it like this: --seeds 42-51")
+    return range(first, last + 1)
+
+
+def _run(
+    trace: Path, list_name: str, seeds: range, policies: list[str], is_mix_known: bool
+) -> "list[Run]":
+    try:
+        from potluck.server.policies import placement_by_name
+        from potluck.simulate.openb import read
+        from potluck.simulate.placement import simulate
+    except ImportError as error:
+        raise StartFailed(
+            f"The server's part of Potluck is not installed ({error.name} is missing).",
+            "Install it with: pip install 'potluck[server]'",
+        ) from error
+    tasks = read(trace, list_name)
+    return [
+        simulate(tasks, name, partial(placement_by_name, name), seeds, is_mix_known)
+        for name in policies
+    ]
+
+
+def _tell(screen: Screen, runs: "list[Run]") -> None:
+    columns = [
+        Column("policy"),
+        Column("at 100 %", is_number=True),
+        Column("at 130 %", is_number=True),
+        Column("seeds", is_number=True),
+    ]
+    rows = [
+        [
+            Cell(run.result.policy, Tone.STRONG),
+            Cell(f"{run.result.allocated_at_100:.2f} %"),
+            Cell(f"{run.result.allocated_at_130:.2f} %"),
+            Cell(str(len(run.result.per_seed))),
+        ]
+        for run in runs
+    ]
+    show_table(screen.out, columns, rows)
+    screen.err.line("Allocated GPUs, when so much of them had been asked for.", Tone.FAINT)
+
+
+def _draw(runs: "list[Run]", path: Path) -> None:
+    from potluck.simulate.plot import Series, line_chart
+
+    series = [
+        Series(
+            run.result.policy,
+            [(point.asked_percent, point.allocated_percent) for point in run.curve[80::2]],
+        )
+        for run in runs
+    ]
+    chart = line_chart(
+        "What a placement can fill", "GPUs asked for (%)", "GPUs allocated (%)", series
+    )
+    try:
+        path.write_text(chart, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} can not be written: {error.strerror}.", "Name another file."
+        ) from error
