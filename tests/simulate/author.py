@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from potluck.decide.durations import Durations
 from potluck.decide.grace import Grace
 from potluck.decide.items import Accepted, ItemFailure, ranges_of
 from potluck.decide.settle import Entry, grant_entries, hold_entries
@@ -19,6 +20,7 @@ from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import (
@@ -54,6 +56,7 @@ from potluck.store.attempts import End
 from potluck.store.leader import Leadership
 from potluck.store.ledger import Movement
 from potluck.store.nodes import Owner
+from potluck.store.shapes import Shapes
 from potluck.store.tasks import TaskChange
 from potluck.wire.provider import AcquireLeases, RegisterNode
 from tests.simulate.sides import Act, Side
@@ -170,7 +173,7 @@ class Author:
         return lambda side: lease.register(side.parts, owner, offer)
 
     def _submit(self) -> Act:
-        account_id, request = self._one(self.people()), self._request()
+        account_id, request = AccountId(self._one(self.people())), self._request()
         key = self._one([None, None, None, "key-1", "key-2"])
         return lambda side: submit.submit(side.parts, account_id, request, key)
 
@@ -319,7 +322,7 @@ class Author:
         """The bare verb: what has ended must not end again."""
         ends = [
             End(
-                attempt_id,  # type: ignore[arg-type]
+                attempt_id,
                 self._one([AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST]),
                 self._one(_REASONS),
                 self._one([0, 0, 7]),
@@ -591,6 +594,6 @@ async def _outbox(side: Side) -> object:
 
 
 async def _changed_tasks(connection: Any, since: feed.Position) -> object:
-    reader = feed.Tasks(feed.Shapes(), feed.Durations())
+    reader = feed.Tasks(Shapes(), Durations())
     found, _ = await reader.changed(connection, since, ("0", ""), 1000)
     return found

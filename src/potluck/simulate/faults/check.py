@@ -4,8 +4,6 @@ A fact brings with it all that its sentences are about, and what no transaction 
 as it was. So a step costs the same in a pool of thousands.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from potluck.decide.invariants import (
@@ -90,8 +88,7 @@ def _picture(data: Data, ids: dict[str, list[str]]) -> Picture:
 
 
 def _history(data: Data, task_id: str) -> tuple[TaskState, ...]:
-    told: Sequence[str | None] = picture.history(data, task_id)
-    return tuple(TaskState(state) for state in told)
+    return tuple(TaskState(str(state)) for state in picture.history(data, task_id))
 
 
 def _typed(row: Row) -> Row:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -109,7 +109,8 @@ class _Pool:
     async def live(self) -> None:
         world = self._world
         self._trouble.begin()
-        with self._running([each.run() for each in (*self._consumers, self._trouble)]):
+        lives = [consumer.run() for consumer in self._consumers]
+        with self._running([*lives, self._trouble.run()]):
             await world.over.wait()
         if not world.broken:
             world.say("all is mended")
@@ -156,7 +157,7 @@ def _quietly() -> Iterator[list[str]]:
     """Nothing is logged; what would have been an error is a failure of the simulation."""
     errors: list[str] = []
 
-    def collect(_: Any, level: str, event: dict[str, Any]) -> Any:
+    def collect(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:
         if level in ("error", "exception", "critical"):
             raised = traceback.format_exc(limit=-1) if event.pop("exc_info", None) else ""
             errors.append(f"logged as an error: {event} {raised}")

@@ -8,7 +8,7 @@ from potluck.simulate.store.rows import Row
 
 
 def has_room(node: Row, cores: int, memory_bytes: int, disk_bytes: int) -> bool:
-    return (
+    return bool(
         node["cores"] - node["used_cores"] >= cores
         and node["memory_bytes"] - node["used_memory_bytes"] >= memory_bytes
         and node["disk_bytes"] - node["used_disk_bytes"] >= disk_bytes

@@ -78,7 +78,7 @@ def _lost(data: Data, node_id: str, held: list[str]) -> list[str]:
 
 
 def _ran_out(attempt: Row) -> bool:
-    return attempt["state"] == "lost" and attempt["reason"] == "lease_expired"
+    return bool(attempt["state"] == "lost" and attempt["reason"] == "lease_expired")
 
 
 def _has_concerns(data: Data, node_id: str) -> bool:
@@ -141,7 +141,7 @@ def _is_nobodys(data: Data, task: Row, attempt: Row) -> bool:
     if task["items"] is not None:
         return spans.contains(task["pending"], attempt["remaining"])
     newest = max(row["number"] for row in data.attempts.of("task", task["id"]))
-    return task["state"] == "queued" and attempt["number"] == newest
+    return bool(task["state"] == "queued" and attempt["number"] == newest)
 
 
 def _has_all(data: Data, task: Row, attempt: Row, shares: list[Row]) -> bool:

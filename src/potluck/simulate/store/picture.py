@@ -77,7 +77,10 @@ def history(data: Data, task_id: str) -> list[str | None]:
 
 def _told(event: Row) -> str | None:
     _, _, state = event["kind"].partition(".")
-    return msgspec.json.decode(event["data"]).get("state") if state == "finished" else state
+    if state != "finished":
+        return str(state)
+    said: str | None = msgspec.json.decode(event["data"]).get("state")
+    return said
 
 
 @models(_sql.attempts)

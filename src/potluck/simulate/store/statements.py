@@ -19,7 +19,7 @@ _MODELS: dict[str, Model] = {}
 class Record(dict[str, Any]):
     """A row as the driver hands it out: going through it goes through its values."""
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.values())
 
 

@@ -125,8 +125,9 @@ def _newest(found: list[Row], most: int) -> list[Row]:
 def _place(data: Data, attempt: Row) -> Row:
     node = data.nodes.get(attempt["node_id"])
     shares = [
-        (share, data.devices.get(share["device_id"]))
+        (device["position"], share, device)
         for share in data.attempt_devices.of("attempt", attempt["id"])
+        if (device := data.devices.get(share["device_id"])) is not None
     ]
     told: list[dict[str, Any]] = [
         {
@@ -135,8 +136,7 @@ def _place(data: Data, attempt: Row) -> Row:
             "milli": share["milli"],
             "memory_bytes": share["memory_bytes"],
         }
-        for share, device in sorted(shares, key=lambda pair: pair[1] and pair[1]["position"])
-        if device is not None
+        for _, share, device in sorted(shares, key=lambda each: each[0])
     ]
     return {"node_name": node and node["name"], "devices": codec.encode_json(told)}
 
