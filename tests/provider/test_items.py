@@ -130,6 +130,29 @@ async def test_an_item_finds_everything_as_the_first_one_did(
     assert ran.text() == "item 1:\n['.tmp', 'script.py'] 1000 ['script.py'] __main__\n"
 
 
+async def test_who_touches_a_wall_and_ends_at_once_leaves_no_blame_behind(tmp_path: Path) -> None:
+    """The watchdog looks a few times a second; the item is over by then, its neighbour is not."""
+    crowd = (
+        "import os, time\n"
+        "if os.environ['POTLUCK_ITEM'] != '0':\n"
+        "    time.sleep(0.3)\n"
+        "    raise SystemExit\n"
+        "for _ in range(40):\n"
+        "    try:\n"
+        "        if os.fork() == 0:\n"
+        "            time.sleep(60)\n"
+        "    except OSError:\n"
+        "        os._exit(0)\n"
+    )
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    report = await driver.probe()
+    ran = Ran(driver, tmp_path)
+    await ran.run(a_range(crowd, range(2)))
+    assert ran.reasons[1] is EndReason.COMPLETED
+    if report.processes.startswith("cgroup"):
+        assert ran.reasons[0] is EndReason.PROCESS_LIMIT
+
+
 async def test_what_all_items_write_is_cut_and_fails_nobody(driver: Driver, tmp_path: Path) -> None:
     ran = Ran(driver, tmp_path)
     await ran.run(a_range("print('x' * 40_000)", range(4)))
