@@ -144,8 +144,8 @@ class Scheduler:
     def plan(self, now: float, most: int) -> Plan:
         """At most about so many decisions; `is_complete` says whether there are more."""
         self._timetable.look(now)
+        assignments = self._lay_out(now)  # while those without room are known as such
         self._release_room()
-        assignments = self._lay_out(now)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most:
