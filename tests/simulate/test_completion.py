@@ -28,7 +28,7 @@ def replay(jobs: list[Job], policy: str = "fcfs", gpus: int = 8, promise_h: floa
 
 def test_one_after_the_other() -> None:
     jobs = [Job(0.0, 100.0, 8, "a"), Job(10.0, 50.0, 8, "a"), Job(20.0, 30.0, 8, "b")]
-    assert replay(jobs) == ((100 + 140 + 160) / 3, 130 / 3600)
+    assert replay(jobs) == pytest.approx(((100 + 140 + 160) / 3, 130 / 3600))
 
 
 def test_what_fits_beside_it_does_not_wait() -> None:
@@ -39,7 +39,7 @@ def test_what_fits_beside_it_does_not_wait() -> None:
 def test_a_gang_takes_whole_nodes() -> None:
     """Five GPUs on nodes of four are two nodes, so one of one GPU waits."""
     jobs = [Job(0.0, 100.0, 5, "a"), Job(1.0, 10.0, 1, "a")]
-    assert replay(jobs) == ((100 + 109) / 2, 99 / 3600)
+    assert replay(jobs) == pytest.approx(((100 + 109) / 2, 99 / 3600))
 
 
 def test_the_shortest_goes_first_and_the_longest_as_promised() -> None:

@@ -24,10 +24,10 @@ def simulate(*options: str) -> tuple[int, dict[str, object]]:
 
 
 def test_a_few_hundred_histories_break_nothing() -> None:
-    status, told = simulate("--seeds", "200", "--steps", "150", "--workers", "1")
+    status, told = simulate("--seeds", "200", "--steps", "60", "--nodes", "3", "--workers", "1")
     assert told["failures"] == []
     assert (status, told["seeds"], told["violations"]) == (0, 200, 0)
-    assert int(str(told["steps"])) > 200 * 150
+    assert int(str(told["steps"])) > 200 * 60
     assert set(_KINDS) <= set(dict(told["faults"])), "a kind of fault did not happen"  # type: ignore[call-overload]
 
 
@@ -51,8 +51,10 @@ def _trace(seed: int) -> list[str]:
     return done.stderr.splitlines()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_thousands_of_nodes_can_take_part() -> None:
-    outcome = run_seed(1, Plan(nodes=2000, accounts=20, steps=7_000))
+    outcome = run_seed(1, Plan(nodes=2000, accounts=20, steps=20_000))
     assert outcome.violations == []
 
 
