@@ -7,6 +7,7 @@ takes no time, and they say how long it would have taken.
 import heapq
 from collections import Counter
 
+from potluck.decide.ranges import GOOD_SECONDS
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow import expire, schedule
@@ -131,8 +132,8 @@ async def test_each_of_ten_thousand_items_has_one_outcome_and_the_slow_node_hold
     assert (after.items.succeeded, after.items.failed) == (ITEMS - ITEMS // 100, ITEMS // 100)
     assert set(herd.accepted.values()) == {1} and len(herd.accepted) == ITEMS
     assert herd.longest_range <= 10.0
-    # Less than one item of the slow node later than if all had gone on without a pause to the end.
-    assert herd.now <= _soonest() + ITEM_SECONDS * SLOW
+    # What the killed node had half done is done again; nobody waits for a whole range of the slow one.
+    assert herd.now <= _soonest() + GOOD_SECONDS
     await pool.check()
 
 
