@@ -132,7 +132,7 @@ async def test_each_of_ten_thousand_items_has_one_outcome_and_the_slow_node_hold
     assert (after.items.succeeded, after.items.failed) == (ITEMS - ITEMS // 100, ITEMS // 100)
     assert set(herd.accepted.values()) == {1} and len(herd.accepted) == ITEMS
     assert herd.longest_range <= 10.0
-    # What the killed node had half done is done again; nobody waits for a whole range of the slow one.
+    # What the killed node had half done is done again; nobody waits for a range of the slow one.
     assert herd.now <= _soonest() + GOOD_SECONDS
     await pool.check()
 
