@@ -98,12 +98,8 @@ class Capacity:
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
         """How many nodes refuse the task for which reason."""
         want = self._candidates_of(task).want
-        found: Counter[Refusal] = Counter()
-        for room in self._pool.rooms.values():
-            refusal = want.refusal(room)
-            if refusal is not None:
-                found[refusal] += 1
-        return found
+        answers = map(want.refusal, self._pool.rooms.values())
+        return Counter(answer for answer in answers if answer is not None)
 
     def _best(
         self, candidates: Candidates, accept: Accept | None, most_price: int | None
