@@ -40,6 +40,7 @@ def test_commands_exist(page: Path) -> None:
             continue
         # What follows a script's name belongs to the script.
         options = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        known |= _subcommand_words(*words[:2])
         assert options <= known, f"{named(page)}: `potluck {rest}` has unknown options"
 
 
@@ -123,6 +124,15 @@ def _potluck_words(command: str) -> set[str]:
     if command not in _all_commands():
         return set()
     return {"--help", *re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(command))}
+
+
+@cache
+def _subcommand_words(group: str, command: str = "") -> set[str]:
+    """The options of a command in a group; empty if it is none."""
+    named = re.findall(r"^. (\w[\w-]*) {2,}", _help(group), re.MULTILINE)
+    if command not in named:
+        return set()
+    return set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(group, command)))
 
 
 @cache
