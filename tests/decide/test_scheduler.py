@@ -240,3 +240,14 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
 def test_halts_have_a_reason_each() -> None:
     codes = {waiting_reason(halt, Counter()).code for halt in Halt if halt is not Halt.NONE}
     assert codes == {"no_nodes", "kept", "credit", "quota"}
+
+
+def test_a_task_that_is_put_again_takes_its_own_place() -> None:
+    pool = scheduler()
+    for end in (9, 8, 7):
+        pool.put_task(task("t1", pending=(ItemRange(0, end),), submitted_at=NOW))
+        pool.put_task(task("t2", pending=(ItemRange(0, end),), submitted_at=NOW))
+    pool.put_node(node_with("n1", 1))
+    (given,) = pool.plan(NOW, 1).assignments
+    assert (given.task_id, given.items) == ("t1", ItemRange(0, 1))
+    assert pool.waiting_count == 2

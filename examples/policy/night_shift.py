@@ -1,0 +1,22 @@
+"""An order policy: small tasks by day, so that people get answers; large ones by night."""
+
+from potluck.decide.order.interface import Turn
+from potluck.decide.snapshot import WaitingTask
+
+HOUR = 3600.0
+
+
+class NightShift:
+    promises = False  # age counts in both places below, so nothing waits for ever
+
+    def within(self, task: WaitingTask) -> float:
+        """Among an account's own tasks the older goes first."""
+        return task.submitted_at
+
+    def between(self, turn: Turn) -> tuple[float, ...]:
+        """By day fewer devices go first, by night more; each hour of waiting is worth a device."""
+        devices = turn.task.requirements.device_count
+        hour_of_day = turn.now / HOUR % 24
+        is_night = hour_of_day < 6 or hour_of_day >= 22
+        waited_hours = (turn.now - turn.task.submitted_at) / HOUR
+        return ((-devices if is_night else devices) - waited_hours, turn.task.submitted_at)
