@@ -205,7 +205,7 @@ class Author:
         free = [row for row in offered if row["free_milli"] >= milli]
         devices = free if free and self._random.random() < 0.85 else offered
         chosen = self._random.sample(devices, k=min(len(devices), self._one([1, 1, 1, 2])))
-        memory = self._one([0, 4 * GIB, 12 * GIB, 24 * GIB]) * milli // 1000
+        memory = self._one([0, 4 * GIB, 12 * GIB, 20 * GIB])  # more or less than its share
         price = sum(row["price_micro_per_hour"] * milli for row in chosen) // 1000
         wanted = Requirements(
             cores=self._one([1, 1, 1, 4, 8]), shares_device=self._random.random() < 0.5

@@ -1,6 +1,7 @@
 """The two sides of the proof, PostgreSQL and the model, and what is compared of them."""
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -151,7 +152,7 @@ _SPANS = {"pending", "succeeded", "remaining"}
 
 def _cell(column: str, value: Any) -> Any:
     if column in _JSON and isinstance(value, bytes):
-        return msgspec.json.decode(value)
+        return json.dumps(msgspec.json.decode(value), sort_keys=True)
     if column in _SPANS:
         return [each if isinstance(each, tuple) else (each.lower, each.upper) for each in value]
     if isinstance(value, asyncpg.Range):
