@@ -7,6 +7,7 @@ the tasks that wait: a line that found no room is not looked at again until some
 """
 
 import heapq
+from collections import Counter
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from potluck.decide.account import Account
 from potluck.decide.capacity import Capacity
 from potluck.decide.changes import changes
 from potluck.decide.explain import Explained, waiting_reason
+from potluck.decide.feasible import Refusal
 from potluck.decide.finder import Finder
 from potluck.decide.foresee import Foresight
 from potluck.decide.halted import Halted
@@ -24,6 +26,7 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.rates import Rates
 from potluck.decide.ready import Ready
 from potluck.decide.reasons import Reasons, Waiting
+from potluck.decide.refusals import Refusals
 from potluck.decide.reserve import Reservations, ReserveSettings
 from potluck.decide.running import Running
 from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
@@ -52,6 +55,7 @@ class Scheduler:
         self._accounts: dict[AccountId, Account] = {}
         self._capacity = Capacity(placement)
         self._suitability = Suitability()
+        self._refusals = Refusals(self._capacity, self._suitability)
         self._timetable = Timetable()
         self._running = Running(self._timetable)
         self._paces = Paces(self._running)
@@ -161,7 +165,7 @@ class Scheduler:
         line = None if task is None else self._lines.line_of(task)
         if task is None or line is None:
             return None
-        refusals = self._capacity.refusals(task)
+        refusals = self._refusals.count(task)
         position = self._position(task, now)
         forecast = None
         if line.halt not in (Halt.CREDIT, Halt.QUOTA):
@@ -172,7 +176,7 @@ class Scheduler:
             reason=waiting_reason(line.halt, refusals),
             nodes=len(self._suitability.nodes),
             refusals=dict(refusals.most_common()),
-            changes=changes(task, self._suitability.kinds()),
+            changes=changes(task, [(node, len(ids)) for node, ids in self._suitability.kinds()]),
             position=position,
             forecast=forecast,
         )
@@ -333,4 +337,5 @@ class Scheduler:
         return account
 
     def _reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
-        return waiting_reason(halt, self._capacity.refusals(task))
+        counts = self._refusals.count(task) if halt is Halt.ROOM else Counter[Refusal]()
+        return waiting_reason(halt, counts)

@@ -13,6 +13,7 @@ may delay the first in line.
 
 import heapq
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from msgspec import Struct
 
@@ -23,6 +24,9 @@ from potluck.model.ids import DeviceId, NodeId, TaskId
 
 # The devices of each node that would do for a task, if they were free.
 Suitable = Callable[[WaitingTask], dict[NodeId, frozenset[DeviceId]]]
+
+# Among so many nodes a good place is found; looking at all of a large pool would take too long.
+_MOST_NODES = 1000
 
 
 class ReserveSettings(Struct, frozen=True):
@@ -143,7 +147,7 @@ class _Board:
         count = task.requirements.device_count
         times = [
             (self._soonest(node_id, devices, count), node_id)
-            for node_id, devices in suitable.items()
+            for node_id, devices in islice(suitable.items(), _MOST_NODES)
         ]
         if len(times) < task.nodes:
             return None

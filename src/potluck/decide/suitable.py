@@ -1,6 +1,7 @@
 """Which devices would do for a task, if they were free; remembered for tasks that ask alike."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from potluck.decide.feasible import Refusal, suitable
 from potluck.decide.snapshot import FreeNode, WaitingTask
@@ -41,9 +42,10 @@ class Suitability:
             if not self._kinds[kind]:
                 del self._kinds[kind]
 
-    def kinds(self) -> list[tuple[FreeNode, int]]:
-        """A node of each kind, and how many there are of it."""
-        return [(self._nodes[next(iter(ids))], len(ids)) for ids in self._kinds.values()]
+    def kinds(self) -> Iterator[tuple[FreeNode, list[NodeId]]]:
+        """A node of each kind, and all that are of it."""
+        for node_ids in self._kinds.values():
+            yield self._nodes[next(iter(node_ids))], list(node_ids)
 
     @property
     def hosts(self) -> frozenset[AccountId]:
@@ -59,10 +61,15 @@ class Suitability:
 
     def _look(self, task: WaitingTask) -> dict[NodeId, frozenset[DeviceId]]:
         found = {}
-        for node in self._nodes.values():
-            devices = suitable(task, node)
-            if not isinstance(devices, Refusal):
-                found[node.id] = frozenset(device.id for device in devices)
+        for example, node_ids in self.kinds():
+            devices = suitable(task, example)
+            if isinstance(devices, Refusal):
+                continue
+            ids = [device.id for device in example.devices]
+            places = [ids.index(device.id) for device in devices]
+            for node_id in node_ids:
+                of_node = self._nodes[node_id].devices
+                found[node_id] = frozenset(of_node[place].id for place in places)
         return found
 
 
