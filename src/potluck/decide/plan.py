@@ -26,7 +26,6 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.rates import Rates
 from potluck.decide.ready import Ready
 from potluck.decide.reasons import Reasons, Waiting
-from potluck.decide.refusals import Refusals
 from potluck.decide.reserve import Reservations, ReserveSettings
 from potluck.decide.running import Running
 from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
@@ -55,7 +54,6 @@ class Scheduler:
         self._accounts: dict[AccountId, Account] = {}
         self._capacity = Capacity(placement)
         self._suitability = Suitability()
-        self._refusals = Refusals(self._capacity, self._suitability)
         self._timetable = Timetable()
         self._running = Running(self._timetable)
         self._paces = Paces(self._running)
@@ -165,7 +163,7 @@ class Scheduler:
         line = None if task is None else self._lines.line_of(task)
         if task is None or line is None:
             return None
-        refusals = self._refusals.count(task)
+        refusals = self._capacity.refusals(task)
         position = self._position(task, now)
         forecast = None
         if line.halt not in (Halt.CREDIT, Halt.QUOTA):
@@ -337,5 +335,5 @@ class Scheduler:
         return account
 
     def _reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
-        counts = self._refusals.count(task) if halt is Halt.ROOM else Counter[Refusal]()
+        counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
         return waiting_reason(halt, counts)
