@@ -16,6 +16,7 @@ class Suitability:
         self._nodes: dict[NodeId, FreeNode] = {}
         self._hosts: Counter[AccountId] = Counter()
         self._kinds: dict[object, dict[NodeId, None]] = {}
+        self._all: dict[NodeId, frozenset[DeviceId]] = {}
         self._known: dict[_Key, dict[NodeId, frozenset[DeviceId]]] = {}
 
     @property
@@ -30,6 +31,7 @@ class Suitability:
             self._known.clear()
             self._kinds.setdefault(_kind(node), {})[node.id] = None
             self._hosts[node.account_id] += node.own_tasks_only
+            self._all[node.id] = frozenset(device.id for device in node.devices)
         self._nodes[node.id] = node
 
     def drop_node(self, node_id: NodeId) -> None:
@@ -37,6 +39,7 @@ class Suitability:
         if before is not None:
             self._known.clear()
             self._hosts[before.account_id] -= before.own_tasks_only
+            del self._all[node_id]
             kind = _kind(before)
             del self._kinds[kind][node_id]
             if not self._kinds[kind]:
@@ -60,10 +63,13 @@ class Suitability:
         return self._known[key]
 
     def _look(self, task: WaitingTask) -> dict[NodeId, frozenset[DeviceId]]:
-        found = {}
+        found: dict[NodeId, frozenset[DeviceId]] = {}
         for example, node_ids in self.kinds():
             devices = suitable(task, example)
             if isinstance(devices, Refusal):
+                continue
+            if len(devices) == len(example.devices):
+                found.update((node_id, self._all[node_id]) for node_id in node_ids)
                 continue
             ids = [device.id for device in example.devices]
             places = [ids.index(device.id) for device in devices]
