@@ -12,6 +12,7 @@ from potluck.decide.candidates import Accept, Candidates
 from potluck.decide.feasible import Fit, Refusal
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool import Pool
+from potluck.decide.refusals import count_refusals
 from potluck.decide.room import Room
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.decide.want import Want
@@ -97,9 +98,7 @@ class Capacity:
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
         """How many nodes refuse the task for which reason."""
-        want = self._candidates_of(task).want
-        answers = map(want.refusal, self._pool.rooms.values())
-        return Counter(answer for answer in answers if answer is not None)
+        return count_refusals(self._candidates_of(task).want, self._pool)
 
     def _best(
         self, candidates: Candidates, accept: Accept | None, most_price: int | None
@@ -146,7 +145,7 @@ class Capacity:
         """Lets the placement look at pool and mix again when either has changed a good deal."""
         count = len(self._pool.rooms)
         if self._placement.is_due or 8 * abs(count - self._rooms_prepared) > self._rooms_prepared:
-            self._placement.prepare(list(self._pool.profiles.values()))
+            self._placement.prepare(self._pool.profiles)
             self._rooms_prepared = count
 
     def _count_host(self, node_id: NodeId, sign: int) -> None:

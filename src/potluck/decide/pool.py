@@ -1,22 +1,27 @@
-"""All rooms: which there are, which are alike, which are unused, and which were touched lately."""
+"""All rooms: which there are, which are alike, which are unused, and which gained lately."""
 
 from bisect import bisect_left, insort
 
+from potluck.decide.index import Index, Slots
 from potluck.decide.room import Profile, Room, place_of, profile_key
 from potluck.decide.snapshot import FreeNode
+from potluck.decide.want import Want
 from potluck.model.ids import NodeId
 
 
 class Pool:
     def __init__(self) -> None:
         self.rooms: dict[int, Room] = {}  # by place
-        self.profiles: dict[object, Profile] = {}
-        self.profiles_version = 0
-        # When a room was opened or gained something, the latest last.
-        self.touched: dict[int, int] = {}
+        self.profiles: list[Profile] = []
+        self.index = Index()
         self.last_touch = 0
+        self._profiles: dict[object, Profile] = {}
         self._places: dict[NodeId, int] = {}
         self._numbers = 0
+        self._is_laid_out = True
+        # When a room gained something, the latest last.
+        self._touched: dict[int, int] = {}
+        self._since: tuple[int, int, Slots] | None = None
 
     def get(self, node_id: NodeId) -> Room | None:
         place = self._places.get(node_id)
@@ -31,13 +36,13 @@ class Pool:
             place = place_of(node.id, self._numbers)
             room = self.rooms[place] = Room(node, profile, place)
             self._places[node.id] = place
+            self._is_laid_out = False
             has_gained = True
         else:
             self._leave(room)
             before = Room(room.as_node(), room.profile, room.place)
             room.read(node, profile)
             has_gained = profile is not before.profile or room.has_more_than(before)
-        profile.count += 1
         self._enter(room)
         if has_gained:
             self.touch(room)
@@ -47,42 +52,96 @@ class Pool:
         room = self.get(node_id)
         if room is not None:
             self._leave(room)
+            if self._is_laid_out:
+                self.index.forget(room)
             del self.rooms[room.place]
             del self._places[node_id]
-            self.touched.pop(room.place, None)
+            self._touched.pop(room.place, None)
+            self._since = None
 
     def note_use(self, room: Room, was_idle: bool) -> None:
-        """Keeps the lists of unused rooms right after something was taken or given."""
-        if was_idle == room.is_idle:
-            return
+        """After something was taken of a room, or given."""
         idle = room.profile.idle
-        if room.is_idle:
-            insort(idle, -room.place)
-        else:
+        if was_idle and not room.is_idle:
             _remove(idle, -room.place)
-            self.touch(room)
+            self._list_first(room.profile)
+        elif room.is_idle and not was_idle:
+            self._insert(room)
+        self._write(room)
 
     def touch(self, room: Room) -> None:
         self.last_touch += 1
-        self.touched.pop(room.place, None)
-        self.touched[room.place] = self.last_touch
+        self._touched.pop(room.place, None)
+        self._touched[room.place] = self.last_touch
+
+    def could_do(self, want: Want, since: int) -> Slots:
+        """Rooms that could do for a want; of those that gained something since then."""
+        if not self._is_laid_out:
+            self._lay_out()
+        among = self._touched_since(since) if since else None
+        return self.index.could_do(want, self.profiles, among)
+
+    def busy(self, want: Want) -> tuple[int, int, Slots]:
+        """Of the rooms that would do if they were free: see `Index.busy`."""
+        if not self._is_laid_out:
+            self._lay_out()
+        return self.index.busy(want, self.profiles)
+
+    def _touched_since(self, since: int) -> Slots:
+        if self._since is not None and self._since[:2] == (since, self.last_touch):
+            return self._since[2]
+        places = []
+        for place, number in reversed(self._touched.items()):
+            if number <= since:
+                break
+            places.append(place)
+        slots = self.index.slots(places)
+        self._since = (since, self.last_touch, slots)
+        return slots
+
+    def _lay_out(self) -> None:
+        self.index.lay_out(self.rooms.values())
+        self._is_laid_out = True
+        self._since = None
+        for room in self.rooms.values():
+            self._write(room)
 
     def _profile(self, node: FreeNode) -> Profile:
         key = profile_key(node)
-        profile = self.profiles.get(key)
+        profile = self._profiles.get(key)
         if profile is None:
-            profile = self.profiles[key] = Profile(node)
-            self.profiles_version += 1
+            profile = self._profiles[key] = Profile(node, len(self.profiles))
+            self.profiles.append(profile)
         return profile
 
     def _enter(self, room: Room) -> None:
+        room.profile.count += 1
         if room.is_idle:
-            insort(room.profile.idle, -room.place)
+            self._insert(room)
+        self._write(room)
 
     def _leave(self, room: Room) -> None:
         room.profile.count -= 1
         if room.is_idle:
             _remove(room.profile.idle, -room.place)
+            self._list_first(room.profile)
+
+    def _insert(self, room: Room) -> None:
+        """Among the unused rooms of its profile, of which the first is listed for all."""
+        idle = room.profile.idle
+        first = self.rooms[-idle[-1]] if idle else None
+        insort(idle, -room.place)
+        if first is not None and idle[-1] == -room.place:
+            self._write(first)
+
+    def _list_first(self, profile: Profile) -> None:
+        if profile.idle:
+            self._write(self.rooms[-profile.idle[-1]])
+
+    def _write(self, room: Room) -> None:
+        if self._is_laid_out:
+            is_listed = not room.is_idle or room.profile.idle[-1] == -room.place
+            self.index.write(room, is_listed)
 
 
 def _remove(idle: list[int], place: int) -> None:

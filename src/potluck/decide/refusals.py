@@ -1,47 +1,37 @@
-"""How many nodes refuse a task for which reason, at a cost that follows the kinds of nodes.
+"""How many nodes refuse a task for which reason.
 
-Where there are few nodes each is asked. Where there are many, those of one kind refuse for the same
-lasting reason, and for a passing one a few of them speak for all.
+Counted for all that are alike at once. Where one must look closer, at most some hundred rooms are
+looked at, and they stand for the others: this is asked again and again for all that waits.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
-from potluck.decide.capacity import Capacity
-from potluck.decide.feasible import Refusal, fit, suitable
-from potluck.decide.snapshot import WaitingTask
-from potluck.decide.suitable import Suitability
-from potluck.model.ids import NodeId
+from potluck.decide.feasible import Refusal
+from potluck.decide.pool import Pool
+from potluck.decide.room import Room
+from potluck.decide.want import Want
 
-_FEW_NODES = 200
-_SPEAKERS = 16
+_MOST_LOOKS = 100
 
 
-class Refusals:
-    def __init__(self, capacity: Capacity, suitability: Suitability) -> None:
-        self._capacity = capacity
-        self._suitability = suitability
+def count_refusals(want: Want, pool: Pool) -> Counter[Refusal]:
+    if want.min_reliability is not None:
+        return _look_at(want, list(pool.rooms.values()))
+    found: Counter[Refusal] = Counter()
+    for profile in pool.profiles:
+        devices = want.devices(profile)
+        if isinstance(devices, Refusal):
+            found[devices] += profile.count
+    devices_busy, nodes_busy, slots = pool.busy(want)
+    found[Refusal.DEVICE_BUSY] += devices_busy
+    found[Refusal.NODE_BUSY] += nodes_busy
+    found += _look_at(want, [pool.index.rooms[slot] for slot in slots.tolist()])
+    return found
 
-    def count(self, task: WaitingTask) -> Counter[Refusal]:
-        if len(self._suitability.nodes) <= _FEW_NODES:
-            return self._capacity.refusals(task)
-        counts: Counter[Refusal] = Counter()
-        for node, node_ids in self._suitability.kinds():
-            lasting = suitable(task, node)
-            if isinstance(lasting, Refusal):
-                counts[lasting] += len(node_ids)
-            else:
-                counts += self._passing(task, node_ids)
-        return counts
 
-    def _passing(self, task: WaitingTask, node_ids: list[NodeId]) -> Counter[Refusal]:
-        """As far as a node does not say otherwise, its devices are in use."""
-        nodes = [self._suitability.nodes[node_id] for node_id in node_ids[:_SPEAKERS]]
-        answers = (fit(task, node) for node in nodes)
-        spoken = Counter(
-            answer if isinstance(answer, Refusal) else Refusal.DEVICE_BUSY for answer in answers
-        )
-        scaled = Counter(
-            {each: len(node_ids) * count // len(nodes) for each, count in spoken.items()}
-        )
-        scaled[spoken.most_common(1)[0][0]] += len(node_ids) - scaled.total()
-        return scaled
+def _look_at(want: Want, rooms: Sequence[Room]) -> Counter[Refusal]:
+    every = 1 + max(0, len(rooms) - 1) // _MOST_LOOKS
+    answers = map(want.refusal, rooms[::every])
+    counts = Counter(answer for answer in answers if answer is not None)
+    return Counter({refusal: count * every for refusal, count in counts.items()})

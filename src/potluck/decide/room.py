@@ -18,9 +18,10 @@ class Profile:
     them, and nodes on which nothing runs need not be looked at one by one.
     """
 
-    __slots__ = ("count", "gpus", "idle", "node", "prices")
+    __slots__ = ("count", "gpus", "idle", "node", "number", "prices")
 
-    def __init__(self, node: FreeNode) -> None:
+    def __init__(self, node: FreeNode, number: int) -> None:
+        self.number = number
         # How reliable a node is changes from day to day, and is looked at node by node.
         self.node = msgspec.structs.replace(node, reliability=1.0)
         self.prices = [device.price_micro_per_hour for device in node.devices]
@@ -38,8 +39,16 @@ class Room:
 
     __slots__ = (
         *("cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes", "milli"),
-        "most_gpu_milli",
-        *("node", "place", "profile", "serves", "sharers", "version"),
+        *(
+            "node",
+            "place",
+            "most_gpu_milli",
+            "profile",
+            "serves",
+            "sharers",
+            "version",
+            "whole_gpus",
+        ),
     )
 
     def __init__(self, node: FreeNode, profile: Profile, place: int) -> None:
@@ -98,10 +107,16 @@ class Room:
             devices=devices,
         )
 
+    def may_share(self, position: int) -> bool:
+        """Whether fractions of other accounts may stand on a device that is in use."""
+        device = self.node.devices[position]
+        return device.is_partition or (device.shares_accounts and self.sharers[position])
+
     def has_more_than(self, other: "Room") -> bool:
         """Whether anything is freer here, or open to more, than it was there."""
         return (
             self.cores > other.cores
+            or self.node.reliability > other.node.reliability
             or self.memory_bytes > other.memory_bytes
             or self.disk_bytes > other.disk_bytes
             or any(map(int.__gt__, self.milli, other.milli))
@@ -134,7 +149,9 @@ class Room:
             and self.disk_bytes == node.disk_bytes
             and min(self.milli, default=0) == WHOLE_DEVICE_MILLI
         )
-        self.most_gpu_milli = max([self.milli[each] for each in self.profile.gpus], default=0)
+        gpus = [self.milli[each] for each in self.profile.gpus]
+        self.most_gpu_milli = max(gpus, default=0)
+        self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
         for position, milli in enumerate(self.milli):
             if milli == WHOLE_DEVICE_MILLI:
                 self.serves[position] = None

@@ -1,12 +1,15 @@
 """What a task asks for, worked out for each profile of nodes once."""
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from potluck.decide.feasible import Refusal, share_of, suitable
 from potluck.decide.room import Profile, Room
 from potluck.decide.snapshot import DeviceShare, FreeDevice, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId
+from potluck.model.task import Requirements
 
 
 class Usable(Struct, frozen=True, gc=False):
@@ -20,6 +23,15 @@ class Usable(Struct, frozen=True, gc=False):
     may_share: bool  # both sides let other accounts in
 
 
+class Needs(Struct, frozen=True):
+    """What must be free of a node's GPUs, whichever; nothing if another device would do."""
+
+    is_on_gpu: bool
+    whole_gpus: int
+    gpu_milli: int
+    is_exclusive: bool
+
+
 # Walls that are met before it is asked how reliable a node is.
 _BEFORE_RELIABILITY = {Refusal.OWN_TASKS_ONLY, Refusal.SANDBOX, Refusal.LABELS}
 
@@ -29,7 +41,7 @@ class Want:
 
     __slots__ = (
         *("account_id", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability"),
-        *("_least_gpu_milli", "requirements", "task", "usable"),
+        *("_suited", "_suits_all", "_uses_all_gpus", "needs", "requirements", "task", "usable"),
     )
 
     def __init__(self, task: WaitingTask) -> None:
@@ -42,7 +54,10 @@ class Want:
         self.disk_bytes = wanted.disk_bytes
         self.count = wanted.device_count
         self.min_reliability = wanted.min_reliability
-        self._least_gpu_milli: dict[Profile, int] = {}
+        self.needs = _needs(wanted)
+        self._suited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._suits_all = True
+        self._uses_all_gpus = True
         self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
 
     def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
@@ -52,18 +67,30 @@ class Want:
             known = self.usable[profile] = self._look(profile)
         return known
 
-    def least_gpu_milli(self, profile: Profile) -> int:
-        """What must be free of some GPU of such a node: 0 if another device would do, and more than
-        there can be if none does."""
-        known = self._least_gpu_milli.get(profile)
-        if known is None:
-            devices = self.devices(profile)
-            if isinstance(devices, Refusal):
-                known = WHOLE_DEVICE_MILLI + 1
-            else:
-                known = min(each.milli if each.position in profile.gpus else 0 for each in devices)
-            self._least_gpu_milli[profile] = known
-        return known
+    def suits_all(self, profiles: list[Profile]) -> bool:
+        self._know(profiles)
+        return self._suits_all
+
+    def suited(self, profiles: list[Profile]) -> NDArray[np.bool_]:
+        """Whether a profile would do, by its number."""
+        self._know(profiles)
+        return self._suited
+
+    def uses_all_gpus(self, profiles: list[Profile]) -> bool:
+        """Whether wherever one GPU would do, the others of the node would too."""
+        self._know(profiles)
+        return self._uses_all_gpus
+
+    def _know(self, profiles: list[Profile]) -> None:
+        if len(self._suited) != len(profiles):
+            suited = [not isinstance(self.devices(profile), Refusal) for profile in profiles]
+            self._suited = np.array(suited, dtype=np.bool_)
+            self._suits_all = all(suited)
+            self._uses_all_gpus = all(
+                len(devices) == len(profile.gpus)
+                for profile in profiles
+                if not isinstance(devices := self.devices(profile), Refusal)
+            )
 
     def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
         found = suitable(self.task, profile.node)
@@ -116,15 +143,15 @@ class Want:
 
     def suits(self, room: Room) -> bool:
         """Whether it would do if all of it were free."""
-        least = self.min_reliability
-        is_reliable = least is None or room.node.reliability >= least
-        return is_reliable and not isinstance(self.devices(room.profile), Refusal)
+        return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
+
+    def is_reliable(self, room: Room) -> bool:
+        return self.min_reliability is None or room.node.reliability >= self.min_reliability
 
     def refusal(self, room: Room) -> Refusal | None:
         """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
         devices = self.devices(room.profile)
-        least = self.min_reliability
-        if least is not None and room.node.reliability < least:
+        if not self.is_reliable(room):
             if isinstance(devices, Refusal) and devices in _BEFORE_RELIABILITY:
                 return devices
             return Refusal.RELIABILITY
@@ -153,6 +180,14 @@ class Want:
         return tuple(
             DeviceShare(devices[each.position].id, each.milli, each.memory_bytes) for each in taken
         )
+
+
+def _needs(wanted: Requirements) -> Needs:
+    is_on_gpu = wanted.device_kind is DeviceKind.GPU
+    part = wanted.device_milli or WHOLE_DEVICE_MILLI
+    if part == WHOLE_DEVICE_MILLI:
+        return Needs(is_on_gpu, wanted.device_count if is_on_gpu else 0, 0, False)
+    return Needs(is_on_gpu, 0, part if is_on_gpu else 0, is_on_gpu)
 
 
 def _has_room(usable: Usable, room: Room) -> bool:
