@@ -3,8 +3,9 @@
 A decision is all that `plan` does: whose turn it is, which node and devices, and taking them. The
 pool is a mixture of node shapes, the tasks are of many classes (fractions, whole devices, several,
 none at all; some ask for a model) and of several accounts. First an empty pool is filled, then it
-is kept full for a while: a part of what runs ends, each on its own, so that no two nodes look alike,
-and what waits takes the room. One process, one core.
+is kept full for a while: a part of what runs ends, each on its own, so that no two nodes look
+alike, and what waits takes the room. One process, one core, and the time is what it had of that
+core: what else the machine does counts only as far as it slows the core down.
 """
 
 import argparse
@@ -102,9 +103,9 @@ class Bench:
     def keep_full(self, rounds_count: int, part: float, most: int) -> Rounds:
         rounds = Rounds([], [])
         for _ in range(rounds_count):
-            began = time.perf_counter()
+            began = time.process_time()
             self._end(max(1, round(part * len(self._running))))
-            rounds.whole_seconds += time.perf_counter() - began
+            rounds.whole_seconds += time.process_time() - began
             while (made := self._round(rounds, most)).assignments:
                 self._put_tasks(len(made.assignments))
         return rounds
@@ -115,21 +116,21 @@ class Bench:
             pass
         seconds = []
         for _ in range(rounds_count):
-            began = time.perf_counter()
+            began = time.process_time()
             made = self._plan(1000)
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
             assert not made.assignments
         return seconds
 
     def _round(self, rounds: Rounds, most: int) -> Plan:
-        began = time.perf_counter()
+        began = time.process_time()
         made = self._plan(most)
-        planned = time.perf_counter()
+        planned = time.process_time()
         if made.assignments:
             rounds.seconds.append(planned - began)
             rounds.decisions.append(len(made.assignments))
         self._apply(made)
-        rounds.whole_seconds += time.perf_counter() - began
+        rounds.whole_seconds += time.process_time() - began
         return made
 
     def _plan(self, most: int) -> Plan:
@@ -246,9 +247,9 @@ def _attempt(given: Assignment, account_id: AccountId, end: float) -> RunningAtt
 
 def measure(asked: argparse.Namespace) -> dict[str, object]:
     bench = Bench(asked.gpus, asked.tasks, asked.accounts, asked.placement, asked.order)
-    began = time.perf_counter()
+    began = time.process_time()
     bench.load()
-    loaded = time.perf_counter() - began
+    loaded = time.process_time() - began
     # What was loaded stays: the collector need not walk through a million tasks again and again.
     gc.collect()
     gc.freeze()
