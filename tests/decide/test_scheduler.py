@@ -231,6 +231,7 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
     monkeypatch.setattr(pool._finder, "find", watched)
     for number in range(50, 60):
         pool.put_task(task(f"t{number}", submitted_at=NOW))
+        pool.put_task(task(f"b{number}", account_id=BOB, submitted_at=NOW + 1))
     pool.plan(NOW + 1, MANY)
     assert looks == []
     pool.put_node(node_with("n2", 1))
