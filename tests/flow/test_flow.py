@@ -210,7 +210,7 @@ async def test_a_silent_node_gets_no_work_until_it_beats(pool: Pool) -> None:
 async def test_an_old_leaders_plan_changes_nothing(pool: Pool) -> None:
     await pool.offer()
     task = await pool.submit()
-    pool.leads = Leadership("me", pool.leads.term - 1, is_new=False)
+    pool.leads = Leadership("me", pool.leads.term - 1)
     with pytest.raises(TermOver):
         await pool.plan()
     assert (await pool.task(task.id)).state is TaskState.QUEUED
@@ -378,7 +378,7 @@ def _told(followed: follow.Followed) -> str:
 async def test_an_old_term_expires_nothing(pool: Pool) -> None:
     await pool.started()
     await _run_out(pool)
-    old = Leadership("me", pool.leads.term - 1, is_new=False)
+    old = Leadership("me", pool.leads.term - 1)
     assert await expire.expire_once(pool.parts, old) == 0
     await pool.sql("UPDATE leader SET expires_at = now()")
     assert await expire.expire_once(pool.parts, pool.leads) == 0

@@ -13,7 +13,6 @@ _sql = load("leader")
 class Leadership(Struct, frozen=True):
     holder: str
     term: int
-    is_new: bool
     led_until: datetime = datetime.min.replace(tzinfo=UTC)  # when the term before this one ended
 
 
@@ -24,7 +23,7 @@ class TermOver(Exception):
 async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
     """Renews or takes the leadership; None while somebody else holds it."""
     row = await connection.fetchrow(_sql.lead, holder, timedelta(seconds=seconds))
-    return Leadership(holder, row["term"], row["is_new"], row["led_until"]) if row else None
+    return Leadership(holder, row["term"], row["led_until"]) if row else None
 
 
 async def holds(connection: Connection, leadership: Leadership) -> bool:

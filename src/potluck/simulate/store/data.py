@@ -43,7 +43,7 @@ class Data:
         self.leader = self.log.tables["leader"]
         self.audit = self.log.tables["audit"]
         self.audit_head = self.log.tables["audit_head"]
-        self.leader.insert({"renewed_at": NEVER, "expires_at": NEVER})
+        self.leader.insert({"led_until": NEVER, "renewed_at": NEVER, "expires_at": NEVER})
         self.audit_head.insert({})
 
     def ahead(self, lasting: timedelta | None) -> datetime | None:

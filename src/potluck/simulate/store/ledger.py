@@ -61,16 +61,18 @@ def lead(data: Data, holder: str, lasting: timedelta) -> list[Row]:
         return []
     goes_on = before["holder"] == holder and not has_run_out
     term = before["term"] if goes_on else before["term"] + 1
+    led_until = before["led_until"] if goes_on else before["expires_at"]
     data.leader.update(
         before,
         {
             "holder": holder,
             "term": term,
+            "led_until": led_until,
             "renewed_at": data.now,
             "expires_at": data.now + lasting,
         },
     )
-    return [{"term": term, "is_new": not goes_on, "led_until": before["expires_at"]}]
+    return [{"term": term, "led_until": led_until}]
 
 
 @models(_leader.holds)

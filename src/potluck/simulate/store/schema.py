@@ -341,7 +341,8 @@ def _records(now: Callable[[], datetime], number: Callable[[str], int]) -> dict[
                 "is_only": True,
                 "holder": "",
                 "term": 0,
-                **_none("renewed_at", "expires_at", "forgiven_beat_at", "forgiven_until"),
+                **_none("led_until", "renewed_at", "expires_at"),
+                **_none("forgiven_beat_at", "forgiven_until"),
             },
         ),
         "audit_head": Shape(

@@ -1,19 +1,19 @@
 -- name: lead
--- Renews the own term, or takes over one that has run out; the gap tells for how long nobody led.
--- Who stands by locks nothing, and so waits for nobody.
+-- Renews the own term, or takes over one that has run out; since when nobody led is remembered for as
+-- long as the term lasts. Who stands by locks nothing, and so waits for nobody.
 WITH before AS (
-    SELECT holder, term, renewed_at, expires_at FROM leader
+    SELECT holder = $1 AND expires_at > now() AS goes_on, expires_at FROM leader
     WHERE holder = $1 OR expires_at <= now()
     FOR UPDATE
 )
 UPDATE leader SET
     holder = $1,
-    term = CASE WHEN before.holder = $1 AND before.expires_at > now()
-        THEN before.term ELSE before.term + 1 END,
+    term = CASE WHEN before.goes_on THEN term ELSE term + 1 END,
+    led_until = CASE WHEN before.goes_on THEN led_until ELSE before.expires_at END,
     renewed_at = now(),
     expires_at = now() + $2::interval
 FROM before
-RETURNING leader.term, leader.term <> before.term AS is_new, before.expires_at AS led_until
+RETURNING leader.term, leader.led_until
 
 -- name: holds
 -- Shared with other work of this term; whoever takes over waits until it is done.

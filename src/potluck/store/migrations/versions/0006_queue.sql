@@ -139,6 +139,8 @@ CREATE UNIQUE INDEX ledger_entries_once ON ledger_entries (attempt_id, adoption,
     WHERE attempt_id IS NOT NULL;
 
 ALTER TABLE leader
+    -- When the term before this one ended.
+    ADD COLUMN led_until        timestamptz NOT NULL DEFAULT '-infinity',
     -- Silence that began by then has been forgiven, until then: each silence is forgiven once.
     ADD COLUMN forgiven_beat_at timestamptz,
     ADD COLUMN forgiven_until   timestamptz;
