@@ -72,6 +72,24 @@ async def test_a_thousand_wait_for_one(pool: Pool) -> None:
     await _succeed(pool, first.id)
     assert await pool.sql("SELECT count(*) FROM tasks WHERE waits_for > 0") == 0
     assert await pool.sql("SELECT count(*) FROM dependencies") == 0
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
+    await pool.check()
+
+
+async def test_whoever_ends_a_task_writes_one_row_for_all_that_wait_for_it(pool: Pool) -> None:
+    """The end holds the task, its node and its devices, and takes no longer for a million."""
+    first = await pool.submit()
+    await pool.submit(after=(first.id,))
+    await _copy_last(pool, first.id, 1500)
+    waiting = "SELECT array_agg(xmin::text ORDER BY task_id) FROM dependencies"
+    before = await pool.sql(waiting)
+    await _end(pool, first.id, "succeeded")
+    assert await pool.sql(waiting) == before
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 1
+    assert await depend.decide_once(pool.parts, pool.leads) == 1000
+    assert await depend.decide_once(pool.parts, pool.leads) == 501
+    assert await depend.decide_once(pool.parts, pool.leads) == 0
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
     await pool.check()
 
 

@@ -51,3 +51,4 @@ async def release(connection: Connection, told: Sequence[Decided]) -> None:
     await connection.execute(
         _sql.release, [each.task_id for each in told], [each.after_id for each in told]
     )
+    await connection.execute(_sql.forget, list({each.after_id for each in told}))

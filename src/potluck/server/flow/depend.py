@@ -1,7 +1,7 @@
 """Depend: what comes after others is let go when all of them succeeded, or called off.
 
-Whoever ends a task writes down how, for each that waits for it; here the leader acts on that, a
-batch at a time, so that rounds have their turn. A chain falls as a whole.
+Whoever ends a task that others wait for writes down how; here the leader acts on that, a batch at a
+time, so that rounds have their turn. A chain falls as a whole.
 """
 
 from potluck.model.ids import TaskId

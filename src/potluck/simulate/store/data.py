@@ -35,6 +35,7 @@ class Data:
         self.lost_contests = self.log.tables["lost_contests"]
         self.tasks = self.log.tables["tasks"]
         self.dependencies = self.log.tables["dependencies"]
+        self.ended_tasks = self.log.tables["ended_tasks"]
         self.attempts = self.log.tables["attempts"]
         self.attempt_devices = self.log.tables["attempt_devices"]
         self.failed_items = self.log.tables["failed_items"]

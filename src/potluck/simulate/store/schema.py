@@ -263,14 +263,15 @@ def _of_work() -> dict[str, Shape]:
     return {
         "dependencies": Shape(
             key=("task_id", "after_id"),
-            columns=_none("task_id", "after_id", "outcome"),
-            checks={"outcome_check": lambda row: row["outcome"] in (None, *FINAL)},
+            columns=_none("task_id", "after_id"),
             references={"task_id": "tasks", "after_id": "tasks"},
-            indexes={
-                "open": Index("after_id", lambda row: row["outcome"] is None),
-                "decided": Index("task_id", lambda row: row["outcome"] is not None),
-                "task": Index("task_id"),
-            },
+            indexes={"after": Index("after_id"), "task": Index("task_id")},
+        ),
+        "ended_tasks": Shape(
+            key=("after_id",),
+            columns=_none("after_id", "outcome"),
+            checks={"outcome_check": lambda row: row["outcome"] in FINAL},
+            references={"after_id": "tasks"},
         ),
         "attempt_devices": Shape(
             key=("attempt_id", "device_id"),

@@ -176,8 +176,8 @@ def _counted(data: Data, task: Row) -> Row:
 
 
 def _decide(data: Data, task_id: str, outcome: str) -> None:
-    for row in data.dependencies.of("open", task_id):
-        data.dependencies.update(row, {"outcome": outcome})
+    if data.dependencies.of("after", task_id):
+        data.ended_tasks.insert({"after_id": task_id, "outcome": outcome})
 
 
 @models(_sql.past_deadline)
@@ -269,11 +269,11 @@ def insert_dependencies(data: Data, task_id: str, after_ids: list[str]) -> list[
 @models(_dependencies.decided)
 def decided(data: Data, most: int) -> list[Row]:
     found = [
-        row
-        for task_id in sorted(data.dependencies.values_of("decided"))
-        for row in sorted(data.dependencies.of("decided", task_id), key=lambda row: row["after_id"])
+        {**row, "outcome": ended["outcome"]}
+        for ended in data.ended_tasks.all()
+        for row in data.dependencies.of("after", ended["after_id"])
     ]
-    return found[:most]
+    return sorted(found, key=lambda row: (row["after_id"], row["task_id"]))[:most]
 
 
 @models(_dependencies.fallen)
@@ -284,7 +284,8 @@ def fallen(data: Data, task_ids: list[str], most: int) -> list[Row]:
         later = [
             {"task_id": row["task_id"], "after_id": row["after_id"]}
             for after_id in sorted(frontier)
-            for row in data.dependencies.of("open", after_id)
+            if data.ended_tasks.get(after_id) is None
+            for row in data.dependencies.of("after", after_id)
         ]
         later = [row for row in later if row not in found]
         found += later
@@ -310,4 +311,13 @@ def release(data: Data, task_ids: list[str], after_ids: list[str]) -> list[Row]:
         assert task is not None, "a dependency has a task"
         changes = {"waits_for": task["waits_for"] - number}
         data.tasks.update(task, {**changes, **_counted(data, task)})
+    return []
+
+
+@models(_dependencies.forget)
+def forget(data: Data, after_ids: list[str]) -> list[Row]:
+    for after_id in set(after_ids):
+        row = data.ended_tasks.get(after_id)
+        if row is not None and not data.dependencies.of("after", after_id):
+            data.ended_tasks.delete(row)
     return []

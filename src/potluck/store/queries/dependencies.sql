@@ -6,18 +6,24 @@ SELECT id, state FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2 ORDER
 INSERT INTO dependencies (task_id, after_id) SELECT $1, unnest($2::text[])
 
 -- name: decided
-SELECT task_id, after_id, outcome FROM dependencies
-WHERE outcome IS NOT NULL ORDER BY task_id, after_id LIMIT $1
+SELECT task_id, after_id, outcome
+FROM ended_tasks CROSS JOIN LATERAL (
+    SELECT task_id FROM dependencies WHERE after_id = ended_tasks.after_id
+    ORDER BY task_id LIMIT $1
+) AS waiting
+ORDER BY after_id, task_id LIMIT $1
 
 -- name: fallen
--- All that wait for these, for those that wait for them, and so on.
+-- All that wait for these, for those that wait for them, and so on; but for those whose turn comes
+-- by itself, since what they wait for has ended.
 WITH RECURSIVE fallen AS (
     SELECT task_id, after_id FROM dependencies
-    WHERE after_id = ANY($1::text[]) AND outcome IS NULL
+    WHERE after_id = ANY($1::text[])
+        AND NOT EXISTS (SELECT FROM ended_tasks AS ended WHERE ended.after_id = dependencies.after_id)
     UNION
     SELECT later.task_id, later.after_id
     FROM dependencies AS later JOIN fallen ON later.after_id = fallen.task_id
-    WHERE later.outcome IS NULL
+    WHERE NOT EXISTS (SELECT FROM ended_tasks AS ended WHERE ended.after_id = later.after_id)
 )
 SELECT task_id, after_id FROM fallen LIMIT $2
 
@@ -36,3 +42,9 @@ WITH released AS (
 )
 UPDATE tasks SET waits_for = waits_for - number, updated_at = now(), version = version + 1
 FROM counted WHERE tasks.id = counted.task_id
+
+-- name: forget
+-- Of these, the ones that nobody waits for any more.
+DELETE FROM ended_tasks
+WHERE after_id = ANY($1::text[])
+    AND NOT EXISTS (SELECT FROM dependencies WHERE dependencies.after_id = ended_tasks.after_id)

@@ -69,9 +69,10 @@ WITH ended AS (
     FROM unnest($1::text[], $2::text[]) AS how (id, detail)
     WHERE tasks.id = how.id AND state = 'queued'
     RETURNING tasks.id, account_id
-), decided AS (
-    UPDATE dependencies SET outcome = $3
-    FROM ended WHERE after_id = ended.id AND outcome IS NULL
+), told AS (
+    INSERT INTO ended_tasks (after_id, outcome)
+    SELECT id, $3 FROM ended
+    WHERE EXISTS (SELECT FROM dependencies WHERE after_id = ended.id)
 )
 SELECT id, account_id FROM ended ORDER BY id
 
@@ -94,9 +95,9 @@ WITH moved AS (
         updated_at = now(), version = version + 1
     WHERE id = $1
 )
--- Whatever comes after it is let go, or called off, by the leader.
-UPDATE dependencies SET outcome = $2
-WHERE $12 AND after_id = $1 AND outcome IS NULL
+-- Whatever comes after it is let go, or called off, by the leader: there may be a million of them.
+INSERT INTO ended_tasks (after_id, outcome)
+SELECT $1, $2 WHERE $12 AND EXISTS (SELECT FROM dependencies WHERE after_id = $1)
 
 -- name: start
 UPDATE tasks SET

@@ -91,16 +91,18 @@ CREATE INDEX tasks_listed_by_name ON tasks
 DROP INDEX tasks_of_account;
 CREATE INDEX tasks_open ON tasks (account_id, state) WHERE finished_at IS NULL;
 
--- A task waits for others. The transaction that ends one of these writes how it ended; the leader
--- then lets the waiting one go, or cancels it, and removes the row.
+-- A task waits for others. The transaction that ends one of these writes how it ended, in one row
+-- however many wait for it; the leader then lets these go, or cancels them, a batch at a time.
 CREATE TABLE dependencies (
     task_id  text COLLATE "C" NOT NULL REFERENCES tasks,
     after_id text COLLATE "C" NOT NULL REFERENCES tasks,
-    outcome  text CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'expired')),
     PRIMARY KEY (task_id, after_id)
 );
-CREATE INDEX dependencies_open ON dependencies (after_id) WHERE outcome IS NULL;
-CREATE INDEX dependencies_decided ON dependencies (task_id) WHERE outcome IS NOT NULL;
+CREATE INDEX dependencies_after ON dependencies (after_id, task_id);
+CREATE TABLE ended_tasks (
+    after_id text COLLATE "C" PRIMARY KEY REFERENCES tasks,
+    outcome  text NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'expired'))
+);
 
 -- Items that have failed, perhaps to be tried again.
 CREATE TABLE failed_items (
