@@ -1,6 +1,7 @@
 """Why does it wait? Any instance may be asked; only the leader knows the queue."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,10 +11,12 @@ import pytest
 from potluck.model.error import NotFound
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskState
+from potluck.server import topics
 from potluck.server.flow import cancel
-from potluck.server.flow.explain import explain
+from potluck.server.flow.explain import Question, answer_once, explain
 from potluck.server.leader.memory import Memory
 from potluck.server.loops.answer import AnswerLoop
+from potluck.wire import codec
 from potluck.wire.consumer import Explanation
 from tests.flow.pool import Pool
 
@@ -96,3 +99,46 @@ async def test_somebody_elses_task_is_not_found(pool: Pool) -> None:
     task = await pool.submit()
     with pytest.raises(NotFound):
         await explain(pool.parts, pool.bob, task.id)
+
+
+async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit(device_model="H100", items=10)
+    await pool.plan()  # publishes the reason
+    said = await explained(pool, task.id)
+    assert (said.nodes, said.position) == (1, 1)
+    assert [each.code for each in said.refusals] == ["device_model"]
+
+
+async def test_many_questions_leave_the_leader_half_of_its_time(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer takes a while; what nobody waits for any more is not answered."""
+    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    memory = Memory(pool.parts)
+    slow = memory.known.scheduler.explain
+
+    def take_a_while(task_id: TaskId, now: float) -> None:
+        time.sleep(0.02)
+        assert slow(task_id, now) is None
+
+    monkeypatch.setattr(memory.known.scheduler, "explain", take_a_while)
+    for number in range(100):
+        for who in ("one", "other"):
+            question = Question(f"{who}-{number}", TaskId(f"task_{number}"))
+            await pool.parts.live.post(topics.QUESTIONS, codec.encode_json(question))
+    idle = 0.0
+
+    async def other_work() -> None:
+        nonlocal idle
+        while True:
+            await asyncio.sleep(0.001)
+            idle += 0.001
+
+    working = asyncio.create_task(other_work())
+    assert 1 <= await answer_once(pool.parts, memory) <= 10
+    working.cancel()
+    assert idle >= 0.02
+    for who in ("one", "other"):
+        assert await pool.parts.live.get(topics.answer(f"{who}-0")) is not None

@@ -45,11 +45,10 @@ async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Expla
 
 def _is_in_line(task: TaskView) -> bool:
     """Not for a time or for other tasks; of an array, some items may run while others wait."""
-    if task.items is not None and not task.state.is_final and task.items.pending:
-        return task.waiting is None
-    reasons = ("delayed", "back_off", "dependency")
-    is_waiting = task.waiting is not None and task.waiting.code in reasons
-    return task.state is TaskState.QUEUED and not is_waiting
+    has_more = task.items is not None and not task.state.is_final and task.items.pending > 0
+    if task.state is not TaskState.QUEUED and not has_more:
+        return False
+    return task.waiting is None or task.waiting.code not in ("delayed", "back_off", "dependency")
 
 
 def _sentence(task: TaskView) -> str:
@@ -86,14 +85,26 @@ async def _ask(parts: Parts, question: Question) -> Explanation | None:
 
 
 async def answer_once(parts: Parts, memory: Memory) -> int:
-    """The leader's part: answers all questions that were asked, and tells how many."""
-    asked = await parts.live.collect(topics.QUESTIONS)
-    for each in asked:
+    """The leader's part: answers what was asked, and tells about how many tasks.
+
+    However much is asked, the leader has half of its time for all else: after each answer it rests
+    for as long as that took. What nobody waits for any more is not answered.
+    """
+    asked: dict[TaskId, list[str]] = {}
+    for each in await parts.live.collect(topics.QUESTIONS):
         question = codec.decode_json(each, Question)
-        said = codec.encode_json(_answer(memory, question.task_id))
-        name = topics.answer(question.id)
-        await parts.live.put(name, said, _KEPT_SECONDS)
-        await parts.live.wake(name)
+        asked.setdefault(question.task_id, []).append(question.id)
+    clock = asyncio.get_running_loop()
+    until = clock.time() + parts.settings.answer_seconds
+    for count, (task_id, question_ids) in enumerate(asked.items()):
+        began_at = clock.time()
+        if began_at >= until:
+            return count
+        said = codec.encode_json(_answer(memory, task_id))
+        for name in map(topics.answer, question_ids):
+            await parts.live.put(name, said, _KEPT_SECONDS)
+            await parts.live.wake(name)
+        await asyncio.sleep(clock.time() - began_at)
     return len(asked)
 
 
