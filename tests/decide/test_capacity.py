@@ -247,7 +247,10 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
     for number in range(30):
         each = msgspec.structs.replace(chance.choice(kinds), id=TaskId(f"t{number}"))
         pool.learn(each.requirements)
+        is_asked_first = chance.random() < 0.5
+        has_room = is_asked_first and pool.has_room(each)
         found = pool.find(each)
+        assert not is_asked_first or has_room == (found is not None)
         now = {known.id: known for known in pool.nodes()}
         answers = {node_id: fit(each, known) for node_id, known in now.items()}
         would = {node_id for node_id, answer in answers.items() if isinstance(answer, Fit)}

@@ -16,7 +16,7 @@ from potluck.decide.want import Usable, Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 Accept = Callable[[Room], bool]
-_SLICE = 16
+_FEW_MISSED = 8
 _MOST_KNOWN = 4096
 
 
@@ -46,37 +46,71 @@ class Candidates:
         self._offers: dict[int, Offer] = {}
         self._unused: dict[Profile, Offer] = {}
         self._none_at = 0  # what the pool had touched when nothing at all would do
+        self._listed_at = -1
+        self._rooms: list[Room] = []
+
+    def has_room(self, pool: Pool) -> bool:
+        """Whether any room would do; not for wants that go by how reliable a node is."""
+        want = self.want
+        rooms = self._hopeful(pool)
+        while rooms:
+            if len(want.free(rooms[-1])) >= want.count:
+                return True
+            rooms.pop()
+        self._none_at = pool.last_touch
+        return False
 
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
     ) -> Offer | None:
         """The best of the first few: of about equal ones the cheapest, then the first."""
-        if self._none_at == pool.last_touch:
-            return None
         offers = self._first_few(_Look(pool, placement, accept, most_price))
         if not offers:
-            # How reliable rooms are is not in the index, so the shortcut would miss some.
-            if accept is None and most_price is None and self.want.min_reliability is None:
-                self._none_at = pool.last_touch
             return None
         limit = min([offer.score for offer in offers]) + placement.tolerance
         equal = [offer for offer in offers if offer.score <= limit]
         return equal[0] if len(equal) == 1 else min(equal, key=_price_and_place)
 
+    def _hopeful(self, pool: Pool) -> list[Room]:
+        """The rooms that could do, the first last; until others are listed they only get fewer."""
+        if self._listed_at != pool.last_listing:
+            self._list_anew(pool)
+        return self._rooms
+
+    def _list_anew(self, pool: Pool) -> None:
+        self._listed_at = pool.last_listing
+        self._rooms = pool.could_do(self.want, self._none_at)
+
     def _first_few(self, look: _Look) -> list[Offer]:
-        slots = look.pool.could_do(self.want, self._none_at)
-        rooms, most = look.pool.index.rooms, look.placement.looks_at
-        found: list[Offer] = []
-        start = 0
-        while start < slots.size and len(found) != most:
-            for slot in slots[start : start + _SLICE].tolist():
-                offer = self._accepted(rooms[slot], look)
-                if offer is not None:
-                    found.append(offer)
-                    if len(found) == most:
-                        break
-            start += _SLICE
+        is_new = self._listed_at != look.pool.last_listing
+        found, missed = self._walk(look, most_missed=None if is_new else _FEW_MISSED)
+        if missed:
+            # So many have gone since that the pool knows sooner which ones are left.
+            self._list_anew(look.pool)
+            found, _ = self._walk(look, most_missed=None)
+        if not self._rooms and self.want.min_reliability is None:
+            self._none_at = look.pool.last_touch
         return found
+
+    def _walk(self, look: _Look, most_missed: int | None) -> tuple[list[Offer], bool]:
+        """The first few that would do; True if too many that do not stood in the way."""
+        rooms, most = self._hopeful(look.pool), look.placement.looks_at
+        found: list[Offer] = []
+        gone: list[int] = []
+        for number in range(len(rooms) - 1, -1, -1):
+            offer = self._accepted(rooms[number], look)
+            if offer is None:
+                gone.append(number)
+                if len(gone) == most_missed:
+                    return [], True
+                continue
+            found.append(offer)
+            if len(found) == most:
+                break
+        if look.accept is None and look.most_price is None:
+            for number in gone:
+                del rooms[number]
+        return found, False
 
     def _accepted(self, room: Room, look: _Look) -> Offer | None:
         """What the room, or the first like it that is accepted, has to offer."""

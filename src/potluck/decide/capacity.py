@@ -75,6 +75,12 @@ class Capacity:
             fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
         return fit
 
+    def has_room(self, task: WaitingTask) -> bool:
+        """Whether `find` would find anything, at any price."""
+        if task.failed_on or task.requirements.min_reliability is not None:
+            return self.find(task) is not None
+        return self._candidates_of(task).has_room(self._pool)
+
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Marks as taken, until `put_node` says otherwise."""
         room = self._room(fit.node_id)

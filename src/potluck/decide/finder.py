@@ -45,7 +45,7 @@ class Finder:
 
     def has_room(self, task: WaitingTask) -> bool:
         """Whether any node has room now, whoever it is kept for."""
-        return self._capacity.find(task, None, None) is not None
+        return self._capacity.has_room(task)
 
     def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
         if _is_over_quota(account, 1):

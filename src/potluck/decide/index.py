@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 
 from potluck.decide.room import Profile, Room
 from potluck.decide.want import Want
-from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId
 
 Slots = NDArray[np.intp]
 _Numbers = NDArray[np.int64]
 
 _UNLISTED = -1
-_NOBODY, _SEVERAL = 0, 1
+_ANYBODY = 0
 
 
 class Index:
     def __init__(self) -> None:
-        self._accounts: dict[AccountId | None, int] = {}
+        self._accounts: dict[AccountId, int] = {}
         self.lay_out(())
 
     def lay_out(self, rooms: Iterable[Room]) -> None:
@@ -31,7 +30,7 @@ class Index:
         ordered = sorted(rooms, key=lambda room: room.place)
         self.rooms = ordered
         self._slots = {room.place: slot for slot, room in enumerate(ordered)}
-        self._cores, self._memory, self._disk, self._gpu, self._whole, self._account = (
+        self._cores, self._memory, self._disk, self._gpu, self._whole, self._served = (
             np.full(len(ordered), _UNLISTED, dtype=np.int64) for _ in range(6)
         )
         self._profile = np.zeros(len(ordered), dtype=np.int64)
@@ -47,7 +46,7 @@ class Index:
         self._gpu[slot] = room.most_gpu_milli
         self._whole[slot] = room.whole_gpus
         self._profile[slot] = room.profile.number
-        self._account[slot] = self._served(room)
+        self._served[slot] = self._serves(room)
 
     def forget(self, room: Room) -> None:
         self.unlist(self._slots[room.place])
@@ -65,14 +64,15 @@ class Index:
         feature = self._whole if needs.whole_gpus else self._gpu if needs.gpu_milli else self._cores
         least = needs.whole_gpus or needs.gpu_milli or want.cores
         found = _at_least(feature, least, among)
-        if found.size and needs.is_on_gpu:
-            found = found[self._cores[found] >= want.cores]
+        if needs.is_exclusive and found.size:
+            served = self._served[found]
+            own = self._number(want.account_id)
+            found = found[(served == own) | (served == _ANYBODY)]
         if found.size:
-            found = found[self._memory[found] >= want.memory_bytes]
-        if found.size and needs.is_exclusive:
-            account = self._account[found]
-            own = account == self._number(want.account_id)
-            found = found[own | (account == _SEVERAL) | (self._whole[found] > 0)]
+            enough = self._memory[found] >= want.memory_bytes
+            if needs.is_on_gpu:
+                enough &= self._cores[found] >= want.cores
+            found = found[enough]
         if found.size and not want.suits_all(profiles):
             found = found[want.suited(profiles)[self._profile[found]]]
         return found
@@ -97,19 +97,23 @@ class Index:
         )
         return int(is_busy.sum()), int(is_short.sum()), rest[:0]
 
-    def _served(self, room: Room) -> int:
-        """The account whose fractions stand there; several if there are others, or may be."""
-        served = {
-            room.serves[position] if not room.may_share(position) else None
-            for position in room.profile.gpus
-            if 0 < room.milli[position] < WHOLE_DEVICE_MILLI
-        }
-        if len(served) == 1 and None not in served:
-            return self._number(served.pop())
-        return _SEVERAL if served else _NOBODY
+    def _serves(self, room: Room) -> int:
+        """Whose fractions could come to stand there: one account's only, or perhaps anybody's."""
+        if room.whole_gpus:
+            return _ANYBODY
+        served: int | None = None
+        for position in room.profile.gpus:
+            if room.milli[position] and (account_id := room.serves[position]) is not None:
+                number = self._number(account_id)
+                if served not in (None, number) or room.may_share(position):
+                    return _ANYBODY
+                served = number
+            elif room.milli[position]:
+                return _ANYBODY
+        return _ANYBODY if served is None else served
 
-    def _number(self, account_id: AccountId | None) -> int:
-        return self._accounts.setdefault(account_id, len(self._accounts) + 2)
+    def _number(self, account_id: AccountId) -> int:
+        return self._accounts.setdefault(account_id, len(self._accounts) + 1)
 
 
 def _at_least(feature: _Numbers, least: int, among: Slots | None) -> Slots:

@@ -8,6 +8,11 @@ from potluck.decide.snapshot import FreeNode
 from potluck.decide.want import Want
 from potluck.model.ids import NodeId
 
+# When more rooms gained something, looking at all of them is as quick; and when very few did, one
+# by one is.
+_FEW_TOUCHES = 1000
+_VERY_FEW_TOUCHES = 6
+
 
 class Pool:
     def __init__(self) -> None:
@@ -15,13 +20,16 @@ class Pool:
         self.profiles: list[Profile] = []
         self.index = Index()
         self.last_touch = 0
+        self.last_listing = 0  # also counts unused rooms that came to stand for those like them
         self._profiles: dict[object, Profile] = {}
         self._places: dict[NodeId, int] = {}
         self._numbers = 0
         self._is_laid_out = True
         # When a room gained something, the latest last.
         self._touched: dict[int, int] = {}
-        self._since: tuple[int, int, Slots] | None = None
+        # What was touched since then, as long as nothing else is.
+        self._since: dict[int, Slots] = {}
+        self._since_touch = 0
 
     def get(self, node_id: NodeId) -> Room | None:
         place = self._places.get(node_id)
@@ -57,7 +65,8 @@ class Pool:
             del self.rooms[room.place]
             del self._places[node_id]
             self._touched.pop(room.place, None)
-            self._since = None
+            self._since.clear()
+            self.last_listing += 1
 
     def note_use(self, room: Room, was_idle: bool) -> None:
         """After something was taken of a room, or given."""
@@ -71,15 +80,21 @@ class Pool:
 
     def touch(self, room: Room) -> None:
         self.last_touch += 1
+        self.last_listing += 1
         self._touched.pop(room.place, None)
         self._touched[room.place] = self.last_touch
 
-    def could_do(self, want: Want, since: int) -> Slots:
-        """Rooms that could do for a want; of those that gained something since then."""
+    def could_do(self, want: Want, since: int) -> list[Room]:
+        """Rooms that could do for a want, the first last; of those that gained since then."""
         if not self._is_laid_out:
             self._lay_out()
-        among = self._touched_since(since) if since else None
-        return self.index.could_do(want, self.profiles, among)
+        touches = self.last_touch - since
+        if touches <= _VERY_FEW_TOUCHES:
+            return [room for room in self._latest(since) if want.could_be_in(room)]
+        among = self._touched_since(since) if touches <= _FEW_TOUCHES else None
+        rooms = self.index.rooms
+        slots = self.index.could_do(want, self.profiles, among)
+        return [rooms[slot] for slot in slots[::-1].tolist()]
 
     def busy(self, want: Want) -> tuple[int, int, Slots]:
         """Of the rooms that would do if they were free: see `Index.busy`."""
@@ -87,22 +102,34 @@ class Pool:
             self._lay_out()
         return self.index.busy(want, self.profiles)
 
-    def _touched_since(self, since: int) -> Slots:
-        if self._since is not None and self._since[:2] == (since, self.last_touch):
-            return self._since[2]
+    def _latest(self, since: int) -> list[Room]:
+        """The listed rooms that gained since then, the first last."""
         places = []
         for place, number in reversed(self._touched.items()):
             if number <= since:
                 break
             places.append(place)
-        slots = self.index.slots(places)
-        self._since = (since, self.last_touch, slots)
+        places.sort(reverse=True)
+        return [room for place in places if self._is_listed(room := self.rooms[place])]
+
+    def _touched_since(self, since: int) -> Slots:
+        if self._since_touch != self.last_touch:
+            self._since.clear()
+            self._since_touch = self.last_touch
+        if since in self._since:
+            return self._since[since]
+        places = []
+        for place, number in reversed(self._touched.items()):
+            if number <= since:
+                break
+            places.append(place)
+        slots = self._since[since] = self.index.slots(places)
         return slots
 
     def _lay_out(self) -> None:
         self.index.lay_out(self.rooms.values())
         self._is_laid_out = True
-        self._since = None
+        self._since.clear()
         for room in self.rooms.values():
             self._write(room)
 
@@ -136,12 +163,15 @@ class Pool:
 
     def _list_first(self, profile: Profile) -> None:
         if profile.idle:
+            self.last_listing += 1
             self._write(self.rooms[-profile.idle[-1]])
 
     def _write(self, room: Room) -> None:
         if self._is_laid_out:
-            is_listed = not room.is_idle or room.profile.idle[-1] == -room.place
-            self.index.write(room, is_listed)
+            self.index.write(room, self._is_listed(room))
+
+    def _is_listed(self, room: Room) -> bool:
+        return not room.is_idle or room.profile.idle[-1] == -room.place
 
 
 def _remove(idle: list[int], place: int) -> None:

@@ -38,6 +38,7 @@ class Room:
     """What is free on a node. Devices go by their position in the node."""
 
     __slots__ = (
+        "_positions",
         *("cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes", "milli"),
         *(
             "node",
@@ -62,6 +63,7 @@ class Room:
         self.cores = node.free_cores
         self.memory_bytes = node.free_memory_bytes
         self.disk_bytes = node.free_disk_bytes
+        self._positions = {device.id: position for position, device in enumerate(node.devices)}
         self.milli = [device.free_milli for device in node.devices]
         self.device_memory_bytes = [_free_memory(device) for device in node.devices]
         self.serves: list[AccountId | None] = [device.serves for device in node.devices]
@@ -135,10 +137,7 @@ class Room:
         )
 
     def _position(self, share: DeviceShare) -> int:
-        for position, device in enumerate(self.node.devices):
-            if device.id == share.device_id:
-                return position
-        raise AssertionError(f"{self.node.id} has no device {share.device_id}")
+        return self._positions[share.device_id]
 
     def _changed(self) -> None:
         self.version += 1

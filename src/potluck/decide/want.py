@@ -141,6 +141,17 @@ class Want:
             )
         ]
 
+    def could_be_in(self, room: Room) -> bool:
+        """A first look, that passes over most of those that would not do."""
+        needs = self.needs
+        return (
+            self.cores <= room.cores
+            and self.memory_bytes <= room.memory_bytes
+            and needs.whole_gpus <= room.whole_gpus
+            and needs.gpu_milli <= room.most_gpu_milli
+            and not isinstance(self.devices(room.profile), Refusal)
+        )
+
     def suits(self, room: Room) -> bool:
         """Whether it would do if all of it were free."""
         return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
