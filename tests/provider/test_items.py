@@ -130,6 +130,31 @@ async def test_an_item_finds_everything_as_the_first_one_did(
     assert ran.text() == "item 1:\n['.tmp', 'script.py'] 1000 ['script.py'] __main__\n"
 
 
+# As caches of modules are; and a directory in the place of what must be put back.
+READ_ONLY = """
+import os
+if os.environ["POTLUCK_ITEM"] == "0":
+    os.unlink("script.py")
+    for name in ("cache/of/modules", "script.py/too"):
+        os.makedirs(name)
+        open(name + "/file", "w").write("kept")
+        for path in (name, os.path.dirname(name), name.split("/")[0]):
+            os.chmod(path, 0)
+print(sorted(os.listdir(".")))
+"""
+
+
+async def test_what_an_item_made_read_only_is_not_there_for_the_next(
+    tmp_path: Path,
+) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await driver.probe()
+    ran = Ran(driver, tmp_path)
+    assert await ran.run(a_range(READ_ONLY, range(2))) is EndReason.COMPLETED
+    assert ran.reasons == dict.fromkeys(range(2), EndReason.COMPLETED)
+    assert ran.text().endswith("item 1:\n['.tmp', 'script.py']\n")
+
+
 async def test_who_touches_a_wall_and_ends_at_once_leaves_no_blame_behind(tmp_path: Path) -> None:
     """The watchdog looks a few times a second; the item is over by then, its neighbour is not."""
     crowd = (
@@ -263,3 +288,14 @@ async def test_kill_9_loses_no_outcome_and_runs_none_again(
     assert [one.item for one in server.items(grant.attempt_id)] == [0, 1, 2]
     assert server.text(grant.attempt_id).count("item 3\n") == 1, "nothing ran again"
     assert lease_of(grant) in [lease for poll in server.polls for lease in poll.held]
+
+
+async def test_a_range_of_which_nothing_is_left_runs_nothing(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    """A node that lost its data directory is given again what has all its outcomes already."""
+    grant = replace(a_grant("print('it ran')", items=range(3)), items=[])
+    async with providing(server, tmp_path):
+        await server.offer(grant)
+        assert (await server.outcome(grant.attempt_id)).reason is EndReason.COMPLETED
+    assert server.text(grant.attempt_id) == ""

@@ -98,6 +98,22 @@ def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reopened(tmp_path) == {stays.attempt_id: False}
 
 
+def test_many_outcomes_that_wait_for_the_server_are_not_written_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_REWRITE_FROM_RECORDS", 20)
+    rewrites: list[Path] = []
+    monkeypatch.setattr(journal_module, "sync", rewrites.append)
+    lease, task_id = a_lease()
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task_id)])
+    for item in range(200):
+        outcome = ItemOutcome(item, EndReason.COMPLETED, 0.5, 0)
+        journal.write([Counted(ItemsDone(lease, (outcome,)))])
+    journal.close()
+    assert len(rewrites) < 5
+
+
 def test_many_records_are_made_durable_by_one_fsync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ class Journal:
         for record in batch:
             _apply(self._kept, record)
         self._records += len(batch)
-        if self._records > max(_REWRITE_FROM_RECORDS, 8 * len(self._kept)):
+        if self._records > max(_REWRITE_FROM_RECORDS, 8 * self._live):
             self._rewrite()
             return
         _write_all(self._descriptor, b"".join(_framed(record) for record in batch))
@@ -118,10 +118,11 @@ class Journal:
         os.fsync(self._descriptor)
         fresh.replace(self._directory / _FILE)
         sync(self._directory)
-        self._records = len(live)
+        self._records = self._live = len(live)
 
     _descriptor = -1
-    _records = 0
+    _records = 0  # in the file
+    _live = 0  # of them, at the last rewrite, those still worth having
 
 
 def _read(path: Path) -> dict[AttemptId, Kept]:

@@ -92,7 +92,7 @@ class Runner:
             tell(CodeStarted(grant.attempt_id))
 
         confinement = _confinement(grant, environment)
-        if grant.items:
+        if grant.items_total is not None:
             ended = await self._run_items(grant, confinement, log, tell, started)
         else:
             ended = await self._driver.run(confinement, log.write, started)

@@ -105,11 +105,19 @@ def _clear(path: str) -> None:
     with os.scandir(path) as entries:
         for entry in list(entries):
             if entry.is_dir(follow_symlinks=False):
-                import shutil  # takes a while, and most items leave nothing
-
-                shutil.rmtree(entry.path, ignore_errors=True)
+                _open_up(entry.path)
+                _clear(entry.path)
+                os.rmdir(entry.path)  # noqa: PTH106
             else:
                 os.unlink(entry.path)  # noqa: PTH108
+
+
+def _open_up(path: str) -> None:
+    """Caches of modules are read-only. What is not ours never was."""
+    try:
+        os.chmod(path, 0o700)  # noqa: PTH101
+    except PermissionError:
+        return
 
 
 def _read(path: str) -> bytes:
