@@ -3,7 +3,7 @@
 import pytest
 
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.model.task import GIB, EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, expire
 from potluck.store import items
 from potluck.wire.consumer import FailedItem, ItemCounts
@@ -201,6 +201,24 @@ async def test_a_range_is_not_complete_before_each_item_has_an_outcome(pool: Poo
     (other,) = await pool.fetch(node.node_id)
     assert other.task_id == single.id
     assert await pool.report(node.node_id, succeeded(other, 0)) == ["stale_lease"]
+
+
+async def test_an_end_whose_outcomes_came_too_late_is_stale_as_they_were(pool: Pool) -> None:
+    node, task = await pool.offer(), await pool.submit(items=2, run_seconds=1.0)
+    grant = await give(pool, node, task.id, 0, 2)
+    await pool.sql("UPDATE attempts SET started_at = now() - interval '1 day'")
+    await _run_out(pool)
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    told = await pool.report(node.node_id, succeeded(grant, 0, 1), done(grant))
+    assert told == ["stale_lease", "stale_lease"]
+    assert (await pool.task(task.id)).items == ItemCounts(2, 2, 0, 0)
+    await pool.check()
+
+
+async def test_a_grant_says_how_much_memory_of_a_device_it_has(pool: Pool) -> None:
+    node, task = await pool.offer(), await pool.submit(items=2)
+    grant = await give(pool, node, task.id, 0, 2)
+    assert [device.memory_bytes for device in grant.devices] == [24 * GIB]
 
 
 async def test_cancelling_ends_every_live_range_at_once(pool: Pool) -> None:

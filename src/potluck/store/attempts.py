@@ -158,7 +158,9 @@ async def _shares(
     shares: dict[AttemptId, list[GrantedDevice]] = {attempt_id: [] for attempt_id in attempt_ids}
     if attempt_ids:
         for row in await connection.fetch(_sql.shares, attempt_ids):
-            device = GrantedDevice(DeviceId(row["device_id"]), row["uuid"], row["milli"])
+            device = GrantedDevice(
+                DeviceId(row["device_id"]), row["uuid"], row["milli"], row["memory_bytes"]
+            )
             shares[row["attempt_id"]].append(device)
     return shares
 

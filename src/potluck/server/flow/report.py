@@ -279,6 +279,8 @@ async def _ending(
     attempt_id = each.lease.attempt_id
     attempt = await attempts.lock_for_end(connection, attempt_id)
     if attempt is not None and attempt.reason is EndReason.LEASE_EXPIRED:
+        if _is_incomplete(attempt, each):  # its outcomes came too late
+            raise stale(attempt_id)
         await readopt(parts, connection, attempt_id, node_id, is_over=True)
         attempt = await attempts.lock_for_end(connection, attempt_id)
     if attempt is None or attempt.node_id != node_id:

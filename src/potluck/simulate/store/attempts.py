@@ -72,10 +72,9 @@ def _placed(data: Data, attempt_id: str) -> list[tuple[int, Row]]:
     for share in data.attempt_devices.of("attempt", attempt_id):
         device = data.devices.get(share["device_id"])
         assert device is not None, "a share is of a device"
-        named = {"attempt_id": attempt_id, "device_id": share["device_id"]}
-        found.append(
-            (device["position"], {**named, "uuid": device["uuid"], "milli": share["milli"]})
-        )
+        taken = {column: share[column] for column in ("device_id", "milli", "memory_bytes")}
+        named = {"attempt_id": attempt_id, "uuid": device["uuid"], **taken}
+        found.append((device["position"], named))
     return found
 
 

@@ -33,7 +33,7 @@ RETURNING attempts.id, attempts.task_id, attempts.consumer_id,
     tasks.items AS items_total
 
 -- name: shares
-SELECT attempt_id, device_id, devices.uuid, milli
+SELECT attempt_id, device_id, devices.uuid, milli, attempt_devices.memory_bytes
 FROM attempt_devices JOIN devices ON devices.id = device_id
 WHERE attempt_id = ANY($1)
 ORDER BY attempt_id, devices.position
