@@ -10,7 +10,7 @@ from potluck.decide.finder import Found
 from potluck.decide.lines import Halt
 from potluck.decide.order import ORDERS
 from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
-from potluck.model.ids import NodeId
+from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, node, task
 from tests.decide.pool import NOW, node_with, running, scheduler
@@ -252,3 +252,18 @@ def test_a_task_that_is_put_again_takes_its_own_place() -> None:
     (given,) = pool.plan(NOW, 1).assignments
     assert (given.task_id, given.items) == ("t1", ItemRange(0, 1))
     assert pool.waiting_count == 2
+
+
+def test_who_comes_after_a_line_was_left_empty_is_still_explained() -> None:
+    """The empty line is only found to be so when a line of the same kind is there again."""
+    pool = scheduler()
+    pool.put_node(node("n1", gpu("n1-g1", price_micro_per_hour=10**6)))
+    pool.put_account(AccountShare(ALICE, available_micro=0))
+    pool.put_task(task("gone"))
+    pool.plan(NOW, 10)
+    pool.put_account(AccountShare(ALICE, available_micro=1))
+    pool.drop_task(TaskId("gone"))
+    pool.put_task(task("there"))
+    pool.plan(NOW + 1, 10)
+    explained = pool.explain(TaskId("there"), NOW + 2)
+    assert explained is not None and explained.reason.code == "credit"

@@ -108,7 +108,8 @@ class Lines:
             line.stale -= 1
         if entries:
             return entries[0]
-        self._lines.pop(line.key, None)
+        if self._lines.get(line.key) is line:  # and not one that was begun since it was empty
+            del self._lines[line.key]
         return None
 
     def set_hosts(self, hosts: frozenset[AccountId]) -> bool:

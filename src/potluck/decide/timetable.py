@@ -13,6 +13,8 @@ from potluck.model.ids import AttemptId, DeviceId, NodeId
 
 _LEAST_MORE_SECONDS = 60.0
 _NEVER = 0.0
+# More ends than twice what runs and so many: most of them are of attempts that were put again.
+_MOST_STALE = 1000
 
 
 class Timetable:
@@ -36,6 +38,18 @@ class Timetable:
         self._node_of[attempt.id] = attempt.node_id
         self._free_at.pop(attempt.node_id, None)
         heapq.heappush(self._ends, (attempt.expected_end, attempt.id))
+        if len(self._ends) > 2 * len(self._node_of) + _MOST_STALE:
+            self._ends = [
+                (each.expected_end, each.id)
+                for attempts in self._running.values()
+                for each in attempts.values()
+            ]
+            heapq.heapify(self._ends)
+
+    @property
+    def remembered(self) -> int:
+        """How many ends are kept in mind: never many more than what runs."""
+        return len(self._ends)
 
     def get(self, attempt_id: AttemptId) -> RunningAttempt | None:
         node_id = self._node_of.get(attempt_id)
