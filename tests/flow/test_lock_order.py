@@ -10,10 +10,21 @@ from typing import Any
 
 import pytest
 
+from potluck.decide.snapshot import Assignment, DeviceShare
+from potluck.model.account import Role
+from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
-from potluck.server.flow import cancel
-from potluck.wire.provider import Grant, Preparing, Started
-from tests.flow.pool import Pool, done, lease_of
+from potluck.model.task import GIB
+from potluck.server.flow import cancel, depend, expire, submit
+from potluck.server.flow.adopt import readopt
+from potluck.server.leader.apply import apply
+from potluck.store import accounts
+from potluck.store.assign import Planned, assign
+from potluck.store.mint import new_attempt_id
+from potluck.wire.consumer import TaskView
+from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
+from tests.flow.pool import Pool, done, lease_of, request
+from tests.wallets import Wallet
 
 Stage = Callable[[Pool, NodeId, Grant], Awaitable[Any]]
 
@@ -75,6 +86,98 @@ async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: 
         await _until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     assert len((await running).assigned) == 2
+    await pool.check()
+
+
+async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: Pool) -> None:
+    """Whoever adopts waits for the assign on that node, and then sees whom it let in."""
+    async with pool.parts.database.transaction() as connection:
+        added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
+    assert added is not None
+    node = await pool.offer()
+    part: dict[str, Any] = {
+        "device_milli": 400,
+        "device_kind": DeviceKind.GPU,
+        "device_memory_bytes": GIB,
+    }
+    hers = await pool.submit(**part)
+    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, Started(lease_of(grant)))
+    await _run_out(pool)
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
+    async with pool.parts.database.transaction() as connection:
+        planned = Planned(new_attempt_id(), _share(node, theirs))
+        assert await assign(connection, [planned], pool.leads, 15.0)
+        running = asyncio.ensure_future(_adopt(pool, node.node_id, grant))
+        await _until_it_waits(pool, running)
+    assert not await running
+    serves = "SELECT count(DISTINCT consumer_id) FROM attempts WHERE finished_at IS NULL"
+    assert await pool.sql(serves) == 1
+
+
+def _share(node: NodeRegistered, task: TaskView) -> Assignment:
+    return Assignment(
+        task_id=task.id,
+        node_id=node.node_id,
+        shares=(DeviceShare(node.device_ids[0], 400, GIB),),
+        requirements=task.requirements,
+        limits=task.limits,
+        price_micro_per_hour=0,
+        hold_micro=0,
+        items=None,
+    )
+
+
+async def _run_out(pool: Pool) -> None:
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+
+
+async def _adopt(pool: Pool, node_id: NodeId, grant: Grant) -> bool:
+    async with pool.parts.database.transaction() as connection:
+        return await readopt(pool.parts, connection, grant.attempt_id, node_id)
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [(TASK, ATTEMPT), (ATTEMPT, NODE), (NODE, DEVICE), (DEVICE, BALANCE)],
+    ids=["task first", "then attempt", "then node", "then device"],
+)
+@pytest.mark.parametrize("is_lost", [False, True], ids=["expire", "adopt"])
+async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
+    pool: Pool, is_lost: bool, held: str, free: str
+) -> None:
+    await pool.give(pool.alice, 10**12)
+    node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    await _run_out(pool)
+    if is_lost:
+        assert await expire.expire_once(pool.parts, pool.leads) == 1
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        stage = _adopt(pool, node_id, grant) if is_lost else _expire(pool)
+        running = asyncio.ensure_future(stage)
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    assert await running
+    await pool.check()
+
+
+async def _expire(pool: Pool) -> bool:
+    return await expire.expire_once(pool.parts, pool.leads) == 1
+
+
+async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Pool) -> None:
+    first = await pool.submit()
+    last = await pool.submit(after=(first.id,))
+    await cancel.cancel(pool.parts, pool.alice, first.id)
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", last.id)
+        running = asyncio.ensure_future(depend.decide_once(pool.parts, pool.leads))
+        await _until_it_waits(pool, running)
+        await connection.execute("SELECT FROM dependencies FOR UPDATE NOWAIT")
+        await connection.execute("SELECT FROM ended_tasks FOR UPDATE NOWAIT")
+    assert await running == 1
     await pool.check()
 
 

@@ -498,7 +498,7 @@ class Author:
     def _leadership(self) -> Leadership:
         row = self._data.the_leader()
         term = row["term"] - (self._random.random() < 0.1)
-        return Leadership(row["holder"], term, False)
+        return Leadership(row["holder"], term)
 
     def _request(self) -> TaskRequest:
         items = self._one([None, None, 1, 6])

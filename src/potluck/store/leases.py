@@ -86,6 +86,7 @@ async def adopt(
     is_over: bool,
 ) -> Adopted | None:
     """The guarded way back; None if anything is in it. The caller has locked the task."""
+    await connection.execute(_sql.lock_for_adoption, attempt_id, node_id)
     row = await connection.fetchrow(
         _sql.adopt,
         attempt_id,

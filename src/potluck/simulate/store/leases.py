@@ -97,6 +97,15 @@ def look(data: Data, node_id: str, account_id: str, held: list[str]) -> list[Row
     return [{"live": [row["id"] for row in live], "lost": _lost(data, node_id, held)}]
 
 
+@models(_sql.lock_for_adoption)
+def lock_for_adoption(data: Data, attempt_id: str, node_id: str) -> list[Row]:
+    attempt = data.attempts.get(attempt_id)
+    if attempt is None or attempt["node_id"] != node_id or not _ran_out(attempt):
+        return []
+    shares = data.attempt_devices.of("attempt", attempt_id)
+    return [{"id": device_id} for device_id in sorted(share["device_id"] for share in shares)]
+
+
 @models(_sql.adopt)
 def adopt(
     data: Data,

@@ -44,11 +44,27 @@ SELECT
     ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
 
+-- name: lock_for_adoption
+-- In a statement before `adopt`, and after the task: whoever was just given a share of these devices
+-- is seen there only if it was waited for here.
+WITH attempt AS (
+    SELECT id FROM attempts
+    WHERE id = $1 AND node_id = $2 AND state = 'lost' AND reason = 'lease_expired'
+    FOR UPDATE
+), node AS (
+    SELECT nodes.id FROM nodes
+    WHERE nodes.id = $2 AND EXISTS (SELECT FROM attempt)
+    FOR UPDATE
+)
+SELECT devices.id FROM devices JOIN attempt_devices ON device_id = devices.id
+WHERE attempt_id = $1 AND EXISTS (SELECT FROM node)
+ORDER BY devices.id FOR UPDATE OF devices
+
 -- name: adopt
 -- An attempt whose lease ran out comes back to life, if nobody else has been granted its work since:
 -- room, devices and hold are taken again under the guards of `assign`, or nothing changes. The
--- caller has locked the task, in a statement before this one, so that all that has happened to it is
--- seen here.
+-- caller has locked the task, the node and the devices, in statements before this one, so that all
+-- that has happened to them is seen here.
 WITH attempt AS (
     SELECT attempts.*, tasks.state AS task_state, tasks.requirements
     FROM attempts JOIN tasks ON tasks.id = attempts.task_id
