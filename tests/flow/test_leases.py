@@ -90,8 +90,10 @@ async def test_several_lives_are_paid_once(pool: Pool) -> None:
     for _ in range(3):
         await pool.beat(node_id, lease_of(grant))
         await lose(pool)
+    await pool.sql("UPDATE attempts SET started_at = now() - interval '10 seconds'")
     assert await pool.report(node_id, done(grant, usage=used(1.0))) == ["accepted"]
-    assert await pool.sql("SELECT count(*) FROM ledger_entries WHERE kind = 'reward'") <= 1
+    entries = "SELECT count(*) || ' of ' || sum(amount_micro) FROM ledger_entries"
+    assert await pool.sql(f"{entries} WHERE kind = 'reward'") == "1 of 1000000"
     assert await pool.sql("SELECT adoptions FROM attempts") == 4
     await pool.check()
 
@@ -271,8 +273,41 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
     await say(pool, node_id, grant)
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
+    names_all = say in (SAYINGS["a heartbeat"], SAYINGS["a poll"])
+    assert await pool.sql("SELECT state FROM nodes") == ("online" if names_all else "silent")
+    await pool.check()
+
+
+async def test_a_call_about_one_lease_does_not_bring_back_a_node_that_had_two(pool: Pool) -> None:
+    """Else the next round would give it its own other task anew, and stop the run it still has."""
+    node = await pool.offer(devices=2)
+    for _ in range(2):
+        await pool.submit()
+    await pool.plan()
+    first, second = await pool.fetch(node.node_id)
+    for each in (first, second):
+        await pool.report(node.node_id, Started(lease_of(each)))
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 day'")
+    assert await expire.expire_once(pool.parts, pool.leads) == 3
+    await pool.say(node.node_id, lease_of(first), 0, "hello")
+    assert await pool.report(node.node_id, Started(lease_of(first))) == ["accepted"]
+    assert not (await pool.plan()).assigned
+    assert await pool.beat(node.node_id, lease_of(first), lease_of(second)) == []
     assert await pool.sql("SELECT state FROM nodes") == "online"
     await pool.check()
+
+
+async def test_a_lease_that_can_not_be_ended_does_not_keep_the_others(pool: Pool) -> None:
+    """It stays the first in line each time."""
+    (bad_id, bad), (_, good) = await pool.started(), await pool.started()
+    await pool.sql("UPDATE nodes SET used_cores = 0 WHERE id = $1", bad_id)
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+    late = "UPDATE attempts SET lease_expires_at = now() - interval '1 hour' WHERE id = $1"
+    await pool.sql(late, bad.attempt_id)
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    lost = "SELECT id FROM attempts WHERE state = 'lost'"
+    assert await pool.sql(lost) == good.attempt_id
 
 
 async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
@@ -282,10 +317,12 @@ async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     )
     pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
     node_id, grant = await pool.started()
-    asked = AcquireLeases((lease_of(grant),), wait_seconds=0.5)
+    asked = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
+    await pool.sql("UPDATE nodes SET registered_at = now(), heartbeat_at = now()")
     polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node_id, asked))
     while not await pool.sql("SELECT heartbeat_at > registered_at FROM nodes"):
         pass
+    await asyncio.sleep(0.2)  # until it has looked for the first time
     await lose(pool)
     assert (await polling).stop == [], "and it is not called off: the node may take it back"
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED

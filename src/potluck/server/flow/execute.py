@@ -29,7 +29,7 @@ _PAGE_BYTES = 2**20
 async def append_log(parts: Parts, owner: Owner, node_id: NodeId, chunk: LogChunk) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
     check_token(parts, chunk.lease)
-    await hear(parts, owner, node_id, [chunk.lease])
+    await hear(parts, owner, node_id)
     have = await _log_state(parts, node_id, attempt_id)
     if chunk.offset > have.pieces:
         raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")

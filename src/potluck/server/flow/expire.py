@@ -70,7 +70,16 @@ def _times(parts: Parts) -> Times:
 async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
         expired = await leases.expired(connection)
-    return sum([await _expire(parts, leadership, each) for each in expired])
+    return sum([await _survive(parts, leadership, each) for each in expired])
+
+
+async def _survive(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -> bool:
+    """One that can not be ended must not keep the others, which come after it each time."""
+    try:
+        return await _expire(parts, leadership, attempt_id)
+    except Exception:
+        log.exception("a lease that ran out could not be ended", attempt_id=attempt_id)
+        return False
 
 
 async def _expire(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -> bool:

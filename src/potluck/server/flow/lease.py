@@ -83,17 +83,14 @@ async def _hold_key(connection: Connection, owner: Owner) -> None:
         raise not_signed_in()
 
 
-async def hear(parts: Parts, owner: Owner, node_id: NodeId, claimed: Sequence[Lease] = ()) -> None:
-    """Every call of a node is a sign of life; one that had been silent is back.
+async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
+    """Every call of a node is a sign of life. Answers whether the node had been silent before.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
+    One that had been silent comes back with a call that names all that it holds, and no other.
     """
     async with parts.database.transaction() as connection:
-        state = await nodes.hear(connection, node_id, owner)
-    if state is NodeState.SILENT:
-        async with parts.database.transaction() as connection:
-            known = await leases.look(connection, node_id, owner, _true_leases(parts, claimed))
-        await _come_back(parts, owner, node_id, known)
+        return await nodes.hear(connection, node_id, owner)
 
 
 async def _come_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
@@ -114,14 +111,18 @@ async def acquire(
 
     Looks again now and then while it waits: the wake-up may have been lost.
     """
-    await hear(parts, owner, node_id, request.held)
+    was = await hear(parts, owner, node_id)
     settings = parts.settings
     clock = asyncio.get_running_loop()
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         is_woken = False
-        known = await take_back(parts, node_id, await _look(parts, owner, node_id, request))
+        known = await _look(parts, owner, node_id, request)
+        if was is NodeState.SILENT:
+            known = await _come_back(parts, owner, node_id, known)
+        else:
+            known = await take_back(parts, node_id, known)
         while True:
             answer = await _answer(parts, owner, node_id, request, known)
             rest_seconds = deadline - clock.time()

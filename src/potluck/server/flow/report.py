@@ -51,7 +51,7 @@ _TOGETHER = 100
 
 
 async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
-    await hear(parts, owner, node_id, [each.lease for each in reports.reports])
+    await hear(parts, owner, node_id)
     answers: dict[int, ReportAnswer] = {}
     for batch in _batches(reports.reports):
         taken = await _take_together(parts, node_id, [each for _, each in batch])
