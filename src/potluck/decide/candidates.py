@@ -16,7 +16,7 @@ from potluck.decide.want import Usable, Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 Accept = Callable[[Room], bool]
-_FEW_MISSED = 8
+_FEW_MISSED = 4
 _MOST_KNOWN = 4096
 
 
@@ -94,39 +94,36 @@ class Candidates:
 
     def _walk(self, look: _Look, most_missed: int | None) -> tuple[list[Offer], bool]:
         """The first few that would do; True if too many that do not stood in the way."""
-        rooms, most = self._hopeful(look.pool), look.placement.looks_at
+        rooms, known = self._hopeful(look.pool), self._offers if look.most_price is None else {}
+        accept, epoch, most = look.accept, look.placement.epoch, look.placement.looks_at
         found: list[Offer] = []
         gone: list[int] = []
         for number in range(len(rooms) - 1, -1, -1):
-            offer = self._accepted(rooms[number], look)
-            if offer is None:
-                gone.append(number)
-                if len(gone) == most_missed:
-                    return [], True
+            room = rooms[number]
+            offer = known.get(room.place)
+            if room.is_idle:
+                offer = self._unused_offer(room, look)
+            elif accept is not None and not accept(room):
                 continue
-            found.append(offer)
-            if len(found) == most:
-                break
-        if look.accept is None and look.most_price is None:
+            elif offer is None or offer.version != room.version or offer.epoch != epoch:
+                offer = self._offer_anew(room, look)
+            if offer is not None:
+                found.append(offer)
+                if len(found) == most:
+                    break
+                continue
+            gone.append(number)
+            if len(gone) == most_missed:
+                return [], True
+        if accept is None and look.most_price is None:
             for number in gone:
                 del rooms[number]
         return found, False
 
-    def _accepted(self, room: Room, look: _Look) -> Offer | None:
-        """What the room, or the first like it that is accepted, has to offer."""
-        if room.is_idle:
-            return self._unused_offer(room, look)
-        if look.accept is not None and not look.accept(room):
-            return None
-        placement = look.placement
-        offer = self._offers.get(room.place)
-        if offer is None or offer.version != room.version or offer.epoch != placement.epoch:
-            offer = self._offer(room, placement, None)
-            if offer is None:
-                return None
+    def _offer_anew(self, room: Room, look: _Look) -> Offer | None:
+        offer = self._offer(room, look.placement, look.most_price)
+        if offer is not None and look.most_price is None:
             self._remember(offer)
-        if look.most_price is not None and offer.price > look.most_price:
-            return self._offer(room, placement, look.most_price)
         return offer
 
     def _remember(self, offer: Offer) -> None:

@@ -4,6 +4,7 @@ The rooms stand in the fixed order of the nodes. Of unused ones that are alike o
 listed. The answer is a superset, cheap to get and small: whether a room really does is asked of it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -17,12 +18,10 @@ Slots = NDArray[np.intp]
 _Numbers = NDArray[np.int64]
 
 _UNLISTED = -1
-_ANYBODY = 0
 
 
 class Index:
     def __init__(self) -> None:
-        self._accounts: dict[AccountId, int] = {}
         self.lay_out(())
 
     def lay_out(self, rooms: Iterable[Room]) -> None:
@@ -30,10 +29,15 @@ class Index:
         ordered = sorted(rooms, key=lambda room: room.place)
         self.rooms = ordered
         self._slots = {room.place: slot for slot, room in enumerate(ordered)}
-        self._cores, self._memory, self._disk, self._gpu, self._whole, self._served = (
+        self._cores, self._memory, self._disk, self._gpu, self._whole, self._open = (
             np.full(len(ordered), _UNLISTED, dtype=np.int64) for _ in range(6)
         )
         self._profile = np.zeros(len(ordered), dtype=np.int64)
+        # What an account could have of devices on which its own fractions stand, and whose stand
+        # on the devices of a room.
+        self._own: dict[AccountId, NDArray[np.int16]] = {}
+        self._served: dict[int, dict[AccountId, int]] = {}
+        self._served_rooms: Counter[AccountId] = Counter()
 
     def write(self, room: Room, is_listed: bool) -> None:
         slot = self._slots[room.place]
@@ -46,13 +50,16 @@ class Index:
         self._gpu[slot] = room.most_gpu_milli
         self._whole[slot] = room.whole_gpus
         self._profile[slot] = room.profile.number
-        self._served[slot] = self._serves(room)
+        self._open[slot] = room.open_milli
+        if room.own_milli or slot in self._served:
+            self._serve(slot, room.own_milli)
 
     def forget(self, room: Room) -> None:
         self.unlist(self._slots[room.place])
 
     def unlist(self, slot: int) -> None:
-        self._cores[slot] = self._gpu[slot] = self._whole[slot] = _UNLISTED
+        self._cores[slot] = self._gpu[slot] = self._whole[slot] = self._open[slot] = _UNLISTED
+        self._serve(slot, {})
 
     def slots(self, places: Iterable[int]) -> Slots:
         """In order."""
@@ -61,13 +68,11 @@ class Index:
     def could_do(self, want: Want, profiles: list[Profile], among: Slots | None) -> Slots:
         """The slots of rooms that could do, in order; among some only, if these are named."""
         needs = want.needs
-        feature = self._whole if needs.whole_gpus else self._gpu if needs.gpu_milli else self._cores
-        least = needs.whole_gpus or needs.gpu_milli or want.cores
-        found = _at_least(feature, least, among)
-        if needs.is_exclusive and found.size:
-            served = self._served[found]
-            own = self._number(want.account_id)
-            found = found[(served == own) | (served == _ANYBODY)]
+        if needs.is_exclusive:
+            found = self._open_to(want.account_id, needs.gpu_milli, among)
+        else:
+            feature = self._whole if needs.whole_gpus else self._cores
+            found = _at_least(feature, needs.whole_gpus or want.cores, among)
         if found.size:
             enough = self._memory[found] >= want.memory_bytes
             if needs.is_on_gpu:
@@ -97,23 +102,31 @@ class Index:
         )
         return int(is_busy.sum()), int(is_short.sum()), rest[:0]
 
-    def _serves(self, room: Room) -> int:
-        """Whose fractions could come to stand there: one account's only, or perhaps anybody's."""
-        if room.whole_gpus:
-            return _ANYBODY
-        served: int | None = None
-        for position in room.profile.gpus:
-            if room.milli[position] and (account_id := room.serves[position]) is not None:
-                number = self._number(account_id)
-                if served not in (None, number) or room.may_share(position):
-                    return _ANYBODY
-                served = number
-            elif room.milli[position]:
-                return _ANYBODY
-        return _ANYBODY if served is None else served
+    def _open_to(self, account_id: AccountId, milli: int, among: Slots | None) -> Slots:
+        """Where an account could have a fraction."""
+        own = self._own.get(account_id)
+        if own is None:
+            return _at_least(self._open, milli, among)
+        if among is None:
+            return ((self._open >= milli) | (own >= milli)).nonzero()[0]
+        return among[(self._open[among] >= milli) | (own[among] >= milli)]
 
-    def _number(self, account_id: AccountId) -> int:
-        return self._accounts.setdefault(account_id, len(self._accounts) + 1)
+    def _serve(self, slot: int, own_milli: dict[AccountId, int]) -> None:
+        before = self._served.pop(slot, {})
+        for account_id in before:
+            if account_id not in own_milli:
+                self._own[account_id][slot] = 0
+                self._served_rooms[account_id] -= 1
+                if not self._served_rooms[account_id]:
+                    del self._own[account_id], self._served_rooms[account_id]
+        for account_id, milli in own_milli.items():
+            if account_id not in before:
+                self._served_rooms[account_id] += 1
+            if account_id not in self._own:
+                self._own[account_id] = np.zeros(len(self.rooms), dtype=np.int16)
+            self._own[account_id][slot] = milli
+        if own_milli:
+            self._served[slot] = own_milli
 
 
 def _at_least(feature: _Numbers, least: int, among: Slots | None) -> Slots:

@@ -38,18 +38,9 @@ class Room:
     """What is free on a node. Devices go by their position in the node."""
 
     __slots__ = (
-        "_positions",
-        *("cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes", "milli"),
-        *(
-            "node",
-            "place",
-            "most_gpu_milli",
-            "profile",
-            "serves",
-            "sharers",
-            "version",
-            "whole_gpus",
-        ),
+        *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
+        *("milli", "most_gpu_milli", "node", "open_milli", "own_milli", "place", "profile"),
+        *("serves", "sharers", "version", "whole_gpus"),
     )
 
     def __init__(self, node: FreeNode, profile: Profile, place: int) -> None:
@@ -114,6 +105,21 @@ class Room:
         device = self.node.devices[position]
         return device.is_partition or (device.shares_accounts and self.sharers[position])
 
+    def _count_open(self) -> None:
+        """What can be had of a GPU by anybody, and by whose fractions stand on it."""
+        self.open_milli = WHOLE_DEVICE_MILLI if self.whole_gpus else 0
+        own: dict[AccountId, int] = {}
+        for position in self.profile.gpus:
+            milli = self.milli[position]
+            if not 0 < milli < WHOLE_DEVICE_MILLI:
+                continue
+            account_id = self.serves[position]
+            if self.may_share(position):
+                self.open_milli = max(self.open_milli, milli)
+            if account_id is not None and own.get(account_id, 0) < milli:
+                own[account_id] = milli
+        self.own_milli = own
+
     def has_more_than(self, other: "Room") -> bool:
         """Whether anything is freer here, or open to more, than it was there."""
         return (
@@ -151,6 +157,7 @@ class Room:
         gpus = [self.milli[each] for each in self.profile.gpus]
         self.most_gpu_milli = max(gpus, default=0)
         self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
+        self._count_open()
         for position, milli in enumerate(self.milli):
             if milli == WHOLE_DEVICE_MILLI:
                 self.serves[position] = None
