@@ -119,6 +119,15 @@ def test_a_node_for_its_owner_alone_is_found_by_its_owner_alone() -> None:
     assert taken_node(pool, task(account_id=ALICE)) == "mine"
 
 
+def test_a_node_that_comes_later_is_also_for_its_owner_alone() -> None:
+    """Whoever asked first for the same must not lend the others its name."""
+    pool = capacity(whole_node("everybodys"))
+    assert taken_node(pool, task("a1", account_id=ALICE)) == "everybodys"
+    pool.put_node(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(task("b1", account_id=BOB)) is None
+    assert taken_node(pool, task("a2", account_id=ALICE)) == "mine"
+
+
 def test_a_node_that_is_not_reliable_enough_is_passed_over() -> None:
     pool = capacity(whole_node("n1", reliability=0.5), whole_node("n2", reliability=0.99))
     assert taken_node(pool, task(min_reliability=0.9)) == "n2"

@@ -8,6 +8,8 @@ a want is not looked at again until it gains some.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import replace
+
 from potluck.decide.candidates import Accept, Candidates
 from potluck.decide.feasible import Fit, Refusal
 from potluck.decide.placement.interface import Placement
@@ -20,7 +22,8 @@ from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-_WantKey = tuple[Requirements, AccountId | None]
+_WantKey = tuple[Requirements, AccountId]
+_NOBODY = AccountId("")
 _MOST_WANTS = 20_000
 
 
@@ -119,12 +122,14 @@ class Capacity:
         wanted = task.requirements
         is_part = wanted.device_milli not in (None, WHOLE_DEVICE_MILLI)
         is_personal = is_part or task.account_id in self._hosts
-        key = (wanted, task.account_id if is_personal else None)
+        # What all share is asked for in nobody's name: no node is nobody's own.
+        asker = task.account_id if is_personal else _NOBODY
+        key = (wanted, asker)
         known = self._candidates.get(key)
         if known is None:
             if len(self._candidates) >= _MOST_WANTS:
                 self._candidates.clear()
-            known = self._candidates[key] = Candidates(Want(task))
+            known = self._candidates[key] = Candidates(Want(replace(task, account_id=asker)))
         return known
 
     def _suits_elsewhere(self, want: Want, task: WaitingTask) -> bool:

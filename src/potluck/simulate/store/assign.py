@@ -58,6 +58,8 @@ def assign(
         return []
     if node is None or node["state"] != "online":
         return []
+    if node["own_tasks_only"] and node["account_id"] != task["account_id"]:
+        return []
     wanted = {"cores": cores, "memory_bytes": memory_bytes, "disk_bytes": disk_bytes}
     shares = _shares(attempt_id, device_ids, millis, memories)
     if not has_room(node, **wanted) or not _all_free(data, node_id, task, shares, is_sharer):

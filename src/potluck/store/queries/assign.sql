@@ -30,6 +30,8 @@ WITH term AS (
 ), node AS (
     SELECT id, account_id FROM nodes
     WHERE id = $5 AND state = 'online'
+        -- Without a sandbox a node runs nobody else's code.
+        AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
         AND cores - used_cores >= $9
         AND memory_bytes - used_memory_bytes >= $10
         AND disk_bytes - used_disk_bytes >= $11
