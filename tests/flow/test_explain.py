@@ -10,15 +10,18 @@ import pytest
 
 from potluck.model.error import NotFound
 from potluck.model.ids import TaskId
-from potluck.model.task import TaskState
+from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow import cancel
 from potluck.server.flow.explain import Question, answer_once, explain
+from potluck.server.flow.follow import view
 from potluck.server.leader.memory import Memory
 from potluck.server.loops.answer import AnswerLoop
+from potluck.store import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation
-from tests.flow.pool import Pool
+from tests.flow.arrays import give, succeeded
+from tests.flow.pool import Pool, done
 
 
 @asynccontextmanager
@@ -59,8 +62,8 @@ async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> N
 
 async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
     await pool.offer()
-    tasks = [(await pool.submit(device_model="H100")).id for _ in range(5)]
-    assert (await explained(pool, tasks[-1])).position == 5
+    ids = [(await pool.submit(device_model="H100")).id for _ in range(5)]
+    assert (await explained(pool, ids[-1])).position == 5
 
 
 async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
@@ -142,3 +145,20 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
     assert idle >= 0.02
     for who in ("one", "other"):
         assert await pool.parts.live.get(topics.answer(f"{who}-0")) is not None
+
+
+async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has more attempts than are shown; all of them tell the name of its line."""
+    monkeypatch.setattr(tasks, "_NEWEST_ATTEMPTS", 1)
+    bad, good = await pool.offer(), await pool.offer()
+    task = await pool.submit(items=3)
+    lost = await give(pool, bad, task.id, 0, 1)
+    await pool.report(bad.node_id, done(lost, EndReason.NODE_RESTARTED))
+    grant = await give(pool, good, task.id, 1, 2)
+    await pool.report(good.node_id, succeeded(grant, 1), done(grant))
+    await pool.sql("UPDATE nodes SET state = 'left'")
+    await pool.plan()
+    seen = await view(pool.parts, pool.alice, task.id)
+    assert len(seen.attempts) == 1 and seen.waiting is not None

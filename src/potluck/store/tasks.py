@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from potluck.decide.explain import waits_for_start, waits_for_tasks, waits_for_time
 from potluck.model.error import NotFound
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import (
     EndReason,
@@ -138,6 +138,14 @@ async def views(
     """Those of these tasks that are the account's, newest first."""
     rows = await connection.fetch(_sql.views, task_ids, account_id)
     return await _views(connection, rows)
+
+
+async def failed_on(
+    connection: Connection, task_ids: Sequence[TaskId]
+) -> dict[TaskId, list[NodeId]]:
+    """The nodes on which these tasks have failed or were lost, if there are any."""
+    rows = await connection.fetch(_sql.failed_on, task_ids)
+    return {row["task_id"]: row["node_ids"] for row in rows}
 
 
 async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:

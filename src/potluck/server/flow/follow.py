@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
-from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute import read_log
@@ -60,7 +59,10 @@ async def with_reasons(
     waiting = [each for each in found if each.state is TaskState.QUEUED and each.waiting is None]
     if not waiting:
         return found
-    names = [topics.waiting(_line(account_id, task, _failed_on(task))) for task in waiting]
+    failed_on = await _failed_on(parts, waiting)
+    names = [
+        topics.waiting(_line(account_id, task, failed_on.get(task.id, ()))) for task in waiting
+    ]
     known = await parts.live.get_many(names)
     reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
     return [_with_reason(task, reasons.get(task.id)) for task in found]
@@ -70,9 +72,13 @@ def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = (
     return line_name(account_id, task.priority, task.requirements, task.limits, failed_on)
 
 
-def _failed_on(task: TaskView) -> set[NodeId]:
-    bad = (AttemptState.FAILED, AttemptState.LOST)
-    return {attempt.node_id for attempt in task.attempts if attempt.state in bad}
+async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:
+    """Not from the attempts that are shown, which are the newest few."""
+    tried = [task.id for task in waiting if task.attempts]
+    if not tried:
+        return {}
+    async with parts.database.transaction() as connection:
+        return await tasks.failed_on(connection, tried)
 
 
 def _with_reason(task: TaskView, said: bytes | None) -> TaskView:

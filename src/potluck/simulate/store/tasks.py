@@ -109,6 +109,19 @@ def views(data: Data, task_ids: list[str], account_id: str) -> list[Row]:
     ]
 
 
+@models(_sql.failed_on)
+def failed_on(data: Data, task_ids: list[str]) -> list[Row]:
+    found = {
+        task_id: {
+            row["node_id"]
+            for row in data.attempts.of("task", task_id)
+            if row["state"] in ("failed", "lost")
+        }
+        for task_id in sorted(set(task_ids))
+    }
+    return [{"task_id": each, "node_ids": sorted(nodes)} for each, nodes in found.items() if nodes]
+
+
 @models(_sql.attempts)
 def attempts(data: Data, task_ids: list[str], most: int) -> list[Row]:
     return [

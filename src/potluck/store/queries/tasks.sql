@@ -37,6 +37,12 @@ SELECT id, name, kind, state, priority, created_at, updated_at, requirements, li
 FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
 ORDER BY id DESC
 
+-- name: failed_on
+-- Of all attempts, however many: so few rows tell where a task should not go again.
+SELECT task_id, array_agg(DISTINCT node_id) AS node_ids FROM attempts
+WHERE task_id = ANY($1::text[]) AND state IN ('failed', 'lost')
+GROUP BY task_id
+
 -- name: attempts
 -- The newest few of each: an array may have thousands.
 SELECT attempts.*, nodes.name AS node_name,
