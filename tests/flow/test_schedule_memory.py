@@ -11,6 +11,8 @@ from potluck.model.error import Unavailable
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, schedule
+from potluck.server.leader import reasons
+from potluck.server.leader.later import Later
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.sweep import Sweep
 from potluck.store import feed
@@ -284,3 +286,61 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
     await memory.catch_up()
     left = memory.known.scheduler.task(task.id)
     assert left is not None and left.pending == (ItemRange(0, 2),)
+
+
+def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
+    later = Later()
+    for number in range(1_000):
+        task_id = TaskId(f"task_{number}")
+        later.put(task_id, 1e6 + number)
+        later.put(task_id, 1e6 + number)
+        later.drop(task_id)
+    kept = TaskId("task_kept")
+    for at in (30.0, 20.0, 10.0, 40.0):
+        later.put(kept, at)
+    assert len(later) < 200
+    assert later.next_at == 40.0
+    assert later.take_due(39.0) == []
+    assert later.take_due(40.0) == [kept]
+    assert later.next_at is None
+
+
+async def test_what_was_set_aside_and_then_cancelled_is_forgotten(pool: Pool) -> None:
+    task = await pool.submit()
+    memory = await begun(pool)
+    known = memory.known
+    assert [known.refuse(task.id, memory.now + 3600) for _ in range(3)] == [False, False, True]
+    await memory.read_tasks([task.id])
+    before = (known.next_due, len(known.set_aside))
+    assert before[0] is not None and before[1] == 1
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await memory.catch_up()
+    assert (known.next_due, len(known.set_aside)) == (None, 0)
+
+
+async def test_reasons_are_put_again_a_few_at_a_time(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each takes a while, as on a server of its own."""
+    ids = [(await pool.submit(device_model=f"H{number}")).id for number in range(20)]
+    memory = await begun(pool)
+    scheduler = memory.known.scheduler
+    published = reasons.Reasons(pool.parts, scheduler)
+    for _ in range(10):
+        await published.publish(scheduler.plan(memory.now, 100).waiting)
+    puts, put_at_once = 0, pool.parts.live.put
+
+    async def put(key: str, value: bytes, ttl_seconds: float) -> None:
+        nonlocal puts
+        puts += 1
+        await asyncio.sleep(0.02)
+        await put_at_once(key, value, ttl_seconds)
+
+    monkeypatch.setattr(pool.parts.live, "put", put)
+    monkeypatch.setattr(reasons, "_REASON_SECONDS", 0.0)
+    await published.publish({})
+    assert 1 <= puts <= 5 and published.is_behind
+    for each in ids:
+        scheduler.drop_task(each)
+    await published.publish({})
+    assert not published.is_behind

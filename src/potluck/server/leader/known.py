@@ -3,7 +3,6 @@
 All of it was read from PostgreSQL, and all of it may be old by now. Nothing here asks or waits.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 from potluck.decide.plan import Scheduler
 from potluck.decide.snapshot import AccountShare, Assignment, RunningAttempt
 from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.server.leader.later import Later
 from potluck.store.assign import Assigned
 from potluck.store.feed import NodeNow, Pace, TaskNow
 
@@ -33,34 +33,35 @@ class Known:
         self.doubts = Doubts()
         self.nodes: dict[NodeId, NodeNow] = {}  # as they were read
         self.accounts: dict[AccountId, AccountShare] = {}
-        self._later: list[tuple[float, TaskId]] = []  # a heap, the next to be ready first
+        self._later = Later()
         self._refusals: Counter[TaskId] = Counter()
         self.set_aside: dict[TaskId, float] = {}  # refused again and again; until when
 
     def put_tasks(self, found: Iterable[TaskNow], now: float) -> None:
         for each in found:
             ready_at = max(each.ready_at or 0.0, self.set_aside.get(each.id, 0.0))
-            if each.task is not None and ready_at <= now:
-                self.scheduler.put_task(each.task)
+            if each.task is not None and ready_at > now:
+                self.scheduler.drop_task(each.id)
+                self._later.put(each.id, ready_at)
                 continue
-            self.scheduler.drop_task(each.id)
+            self._later.drop(each.id)
+            self.set_aside.pop(each.id, None)
             if each.task is not None:
-                heapq.heappush(self._later, (ready_at, each.id))
+                self.scheduler.put_task(each.task)
             else:
+                self.scheduler.drop_task(each.id)
                 self._refusals.pop(each.id, None)
 
     def due(self, now: float) -> list[TaskId]:
         """Those that may be ready by now: they have to be read again."""
-        found = []
-        while self._later and self._later[0][0] <= now:
-            task_id = heapq.heappop(self._later)[1]
+        found = self._later.take_due(now)
+        for task_id in found:
             self.set_aside.pop(task_id, None)
-            found.append(task_id)
         return found
 
     @property
     def next_due(self) -> float | None:
-        return self._later[0][0] if self._later else None
+        return self._later.next_at
 
     def put_nodes(self, found: Iterable[NodeNow]) -> None:
         for each in found:

@@ -76,7 +76,7 @@ class ScheduleLoop:
 
     def _rest_seconds(self) -> float:
         """Until there is something to do, unless something changes before."""
-        if self._sweep is not None:
+        if self._sweep is not None or self._reasons.is_behind:
             return _REST_SECONDS
         rest = min(self._parts.settings.schedule_poll_seconds, self._sweep_at - self._clock.time())
         due = self._memory.known.next_due
