@@ -12,9 +12,9 @@ from potluck.live.in_process import InProcessLive
 from potluck.model.error import StaleLease
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, ScriptSpec, TaskState
 from potluck.server import topics
-from potluck.server.flow import cancel, expire, lease
+from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.leader.apply import apply
 from potluck.wire.provider import (
@@ -27,7 +27,7 @@ from potluck.wire.provider import (
     Preparing,
     Started,
 )
-from tests.flow.pool import Pool, done, lease_of, used
+from tests.flow.pool import Pool, done, lease_of, request, used
 
 PRICE = 3_600_000_000  # a credit a second
 HOLD = 100 * 1_000_000
@@ -394,6 +394,21 @@ async def test_one_answer_carries_a_few_grants_and_the_next_one_the_rest(pool: P
     rest = (await ask(*first)).grants
     assert (len(first), len(rest)) == (3, 1)
     assert len({each.attempt_id for each in first + rest}) == 4
+
+
+async def test_one_answer_carries_no_more_than_a_few_large_sources(pool: Pool) -> None:
+    """A thousand grants of a megabyte each would be a gigabyte, again at each poll."""
+    node = await pool.offer(devices=7)
+    spec = ScriptSpec("large.py", "#" + "é" * (450 * 1024))
+    large = msgspec.structs.replace(request(), spec=spec)
+    for _ in range(7):
+        await submit.submit(pool.parts, pool.alice, large, None)
+    await pool.plan()
+    first = await pool.fetch(node.node_id)
+    rest = await pool.fetch(node.node_id, *map(lease_of, first))
+    assert (len(first), len(rest)) == (5, 2)
+    fetched = "SELECT count(*) FROM attempts WHERE fetched_at IS NOT NULL"
+    assert await pool.sql(fetched) == 7
 
 
 class DeafLive(InProcessLive):

@@ -31,6 +31,9 @@ log = structlog.get_logger()
 
 _sql = load("attempts")
 
+# After so much of what tasks are made of, the rest is for the next answer.
+_ANSWER_BYTES = 4 * 2**20
+
 
 class FetchedAttempt(Struct, frozen=True):
     id: AttemptId
@@ -121,7 +124,14 @@ async def fetch(
     """What the node was granted and does not hold yet; its lease runs from now on."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
-        _sql.fetch, node_id, owner.account_id, held, lease, owner.node_key_id, most
+        _sql.fetch,
+        node_id,
+        owner.account_id,
+        held,
+        lease,
+        owner.node_key_id,
+        most,
+        _ANSWER_BYTES,
     )
     shares = await _shares(connection, [row["id"] for row in rows])
     specs = {row["id"]: _spec(vault, row) for row in rows}

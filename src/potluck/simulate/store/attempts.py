@@ -1,6 +1,7 @@
 """Models of queries/attempts.sql."""
 
 from datetime import timedelta
+from itertools import accumulate
 
 from potluck.simulate.store import spans
 from potluck.simulate.store.capacity import key_is_good, reserve, take_device
@@ -22,6 +23,7 @@ def fetch(
     lasting: timedelta,
     node_key_id: str | None,
     most: int,
+    most_bytes: int,
 ) -> list[Row]:
     if not _may_fetch(data, node_id, account_id, node_key_id):
         return []
@@ -30,6 +32,9 @@ def fetch(
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
         if attempt["id"] not in held
     ][:most]
+    sizes = [len(_made_of(data, attempt["task_id"])["sealed_spec"]) for attempt in granted]
+    before = list(accumulate(sizes, initial=0))
+    granted = [attempt for place, attempt in enumerate(granted) if before[place] < most_bytes]
     for attempt in granted:
         if attempt["fetched_at"] is None:
             changes = {"fetched_at": data.now, "lease_expires_at": data.now + lasting}

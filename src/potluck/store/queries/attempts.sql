@@ -6,9 +6,9 @@
 -- What this node was granted and does not list as held. Given again, with the same token, until it
 -- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
 -- ignores a grant loses it. A poll may have waited for long: whether its caller may have anything is
--- asked once more.
-WITH fetched AS (
-    SELECT id FROM attempts
+-- asked once more. An answer has its measure: sources may be large, and the next has the rest.
+WITH granted AS (
+    SELECT id, task_id FROM attempts
     WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
@@ -20,7 +20,15 @@ WITH fetched AS (
                         AND (revoked_at IS NOT NULL OR expires_at <= now())))
     ORDER BY id
     LIMIT $6
-    FOR UPDATE
+), measured AS (
+    SELECT granted.id, sum(octet_length(sealed_spec)) OVER (ORDER BY granted.id)
+        - octet_length(sealed_spec) AS bytes_before
+    FROM granted JOIN tasks ON tasks.id = task_id
+), fetched AS (
+    SELECT attempts.id FROM attempts JOIN measured USING (id)
+    WHERE finished_at IS NULL AND bytes_before < $7::bigint
+    ORDER BY attempts.id
+    FOR UPDATE OF attempts
 )
 UPDATE attempts SET
     fetched_at = coalesce(fetched_at, now()),
