@@ -164,6 +164,7 @@ async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
     after = await pool.task(task.id)
     assert after.state is TaskState.QUEUED
     assert {attempt.reason for attempt in after.attempts} == {EndReason.WITHDRAWN}
+    assert await pool.sql("SELECT lost_attempts FROM nodes") == 8, "but its node has a bad name"
     await pool.check()
 
 

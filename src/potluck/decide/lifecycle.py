@@ -101,8 +101,9 @@ ITEM_REPORTABLE = frozenset(
     }
 )
 
-# The node had no part in these: the assignment never reached it, or the server was silent.
-NOT_THE_NODES_FAULT = frozenset({EndReason.WITHDRAWN, EndReason.SILENCE})
+# The node had no part in this: the server was silent. What it never fetched though it was online is
+# held against it: one that beats and never asks for work would be given it for ever.
+NOT_THE_NODES_FAULT = frozenset({EndReason.SILENCE})
 
 
 def is_consistent(reason: EndReason, exit_code: int | None) -> bool:
