@@ -59,6 +59,13 @@ async def test_the_quota_of_queued_tasks_is_exact(pool: Pool) -> None:
         await submit.submit(pool.parts, pool.bob, request(), None)
 
 
+async def test_the_same_submission_twice_at_once_takes_the_last_place_once(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=1)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    twins = await asyncio.gather(*(pool.submit(key="k") for _ in range(8)))
+    assert len({twin.id for twin in twins}) == 1
+
+
 async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None:
     settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=1)
     parts = msgspec.structs.replace(pool.parts, settings=settings)

@@ -5,7 +5,7 @@ either seen as ended, or sees that it is waited for.
 """
 
 from potluck.decide.admit import admit, admit_after, queue_is_full
-from potluck.model.error import Conflict
+from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest, TaskState
@@ -52,7 +52,14 @@ async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
 
 
 async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> TaskId:
-    await _admit(parts, connection, new)
+    try:
+        await _admit(parts, connection, new)
+    except QuotaExceeded:
+        # The same submission may have taken the last place while this one waited for its turn.
+        twin = await _earlier(connection, new)
+        if twin is None:
+            raise
+        return twin
     after = await dependencies.hold_after(connection, new.request.after, new.account_id)
     admit_after(new.request.after, after)
     still_open = [task_id for task_id, state in after.items() if not state.is_final]
