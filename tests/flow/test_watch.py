@@ -4,6 +4,7 @@ import pytest
 
 from potluck.server.leader.memory import Memory
 from potluck.server.loops.watch import WatchLoop
+from potluck.store import picture
 from tests.flow.pool import Pool
 
 
@@ -35,6 +36,18 @@ async def test_what_is_not_true_is_counted_and_logged(
     await watch.look()
     assert watch.violations > 0
     assert "must always be true" in capsys.readouterr().out
+
+
+async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.give(pool.alice, 10**9)
+    await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
+    monkeypatch.setattr(picture, "_MOST_ENTRIES", 2)
+    watch = WatchLoop(pool.parts, Memory(pool.parts))
+    await watch.look()
+    assert watch.violations == 1, "of bob, who has no entries yet"
 
 
 async def test_all_have_their_turn(pool: Pool) -> None:

@@ -150,6 +150,15 @@ def _may_serve_several(data: Data, device: Row, attempts: list[Row]) -> bool:
     return bool(said.get("shares_accounts")) and all(agreed)
 
 
+@models(_sql.quick_to_add_up)
+def quick_to_add_up(data: Data, account_ids: list[str], most: int) -> list[Row]:
+    return [
+        {"id": account_id}
+        for account_id in account_ids
+        if len(data.ledger_entries.of("account", account_id)) <= most
+    ]
+
+
 @models(_sql.purses)
 def purses(data: Data, account_ids: list[str]) -> list[Row]:
     found = [row for row in map(data.balances.get, _once(account_ids)) if row is not None]

@@ -71,6 +71,13 @@ FROM devices LEFT JOIN (
 ) AS share ON device_id = devices.id
 WHERE devices.node_id = ANY($1) GROUP BY devices.id ORDER BY devices.id
 
+-- name: quick_to_add_up
+-- Of these accounts, the ones with at most so many entries; no more than that is looked at.
+SELECT account_id AS id FROM unnest($1::text[]) AS account (account_id)
+WHERE (SELECT count(*) FROM (
+    SELECT FROM ledger_entries WHERE ledger_entries.account_id = account.account_id LIMIT $2 + 1
+) AS entry) <= $2
+
 -- name: purses
 SELECT balances.account_id, available_micro, held_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'), 0)::bigint
