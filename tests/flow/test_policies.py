@@ -16,7 +16,7 @@ def test_every_order_can_be_chosen(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLACEMENTS)
 def test_every_placement_can_be_chosen(name: str) -> None:
-    assert placement_by_name(name) is not None
+    assert isinstance(placement_by_name(name), PLACEMENTS[name])  # type: ignore[arg-type]
 
 
 def test_the_defaults_are_there() -> None:
