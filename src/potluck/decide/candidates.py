@@ -5,10 +5,11 @@ remembered until the room changes; unused rooms that are alike are looked at onc
 would do, only what has gained something since is looked at the next time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from potluck.decide.index import NO_SLOTS
 from potluck.decide.placement.interface import Choice, Placement
 from potluck.decide.pool import Pool
 from potluck.decide.room import Profile, Room
@@ -16,6 +17,8 @@ from potluck.decide.want import Usable, Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 Accept = Callable[[Room], bool]
+_A_FEW = 24
+_MUCH = 100
 _FEW_MISSED = 4
 _MOST_KNOWN = 4096
 
@@ -48,17 +51,21 @@ class Candidates:
         self._none_at = 0  # what the pool had touched when nothing at all would do
         self._listed_at = -1
         self._rooms: list[Room] = []
+        self._rest = NO_SLOTS
 
     def has_room(self, pool: Pool) -> bool:
         """Whether any room would do; not for wants that go by how reliable a node is."""
-        want = self.want
-        rooms = self._hopeful(pool)
-        while rooms:
-            if len(want.free(rooms[-1])) >= want.count:
+        want, rooms = self.want, self._hopeful(pool)
+        while rooms or self._more(pool):
+            if len(want.free(rooms[0])) >= want.count:
                 return True
-            rooms.pop()
+            del rooms[0]
         self._none_at = pool.last_touch
         return False
+
+    def gained_much(self, pool: Pool) -> bool:
+        """Whether so many rooms gained something since nothing would do that one of them may."""
+        return pool.last_touch - self._none_at > _MUCH
 
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
@@ -72,14 +79,24 @@ class Candidates:
         return equal[0] if len(equal) == 1 else min(equal, key=_price_and_place)
 
     def _hopeful(self, pool: Pool) -> list[Room]:
-        """The rooms that could do, the first last; until others are listed they only get fewer."""
+        """The first of the rooms that could do; until others are listed they only get fewer."""
         if self._listed_at != pool.last_listing:
             self._list_anew(pool)
         return self._rooms
 
     def _list_anew(self, pool: Pool) -> None:
         self._listed_at = pool.last_listing
-        self._rooms = pool.could_do(self.want, self._none_at)
+        self._rest = pool.could_do(self.want, self._none_at)
+        self._rooms.clear()
+        self._more(pool)
+
+    def _more(self, pool: Pool) -> bool:
+        """Puts a few more rooms behind those that are known; False if there are none."""
+        rooms = pool.index.rooms
+        self._rooms += [rooms[slot] for slot in self._rest[:_A_FEW].tolist()]
+        has_more = bool(self._rest.size)
+        self._rest = self._rest[_A_FEW:]
+        return has_more
 
     def _first_few(self, look: _Look) -> list[Offer]:
         is_new = self._listed_at != look.pool.last_listing
@@ -97,9 +114,8 @@ class Candidates:
         rooms, known = self._hopeful(look.pool), self._offers if look.most_price is None else {}
         accept, epoch, most = look.accept, look.placement.epoch, look.placement.looks_at
         found: list[Offer] = []
-        gone: list[int] = []
-        for number in range(len(rooms) - 1, -1, -1):
-            room = rooms[number]
+        gone: list[Room] = []
+        for room in self._in_order(look.pool):
             offer = known.get(room.place)
             if room.is_idle:
                 offer = self._unused_offer(room, look)
@@ -112,13 +128,18 @@ class Candidates:
                 if len(found) == most:
                     break
                 continue
-            gone.append(number)
+            gone.append(room)
             if len(gone) == most_missed:
                 return [], True
-        if accept is None and look.most_price is None:
-            for number in gone:
-                del rooms[number]
+        if gone and accept is None and look.most_price is None:
+            rooms[:] = [room for room in rooms if room not in gone]
         return found, False
+
+    def _in_order(self, pool: Pool) -> Iterator[Room]:
+        number = 0
+        while number < len(self._rooms) or self._more(pool):
+            yield self._rooms[number]
+            number += 1
 
     def _offer_anew(self, room: Room, look: _Look) -> Offer | None:
         offer = self._offer(room, look.placement, look.most_price)

@@ -84,13 +84,15 @@ class Capacity:
             return self.find(task) is not None
         return self._candidates_of(task).has_room(self._pool)
 
+    def could_have_room(self, task: WaitingTask) -> bool:
+        """Whether it is worth while to ask `find` again; for little, where much was gained."""
+        return self._candidates_of(task).gained_much(self._pool) or self.has_room(task)
+
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Marks as taken, until `put_node` says otherwise."""
         room = self._room(fit.node_id)
-        wanted = task.requirements
         was_idle = room.is_idle
-        room.occupy(fit.shares, task.account_id, wanted.shares_device)
-        room.take(wanted.cores, wanted.memory_bytes, wanted.disk_bytes, fit.shares)
+        room.take(task.requirements, fit.shares, task.account_id)
         self._pool.note_use(room, was_idle)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
@@ -143,7 +145,7 @@ class Capacity:
         self, room: Room, amounts: Requirements | RunningAttempt, had: Fit | RunningAttempt
     ) -> None:
         was_idle = room.is_idle
-        room.take(-amounts.cores, -amounts.memory_bytes, -amounts.disk_bytes, had.shares)
+        room.give(amounts, had.shares)
         self._pool.note_use(room, was_idle)
         self._pool.touch(room)
 

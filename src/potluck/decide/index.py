@@ -15,8 +15,9 @@ from potluck.decide.want import Want
 from potluck.model.ids import AccountId
 
 Slots = NDArray[np.intp]
-_Numbers = NDArray[np.int64]
+_Numbers = NDArray[np.int64] | NDArray[np.int16]
 
+NO_SLOTS: Slots = np.zeros(0, dtype=np.intp)
 _UNLISTED = -1
 
 
@@ -29,10 +30,14 @@ class Index:
         ordered = sorted(rooms, key=lambda room: room.place)
         self.rooms = ordered
         self._slots = {room.place: slot for slot, room in enumerate(ordered)}
-        self._cores, self._memory, self._disk, self._gpu, self._whole, self._open = (
-            np.full(len(ordered), _UNLISTED, dtype=np.int64) for _ in range(6)
+        count = len(ordered)
+        self._cores, self._memory, self._disk = (
+            np.full(count, _UNLISTED, dtype=np.int64) for _ in range(3)
         )
-        self._profile = np.zeros(len(ordered), dtype=np.int64)
+        self._gpu, self._whole, self._open = (
+            np.full(count, _UNLISTED, dtype=np.int16) for _ in range(3)
+        )
+        self._profile = np.zeros(count, dtype=np.intp)
         # What an account could have of devices on which its own fractions stand, and whose stand
         # on the devices of a room.
         self._own: dict[AccountId, NDArray[np.int16]] = {}
@@ -61,9 +66,9 @@ class Index:
         self._cores[slot] = self._gpu[slot] = self._whole[slot] = self._open[slot] = _UNLISTED
         self._serve(slot, {})
 
-    def slots(self, places: Iterable[int]) -> Slots:
+    def slots(self, rooms: Iterable[Room]) -> Slots:
         """In order."""
-        return np.array(sorted(self._slots[place] for place in places), dtype=np.intp)
+        return np.array(sorted(self._slots[room.place] for room in rooms), dtype=np.intp)
 
     def could_do(self, want: Want, profiles: list[Profile], among: Slots | None) -> Slots:
         """The slots of rooms that could do, in order; among some only, if these are named."""

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 
-from potluck.decide.index import Index, Slots
+from potluck.decide.index import NO_SLOTS, Index, Slots
 from potluck.decide.room import Profile, Room, place_of, profile_key
 from potluck.decide.snapshot import FreeNode
 from potluck.decide.want import Want
@@ -84,17 +84,20 @@ class Pool:
         self._touched.pop(room.place, None)
         self._touched[room.place] = self.last_touch
 
-    def could_do(self, want: Want, since: int) -> list[Room]:
-        """Rooms that could do for a want, the first last; of those that gained since then."""
+    def could_do(self, want: Want, since: int) -> Slots:
+        """Rooms that could do for a want, in order; of those that gained something since then."""
         if not self._is_laid_out:
             self._lay_out()
         touches = self.last_touch - since
         if touches <= _VERY_FEW_TOUCHES:
-            return [room for room in self._latest(since) if want.could_be_in(room)]
+            rooms = [
+                room
+                for room in self._latest(since)
+                if want.could_be_in(room) and self._is_listed(room)
+            ]
+            return self.index.slots(rooms) if rooms else NO_SLOTS
         among = self._touched_since(since) if touches <= _FEW_TOUCHES else None
-        rooms = self.index.rooms
-        slots = self.index.could_do(want, self.profiles, among)
-        return [rooms[slot] for slot in slots[::-1].tolist()]
+        return self.index.could_do(want, self.profiles, among)
 
     def busy(self, want: Want) -> tuple[int, int, Slots]:
         """Of the rooms that would do if they were free: see `Index.busy`."""
@@ -103,14 +106,13 @@ class Pool:
         return self.index.busy(want, self.profiles)
 
     def _latest(self, since: int) -> list[Room]:
-        """The listed rooms that gained since then, the first last."""
-        places = []
+        """The rooms that gained something since then."""
+        rooms = []
         for place, number in reversed(self._touched.items()):
             if number <= since:
                 break
-            places.append(place)
-        places.sort(reverse=True)
-        return [room for place in places if self._is_listed(room := self.rooms[place])]
+            rooms.append(self.rooms[place])
+        return rooms
 
     def _touched_since(self, since: int) -> Slots:
         if self._since_touch != self.last_touch:
@@ -118,12 +120,7 @@ class Pool:
             self._since_touch = self.last_touch
         if since in self._since:
             return self._since[since]
-        places = []
-        for place, number in reversed(self._touched.items()):
-            if number <= since:
-                break
-            places.append(place)
-        slots = self._since[since] = self.index.slots(places)
+        slots = self._since[since] = self.index.slots(self._latest(since))
         return slots
 
     def _lay_out(self) -> None:

@@ -5,6 +5,7 @@ a round and not again within a few seconds; a line whose reason stays the same i
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from potluck.decide.snapshot import WaitingTask
 from potluck.model.task import WaitingReason
 
 MOST_COUNTS = 4
+MOST_LINES = 100
 
 
 class Waiting(Struct, frozen=True):
@@ -55,7 +57,7 @@ class Reasons:
         """The lines whose reason is a new one."""
         news: dict[LineKey, Waiting] = {}
         counts = MOST_COUNTS
-        for line in list(self._fresh):
+        for line in list(islice(self._fresh, MOST_LINES)):
             entry = self._lines.first(line)
             if entry is None or line.halt is Halt.NONE:
                 del self._fresh[line]
@@ -63,6 +65,8 @@ class Reasons:
             known = self._known(line, now)
             if known is None:
                 if not counts:
+                    # The others are looked at before it is its turn again.
+                    self._fresh[line] = self._fresh.pop(line)
                     continue
                 counts -= 1
                 known = self._look(line, entry[2], now)

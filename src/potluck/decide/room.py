@@ -4,9 +4,10 @@ from zlib import crc32
 
 import msgspec
 
-from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode
+from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId
+from potluck.model.task import Requirements
 
 _Make = tuple[object, ...]
 
@@ -57,37 +58,51 @@ class Room:
         self._positions = {device.id: position for position, device in enumerate(node.devices)}
         self.milli = [device.free_milli for device in node.devices]
         self.device_memory_bytes = [_free_memory(device) for device in node.devices]
-        self.serves: list[AccountId | None] = [device.serves for device in node.devices]
-        self.sharers = [device.serves_sharers for device in node.devices]
+        is_used = [device.free_milli < WHOLE_DEVICE_MILLI for device in node.devices]
+        self.serves: list[AccountId | None] = [
+            device.serves if used else None
+            for device, used in zip(node.devices, is_used, strict=True)
+        ]
+        self.sharers = [
+            device.serves_sharers or not used
+            for device, used in zip(node.devices, is_used, strict=True)
+        ]
         self._changed()
 
-    def take(
-        self, cores: int, memory_bytes: int, disk_bytes: int, shares: tuple[DeviceShare, ...]
-    ) -> None:
-        """With negative amounts: gives."""
-        self.cores -= cores
-        self.memory_bytes -= memory_bytes
-        self.disk_bytes -= disk_bytes
-        sign = 1 if cores >= 0 else -1
+    def take(self, wanted: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId) -> None:
+        self.cores -= wanted.cores
+        self.memory_bytes -= wanted.memory_bytes
+        self.disk_bytes -= wanted.disk_bytes
+        is_sharer = wanted.shares_device
         for share in shares:
-            position = self._position(share)
-            self.milli[position] -= sign * share.milli
-            self.device_memory_bytes[position] -= sign * share.memory_bytes
-        self._changed()
-
-    def occupy(
-        self, shares: tuple[DeviceShare, ...], account_id: AccountId, is_sharer: bool
-    ) -> None:
-        """Whose the devices are from now on; called before they are taken."""
-        for share in shares:
-            position = self._position(share)
+            position = self._positions[share.device_id]
             if self.milli[position] == WHOLE_DEVICE_MILLI:
-                self.serves[position] = account_id
+                self.serves[position] = whose
                 self.sharers[position] = is_sharer
-                continue
-            self.sharers[position] &= is_sharer
-            if self.serves[position] != account_id:
+            elif self.serves[position] != whose or not is_sharer:
+                self._share(position, whose, is_sharer)
+            self.milli[position] -= share.milli
+            self.device_memory_bytes[position] -= share.memory_bytes
+        self._changed()
+
+    def give(self, amounts: Requirements | RunningAttempt, shares: tuple[DeviceShare, ...]) -> None:
+        self.cores += amounts.cores
+        self.memory_bytes += amounts.memory_bytes
+        self.disk_bytes += amounts.disk_bytes
+        for share in shares:
+            position = self._positions[share.device_id]
+            self.milli[position] += share.milli
+            self.device_memory_bytes[position] += share.memory_bytes
+            if self.milli[position] == WHOLE_DEVICE_MILLI:
                 self.serves[position] = None
+                self.sharers[position] = True
+        self._changed()
+
+    def _share(self, position: int, whose: AccountId, is_sharer: bool) -> None:
+        """Another one comes to stand on a device that is in use."""
+        self.sharers[position] &= is_sharer
+        if self.serves[position] != whose:
+            self.serves[position] = None
 
     def as_node(self) -> FreeNode:
         """The node as it is now."""
@@ -142,9 +157,6 @@ class Room:
             serves_sharers=self.sharers[position],
         )
 
-    def _position(self, share: DeviceShare) -> int:
-        return self._positions[share.device_id]
-
     def _changed(self) -> None:
         self.version += 1
         node = self.node
@@ -158,10 +170,6 @@ class Room:
         self.most_gpu_milli = max(gpus, default=0)
         self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
         self._count_open()
-        for position, milli in enumerate(self.milli):
-            if milli == WHOLE_DEVICE_MILLI:
-                self.serves[position] = None
-                self.sharers[position] = True
 
 
 def profile_key(node: FreeNode) -> _Make:

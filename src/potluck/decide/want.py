@@ -41,6 +41,7 @@ class Want:
 
     __slots__ = (
         *("account_id", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability"),
+        "_are_alike",
         *("_suited", "_suits_all", "_uses_all_gpus", "needs", "requirements", "task", "usable"),
     )
 
@@ -55,6 +56,7 @@ class Want:
         self.count = wanted.device_count
         self.min_reliability = wanted.min_reliability
         self.needs = _needs(wanted)
+        self._are_alike: dict[Profile, bool] = {}
         self._suited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self._suits_all = True
         self._uses_all_gpus = True
@@ -97,9 +99,11 @@ class Want:
         if isinstance(found, Refusal):
             return found
         ids = [device.id for device in profile.node.devices]
-        return tuple(
+        devices = [
             self._usable(ids.index(device.id), device, profile.node.cores) for device in found
-        )
+        ]
+        self._are_alike[profile] = len({(each.price, each.memory_bytes) for each in devices}) == 1
+        return tuple(devices)
 
     def _usable(self, position: int, device: FreeDevice, node_cores: int) -> Usable:
         share = share_of(self.requirements, device, node_cores)
@@ -128,6 +132,12 @@ class Want:
         ):
             return []
         milli, memory_bytes, serves = room.milli, room.device_memory_bytes, room.serves
+        if self.needs.whole_gpus == 1 and self._are_alike[room.profile]:
+            # Of whole devices that are alike the first is as good as any.
+            for each in devices:
+                if milli[each.position] == WHOLE_DEVICE_MILLI:
+                    return [each]
+            return []
         return [
             each
             for each in devices
