@@ -36,10 +36,15 @@ NOT_NOW = (
 
 
 class Database:
-    """A pool of connections to one PostgreSQL."""
+    """A pool of connections to one PostgreSQL.
+
+    One of them is kept for the leader's row: requests that wait for one another may have all others
+    for longer than a term lasts.
+    """
 
     def __init__(self, connections: "asyncpg.Pool[Any]") -> None:
         self._pool = connections
+        self._shared = asyncio.Semaphore(connections.get_max_size() - 1)
 
     @classmethod
     async def connect(
@@ -49,7 +54,7 @@ class Database:
             connections = await asyncpg.create_pool(
                 url,
                 min_size=0,
-                max_size=max_connections,
+                max_size=max_connections + 1,
                 command_timeout=30,
                 init=_prepare_connection,
                 reset=_leave_as_it_is,
@@ -71,6 +76,19 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
+        try:
+            await asyncio.wait_for(self._shared.acquire(), 10)
+        except TimeoutError as error:
+            raise unavailable() from error
+        try:
+            async with self.kept_transaction() as connection:
+                yield connection
+        finally:
+            self._shared.release()
+
+    @asynccontextmanager
+    async def kept_transaction(self) -> AsyncIterator[Connection]:
+        """On the connection that is kept; for who renews the leader's row, and nobody else."""
         try:
             async with self._pool.acquire(timeout=10) as connection, connection.transaction():
                 yield connection

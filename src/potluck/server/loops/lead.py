@@ -70,7 +70,7 @@ class LeadLoop:
         has run out.
         """
         parts, seconds = self._parts, self._parts.settings.leader_seconds
-        async with asyncio.timeout(seconds), parts.database.transaction() as connection:
+        async with asyncio.timeout(seconds), parts.database.kept_transaction() as connection:
             leadership = await leader.lead(connection, parts.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
@@ -122,5 +122,5 @@ class LeadLoop:
         await asyncio.gather(*duties, return_exceptions=True)
 
     async def _resign(self) -> None:
-        async with self._parts.database.transaction() as connection:
+        async with self._parts.database.kept_transaction() as connection:
             await leader.resign(connection, self._parts.instance)

@@ -97,3 +97,8 @@ class ModelDatabase(Database):
             yield ModelConnection(self.data)
         if self._done is not None:
             self._done()
+
+    @asynccontextmanager
+    async def kept_transaction(self) -> AsyncIterator[Connection]:
+        async with self.transaction() as connection:
+            yield connection

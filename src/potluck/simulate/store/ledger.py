@@ -77,7 +77,7 @@ def lead(data: Data, holder: str, lasting: timedelta) -> list[Row]:
 
 @models(_leader.holds)
 def holds(data: Data, holder: str, term: int) -> list[Row]:
-    return [{}] if data.is_led_by(holder, term) else []
+    return [{"set_config": "1s"}] if data.is_led_by(holder, term) else []
 
 
 @models(_leader.resign)

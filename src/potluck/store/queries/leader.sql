@@ -16,8 +16,10 @@ FROM before
 RETURNING leader.term, leader.led_until
 
 -- name: holds
--- Shared with other work of this term; whoever takes over waits until it is done.
-SELECT FROM leader WHERE holder = $1 AND term = $2 AND expires_at > now() FOR SHARE
+-- Shared with other work of this term; whoever takes over waits until it is done. So does who renews
+-- it: nothing that holds on to this row waits for others for long.
+SELECT set_config('lock_timeout', '1s', true) FROM leader
+WHERE holder = $1 AND term = $2 AND expires_at > now() FOR SHARE
 
 -- name: resign
 UPDATE leader SET expires_at = now() WHERE holder = $1
