@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import msgspec
+
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.plan import Scheduler
 from potluck.decide.snapshot import Assignment, FreeNode, RunningAttempt
 from potluck.model.ids import AccountId, AttemptId
 from potluck.model.task import GIB
-from tests.decide.builders import gpu, node
+from tests.decide.builders import cpu, gpu, node
 
 NOW = 1_000_000.0
 
@@ -26,6 +28,12 @@ def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:
         *devices,
         **{**room, "free_memory_bytes": 64 * GIB, "free_disk_bytes": 64 * GIB, **changes},
     )
+
+
+def with_cpu(known: FreeNode) -> FreeNode:
+    """As every real node has one."""
+    devices = (*known.devices, cpu(f"{known.id}-c"))
+    return msgspec.structs.replace(known, devices=devices)
 
 
 def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:

@@ -1,15 +1,22 @@
 """What has waited long gets its devices, and nobody is held up more than that needs."""
 
+from functools import partial
+from itertools import product
+
 import pytest
 
 from potluck.decide.plan import Scheduler
 from potluck.decide.reserve import ReserveSettings
 from potluck.decide.snapshot import AccountShare, RunningAttempt, WaitingTask
-from potluck.model.ids import TaskId
-from tests.decide.builders import ALICE, BOB, task
-from tests.decide.pool import NOW, node_with, running, scheduler
+from potluck.model.device import DeviceKind
+from potluck.model.ids import NodeId, TaskId
+from tests.decide import builders
+from tests.decide.builders import ALICE, BOB
+from tests.decide.pool import NOW, node_with, running, scheduler, with_cpu
 
 PROMISE = 1000.0
+ORDERS = ["fcfs", "fair", "priority", "round-robin", "shortest"]
+task = partial(builders.task, device_kind=DeviceKind.GPU)
 SETTINGS = ReserveSettings(after_seconds=100.0, promise_seconds=PROMISE, every_seconds=1.0)
 
 
@@ -23,7 +30,7 @@ class Clock:
         self.live: list[RunningAttempt] = []
         self._tasks: dict[TaskId, WaitingTask] = {}
         for number, count in enumerate(gpus):
-            self.pool.put_node(node_with(f"n{number}", count))
+            self.pool.put_node(with_cpu(node_with(f"n{number}", count)))
 
     def submit(self, *tasks: WaitingTask) -> None:
         for each in tasks:
@@ -45,19 +52,18 @@ class Clock:
             self.now += step
 
 
-def stream(clock: Clock, seconds: float, every: float, takes: float) -> None:
+def stream(clock: Clock, seconds: float, every: float, takes: float, cores: int = 1) -> None:
     """Small tasks, one after the other, enough of them to keep all devices busy for ever."""
     end = clock.now + seconds
     number = 0
     while clock.now < end:
         number += 1
-        clock.submit(
-            task(f"s{clock.now:.0f}-{number}", submitted_at=clock.now, expected_seconds=takes)
-        )
+        name = f"s{clock.now:.0f}-{number}"
+        clock.submit(task(name, submitted_at=clock.now, expected_seconds=takes, cores=cores))
         clock.run(every)
 
 
-@pytest.mark.parametrize("order", ["fcfs", "fair", "priority", "round-robin", "shortest"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
     """Four devices, a stream of small tasks that would keep all of them busy, and one for all."""
     clock = Clock(order, 4)
@@ -69,12 +75,88 @@ def test_a_large_task_is_not_overtaken_for_ever(order: str) -> None:
     assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
 
 
+@pytest.mark.parametrize("order", ["fair", "shortest"])
+def test_what_wants_all_cores_is_not_overtaken_by_what_wants_gpus(order: str) -> None:
+    clock = Clock(order, 4)
+    stream(clock, 200.0, every=10.0, takes=50.0, cores=16)
+    cores = builders.task(
+        "cores",
+        device_kind=DeviceKind.CPU,
+        cores=64,
+        submitted_at=clock.now,
+        expected_seconds=100.0,
+    )
+    clock.submit(cores)
+    submitted = clock.now
+    stream(clock, 1.5 * PROMISE, every=10.0, takes=50.0, cores=16)
+    assert clock.starts[TaskId("cores")] - submitted <= PROMISE + 60.0
+
+
+def test_kept_gpus_keep_nobody_from_the_cores() -> None:
+    clock = Clock("fcfs", 2)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
+    clock.run(10.0)
+    clock.submit(task("both", device_count=2, submitted_at=clock.now - 200))
+    clock.run(20.0)
+    kind = DeviceKind.CPU
+    clock.submit(builders.task("cpu", device_kind=kind, expected_seconds=5000.0, cores=8))
+    clock.run(20.0)
+    assert set(clock.starts) == {"busy", "cpu"}
+
+
+@pytest.mark.parametrize("order", ["fcfs", "fair", "priority", "shortest"])
+def test_who_asks_for_what_nobody_has_takes_no_place(order: str) -> None:
+    """More of them than are laid out at a time, older and with a higher priority."""
+    clock = Clock(order, 4)
+    settings = ReserveSettings(100.0, PROMISE, 1.0, most=16)
+    clock.pool = scheduler(order, reserve=settings)
+    clock.pool.put_node(with_cpu(node_with("n0", 4)))
+    for number, account_id in product(range(20), (ALICE, BOB)):
+        name = f"never{number}{account_id}"
+        never = {"account_id": account_id, "device_model": "H100", "disk_bytes": 2**20 + number}
+        clock.submit(task(name, priority=9, submitted_at=clock.now - 600, **never))
+    stream(clock, 200.0, every=10.0, takes=50.0)
+    clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
+    submitted = clock.now
+    stream(clock, 1.5 * PROMISE, every=10.0, takes=50.0)
+    assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
+
+
+def test_one_account_does_not_take_all_places() -> None:
+    """Its tasks go before, and there are more of them than places."""
+    clock = Clock("priority", 4, 4)
+    clock.submit(
+        *(task(f"busy{each}", submitted_at=NOW, expected_seconds=300.0) for each in range(8))
+    )
+    clock.run(10.0)
+    for number in range(20):
+        wanted = {"device_count": 4, "cores": 1 + number, "priority": 9}
+        clock.submit(task(f"a{number}", submitted_at=NOW - 200, expected_seconds=1e6, **wanted))
+    clock.submit(task("b", device_count=4, account_id=BOB, submitted_at=NOW - 150))
+    clock.run(20.0)
+    explained = clock.pool.explain(TaskId("b"), clock.now)
+    assert explained is not None and explained.forecast is not None
+    assert "kept for it" in explained.forecast.basis
+
+
+@pytest.mark.parametrize("order", ["fair", "shortest"])
+def test_nothing_is_kept_on_a_node_that_failed_the_task(order: str) -> None:
+    """The node that failed it is free sooner, and is not let stand idle."""
+    clock = Clock(order, 4, 4)
+    stream(clock, 200.0, every=5.0, takes=45.0)
+    large = {"device_count": 4, "failed_on": frozenset({NodeId("n0")})}
+    clock.submit(task("large", submitted_at=clock.now, expected_seconds=100.0, **large))
+    submitted = clock.now
+    stream(clock, 1.5 * PROMISE, every=5.0, takes=45.0)
+    assert clock.starts[TaskId("large")] - submitted <= PROMISE + 60.0
+
+
 def test_without_reservations_it_would_be() -> None:
     """The same stream, and nobody is laid out: the large one never finds four free devices."""
     settings = ReserveSettings(after_seconds=1e9, promise_seconds=1e9)
     clock = Clock("fcfs", 4)
     clock.pool = scheduler("fcfs", reserve=settings)
-    clock.pool.put_node(node_with("n0", 4))
+    clock.pool.put_node(with_cpu(node_with("n0", 4)))
     stream(clock, 200.0, every=10.0, takes=50.0)
     clock.submit(task("large", device_count=4, submitted_at=clock.now, expected_seconds=100.0))
     stream(clock, 2 * PROMISE, every=10.0, takes=50.0)

@@ -66,14 +66,11 @@ class Finder:
 
     def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
         """Which nodes are not kept for others, nor too slow for the rest of an array."""
-        if task.pending and self._paces.knows(task.id):
-            return lambda node_id: (
-                not self._paces.is_too_slow(task, node_id)
-                and self._reservations.permits(task, node_id, now)
-            )
-        if self._reservations:
-            return lambda node_id: self._reservations.permits(task, node_id, now)
-        return None
+        permits = self._reservations.permission(task, now)
+        slow = self._paces.too_slow(task) if task.pending else frozenset()
+        if not slow:
+            return permits
+        return lambda node_id: node_id not in slow and (permits is None or permits(node_id))
 
     def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse | None:
         """Nodes on which something else runs at least as long.

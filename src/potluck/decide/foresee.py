@@ -5,8 +5,9 @@ from msgspec import Struct
 from potluck.decide.rates import Rates
 from potluck.decide.reserve import Reservations
 from potluck.decide.snapshot import WaitingTask
-from potluck.decide.timetable import Timetable
-from potluck.model.ids import DeviceId, NodeId
+from potluck.decide.suitable import Usable
+from potluck.decide.timetable import Timetable, amounts
+from potluck.model.ids import NodeId
 
 
 class Forecast(Struct, frozen=True):
@@ -24,7 +25,7 @@ class Foresight:
         self,
         task: WaitingTask,
         place: tuple[object, int],
-        suitable: dict[NodeId, frozenset[DeviceId]],
+        suitable: dict[NodeId, Usable],
         now: float,
     ) -> Forecast | None:
         """`place`: its shape, and how many of that shape go before it, itself among them."""
@@ -46,21 +47,22 @@ class Foresight:
         self,
         task: WaitingTask,
         position: int,
-        suitable: dict[NodeId, frozenset[DeviceId]],
+        suitable: dict[NodeId, Usable],
         now: float,
     ) -> Forecast | None:
         """By the ends of what runs, for the first in line; who stands behind it is not known."""
-        count = task.requirements.device_count
         if position > 1 or len(suitable) < task.nodes:
             return None
-        times = sorted(
-            [end for end, device in self._timetable.free_at(node_id) if device in devices][
-                count - 1
-            ]
-            for node_id, devices in suitable.items()
-        )
+        times = sorted(self._soonest(task, node_id, each) for node_id, each in suitable.items())
         start = times[task.nodes - 1]
         return Forecast(start, "what runs there should be over by then") if start > now else None
+
+    def _soonest(self, task: WaitingTask, node_id: NodeId, usable: Usable) -> float:
+        times = self._timetable.free_at(node_id)
+        count = usable.whole_wanted(task)
+        ends = [end for end, device_id in times if device_id in usable.whole]
+        at = ends[count - 1] if count else 0.0
+        return self._timetable.room_at(node_id, amounts(task.requirements), at, [])
 
 
 def _span(seconds: float) -> str:

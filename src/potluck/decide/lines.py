@@ -7,6 +7,7 @@ lines, and a million waiting tasks cost memory, not time.
 
 import heapq
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 
-# A longer line is not counted to the last.
+# A longer line is not counted to the last, nor are more looked at for one that suits.
 _MOST_LOOKS = 20_000
 
 
@@ -136,19 +137,26 @@ class Lines:
         if self._order.promises:
             heapq.heappush(self._ages, (left.submitted_at, task_id, left))
 
-    def overdue(self, before: float, most: int) -> list[WaitingTask]:
-        """The longest waiting of those that came before a moment, the oldest first."""
+    def overdue(
+        self, before: float, most: int, suits: Callable[[WaitingTask], bool]
+    ) -> list[WaitingTask]:
+        """The longest waiting of those that came before a moment and suit, the oldest first."""
         if len(self._ages) > 2 * len(self._tasks) + 1000:
             self._ages = [each for each in self._ages if self._tasks.get(each[1]) is each[2]]
             heapq.heapify(self._ages)
-        found: list[tuple[float, TaskId, WaitingTask]] = []
-        while self._ages and len(found) < most and self._ages[0][0] <= before:
+        seen: list[tuple[float, TaskId, WaitingTask]] = []
+        found: list[WaitingTask] = []
+        while self._ages and self._ages[0][0] <= before:
+            if len(found) >= most or len(seen) >= _MOST_LOOKS:
+                break
             entry = heapq.heappop(self._ages)
             if self._tasks.get(entry[1]) is entry[2]:
-                found.append(entry)
-        for entry in found:
+                seen.append(entry)
+                if suits(entry[2]):
+                    found.append(entry[2])
+        for entry in seen:
             heapq.heappush(self._ages, entry)
-        return [task for _, _, task in found]
+        return found
 
     def ahead_in_account(self, task: WaitingTask) -> int:
         """How many of its account go before it, in all lines; about, if they are very many."""

@@ -21,8 +21,10 @@ class Paces:
         seen = self._seen.get(task.id, {}).get(node_id)
         return Pace(task.expected_seconds, seen, self._running.live(task.id))
 
-    def is_too_slow(self, task: WaitingTask, node_id: NodeId) -> bool:
-        return is_too_slow(task, self.pace(task, node_id))
-
-    def knows(self, task_id: TaskId) -> bool:
-        return task_id in self._seen
+    def too_slow(self, task: WaitingTask) -> frozenset[NodeId]:
+        """The nodes that would hold up the end of an array."""
+        return frozenset(
+            node_id
+            for node_id in self._seen.get(task.id, ())
+            if is_too_slow(task, self.pace(task, node_id))
+        )

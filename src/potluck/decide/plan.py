@@ -7,7 +7,7 @@ the tasks that wait: a line that found no room is not looked at again until some
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, OrderedDict
 
 from msgspec import Struct
 
@@ -26,13 +26,16 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.rates import Rates
 from potluck.decide.ready import Ready
 from potluck.decide.reasons import Reasons, Waiting
-from potluck.decide.reserve import Reservations, ReserveSettings
+from potluck.decide.reserve import Chances, Reservations, ReserveSettings, first_of_each
 from potluck.decide.running import Running
 from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
-from potluck.decide.suitable import Suitability
+from potluck.decide.suitable import Suitability, Usable
 from potluck.decide.timetable import Timetable
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import WaitingReason
+
+# So many looks at lines take a fraction of a second.
+_FEWEST_LOOKS = 1_000
 
 
 class Plan(Struct, frozen=True):
@@ -60,8 +63,9 @@ class Scheduler:
         self._lines = Lines(order)
         self._ready = Ready(self._lines)
         self._halted = Halted()
+        self._to_try: OrderedDict[object, None] = OrderedDict()  # shapes that may find room now
         self._reasons = Reasons(self._lines, self._reason, reason_seconds)
-        self._reservations = Reservations(self._timetable, self._suitability.devices)
+        self._reservations = Reservations(self._timetable, self._suitable)
         self._finder = Finder(
             self._capacity, self._reservations, self._timetable, self._paces, order.promises
         )
@@ -144,18 +148,25 @@ class Scheduler:
             self._paces.observe(task_id, node_id, item_seconds)
 
     def plan(self, now: float, most: int) -> Plan:
-        """At most about so many decisions; `is_complete` says whether there are more."""
+        """At most about so many decisions; `is_complete` says whether there are more.
+
+        It ends also after so many looks at lines that stay where they are, which may be many more
+        than there are nodes.
+        """
         self._timetable.look(now)
         assignments = self._lay_out(now)  # while those without room are known as such
-        self._release_room()
+        looks = max(_FEWEST_LOOKS, most)
+        looks -= self._release_room(looks)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
-        while turns and len(assignments) < most:
+        while turns and len(assignments) < most and looks > 0:
+            looks -= 1
             account_id = heapq.heappop(turns)[-1]
             assignments += self._serve(self._accounts[account_id], now)
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
-        return Plan(tuple(assignments), self._reasons.tell(now), not turns)
+        is_complete = not turns and not self._to_try
+        return Plan(tuple(assignments), self._reasons.tell(now), is_complete)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
@@ -252,11 +263,12 @@ class Scheduler:
 
     def _keep_promises(self, now: float) -> list[Assignment]:
         settings = self._settings
-        tasks = [
-            task
-            for task in self._lines.overdue(now - settings.soon_seconds, settings.most)
-            if not self._is_halted_by_account(task)
-        ]
+        chances = Chances(self._suitability.devices)
+        tasks = self._lines.overdue(
+            now - settings.soon_seconds,
+            settings.most,
+            lambda task: chances.has(task) and not self._is_halted_by_account(task),
+        )
         claims = self._reservations.lay_out(tasks, settings.promise_seconds, now)
         started: list[Assignment] = []
         for claim in claims:
@@ -285,25 +297,47 @@ class Scheduler:
             if entry and now - entry[2].submitted_at >= self._settings.after_seconds:
                 turn = Turn(entry[2], self._accounts[line.key.account_id], now)
                 waiting.append((self._order.between(turn), line.number, entry[2]))
-        most = self._settings.most_without_promise
-        return [task for _, _, task in heapq.nsmallest(most, waiting)]
+        waiting.sort(key=lambda each: each[:2])
+        tasks = (task for _, _, task in waiting)
+        return first_of_each(tasks, self._settings, Chances(self._suitability.devices))
+
+    def _suitable(self, task: WaitingTask) -> dict[NodeId, Usable]:
+        """Where it could ever run, and would not hold up the end of its array."""
+        found = self._suitability.devices(task)
+        slow = self._paces.too_slow(task) if task.pending else frozenset()
+        return {each: found[each] for each in found if each not in slow} if slow else found
 
     def _is_halted_by_account(self, task: WaitingTask) -> bool:
         line = self._lines.line_of(task)
         return line is not None and line.halt in (Halt.CREDIT, Halt.QUOTA)
 
-    def _release_room(self) -> None:
-        """Looks again at those that found no room, once for each shape, if there is more now."""
-        if not self._capacity.gained():
-            return
-        for shape, line in self._halted.shapes():
-            entry = self._lines.first(line)
-            if entry is None:
-                self._halted.discard(line)
-            elif self._finder.has_room(entry[2]):
-                self._offer(self._halted.release_shape(shape))
-        self._offer(self._halted.release_kept())
-        self._offer(self._halted.release_credit())
+    def _release_room(self, most: int) -> int:
+        """Looks again at those that found no room, once for each shape, if there is more now.
+
+        Answers how many it looked at. The others have their turn in the next rounds, before those
+        that have had theirs.
+        """
+        if self._capacity.gained():
+            self._to_try.update(dict.fromkeys(self._halted.shapes()))
+            self._offer(self._halted.release_kept())
+            self._offer(self._halted.release_credit())
+        looks = 0
+        while self._to_try and looks < most:
+            shape, _ = self._to_try.popitem(last=False)
+            looks += self._try_again(shape)
+        return looks
+
+    def _try_again(self, shape: object) -> bool:
+        """Whether that needed a look."""
+        line = self._halted.line_of(shape)
+        if line is None:
+            return False
+        entry = self._lines.first(line)
+        if entry is None:
+            self._halted.discard(line)
+        elif self._finder.has_room(entry[2]):
+            self._offer(self._halted.release_shape(shape))
+        return True
 
     def _release_account(self, account_id: AccountId) -> None:
         self._offer(self._halted.release_account(account_id))

@@ -3,12 +3,32 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from potluck.decide.feasible import Refusal, suitable
 from potluck.decide.snapshot import FreeNode, WaitingTask
+from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.task import Requirements
 
 _Key = tuple[AccountId, Requirements]
+
+# Among so many nodes a good place is found; looking at all of a large pool would take too long.
+_MOST_NODES = 1000
+# Askings that are remembered: as many as are laid out at a time, and some for who asks why.
+_MOST_KNOWN = 512
+
+
+class Usable(Struct, frozen=True):
+    """The devices of a node that would do for a task."""
+
+    whole: frozenset[DeviceId]  # GPUs, which a task has for itself
+    shared: int  # CPUs: many tasks have their parts of one, and only its cores can be short
+    has_all: bool  # whether `whole` is all the GPUs that the node has
+
+    def whole_wanted(self, task: WaitingTask) -> int:
+        """How many of the GPUs the task must have."""
+        return max(0, task.requirements.device_count - self.shared)
 
 
 class Suitability:
@@ -16,8 +36,9 @@ class Suitability:
         self._nodes: dict[NodeId, FreeNode] = {}
         self._hosts: Counter[AccountId] = Counter()
         self._kinds: dict[object, dict[NodeId, None]] = {}
-        self._all: dict[NodeId, frozenset[DeviceId]] = {}
-        self._known: dict[_Key, dict[NodeId, frozenset[DeviceId]]] = {}
+        # Parts of a node's devices, by their places on it, the same object for all that ask alike.
+        self._parts: dict[NodeId, dict[tuple[int, ...], Usable]] = {}
+        self._known: dict[_Key, dict[NodeId, Usable]] = {}
 
     @property
     def nodes(self) -> dict[NodeId, FreeNode]:
@@ -31,7 +52,7 @@ class Suitability:
             self._known.clear()
             self._kinds.setdefault(_kind(node), {})[node.id] = None
             self._hosts[node.account_id] += node.own_tasks_only
-            self._all[node.id] = frozenset(device.id for device in node.devices)
+            self._parts[node.id] = {}
         self._nodes[node.id] = node
 
     def drop_node(self, node_id: NodeId) -> None:
@@ -39,11 +60,16 @@ class Suitability:
         if before is not None:
             self._known.clear()
             self._hosts[before.account_id] -= before.own_tasks_only
-            del self._all[node_id]
+            del self._parts[node_id]
             kind = _kind(before)
             del self._kinds[kind][node_id]
             if not self._kinds[kind]:
                 del self._kinds[kind]
+
+    @property
+    def remembered(self) -> int:
+        """How many askings are kept in mind."""
+        return len(self._known)
 
     def kinds(self) -> Iterator[tuple[FreeNode, list[NodeId]]]:
         """A node of each kind, and all that are of it."""
@@ -55,28 +81,44 @@ class Suitability:
         """Who has nodes that run their owner's tasks only."""
         return frozenset(+self._hosts)
 
-    def devices(self, task: WaitingTask) -> dict[NodeId, frozenset[DeviceId]]:
-        """For each node that could ever take the task: its devices that would do."""
-        key = (task.account_id, task.requirements)
-        if key not in self._known:
-            self._known[key] = self._look(task)
-        return self._known[key]
+    def devices(self, task: WaitingTask) -> dict[NodeId, Usable]:
+        """For each node that could take the task, or for enough of them: its devices that would do.
 
-    def _look(self, task: WaitingTask) -> dict[NodeId, frozenset[DeviceId]]:
-        found: dict[NodeId, frozenset[DeviceId]] = {}
+        Not the nodes that failed it, unless no other could ever take it: as in `Capacity.find`.
+        """
+        key = (task.account_id, task.requirements)
+        found = self._known.pop(key, None)
+        if found is None:
+            found = self._look(task)
+            if len(self._known) >= _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+        self._known[key] = found  # the last one, which is forgotten last
+        if task.failed_on.isdisjoint(found):
+            return found
+        return {each: found[each] for each in found if each not in task.failed_on} or found
+
+    def _look(self, task: WaitingTask) -> dict[NodeId, Usable]:
+        found: dict[NodeId, Usable] = {}
         for example, node_ids in self.kinds():
             devices = suitable(task, example)
             if isinstance(devices, Refusal):
                 continue
-            if len(devices) == len(example.devices):
-                found.update((node_id, self._all[node_id]) for node_id in node_ids)
-                continue
             ids = [device.id for device in example.devices]
-            places = [ids.index(device.id) for device in devices]
-            for node_id in node_ids:
-                of_node = self._nodes[node_id].devices
-                found[node_id] = frozenset(of_node[place].id for place in places)
+            places = tuple(ids.index(device.id) for device in devices)
+            for node_id in node_ids[: _MOST_NODES - len(found)]:
+                found[node_id] = self._part(node_id, places)
+            if len(found) >= _MOST_NODES:
+                break
         return found
+
+    def _part(self, node_id: NodeId, places: tuple[int, ...]) -> Usable:
+        parts = self._parts[node_id]
+        if places not in parts:
+            node = self._nodes[node_id]
+            gpus = frozenset(each.id for each in node.devices if each.kind is DeviceKind.GPU)
+            whole = gpus.intersection(node.devices[place].id for place in places)
+            parts[places] = Usable(whole, len(places) - len(whole), whole == gpus)
+        return parts[places]
 
 
 def _constant(node: FreeNode) -> object:
