@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
-from potluck.model.task import GIB
+from potluck.model.task import GIB, TaskState
 from potluck.server.flow import cancel, depend, expire, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.leader.apply import apply
@@ -115,6 +116,38 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
     assert not await running
     serves = "SELECT count(DISTINCT consumer_id) FROM attempts WHERE finished_at IS NULL"
     assert await pool.sql(serves) == 1
+
+
+async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: Pool) -> None:
+    """A task of an earlier version says nothing about it."""
+    async with pool.parts.database.transaction() as connection:
+        added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
+    assert added is not None
+    node = await pool.offer()
+    shares = "UPDATE devices SET description = description || '{\"shares_accounts\": true}'"
+    await pool.sql(shares)
+    part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
+    hers = await pool.submit(**part)
+    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
+    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    silent = "UPDATE tasks SET requirements = requirements - 'shares_device' WHERE id = $1"
+    await pool.sql(silent, hers.id)
+    assert not await apply(pool.parts, pool.leads, [_share(node, theirs)])
+    agrees = "UPDATE tasks SET requirements = requirements || '{\"shares_device\": true}'"
+    await pool.sql(agrees)
+    assert await apply(pool.parts, pool.leads, [_share(node, theirs)])
+
+
+async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=9)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    first = await pool.submit()
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM accounts FOR UPDATE")
+        running = asyncio.ensure_future(pool.submit(after=(first.id,)))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{TASK} NOWAIT")
+    assert (await running).state is TaskState.QUEUED
 
 
 def _share(node: NodeRegistered, task: TaskView) -> Assignment:

@@ -58,7 +58,8 @@ WITH term AS (
                     AND attempt_devices.device_id = devices.id
                     AND other.consumer_id <> (SELECT account_id FROM task)
                     AND NOT (coalesce((description ->> 'shares_accounts')::boolean, false)
-                        AND $19 AND (others.requirements ->> 'shares_device')::boolean)))
+                        AND $19
+                        AND coalesce((others.requirements ->> 'shares_device')::boolean, false))))
     ORDER BY devices.id
     FOR UPDATE OF devices
 ), guard AS (

@@ -1,6 +1,6 @@
 -- Rows are locked in one order everywhere, so that nobody waits in a circle:
--- leader, task, attempt, node key, binding, node, device, balance, audit; several of one kind in the
--- order of their ids.
+-- leader, account, task, attempt, node key, binding, node, device, dependency, ended task, balance,
+-- audit; several of one kind in the order of their ids.
 
 -- name: fetch
 -- What this node was granted and does not list as held. Given again, with the same token, until it

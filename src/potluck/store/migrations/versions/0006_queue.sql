@@ -76,6 +76,8 @@ CREATE TRIGGER tasks_changed BEFORE UPDATE ON tasks FOR EACH ROW
           (NEW.state, NEW.not_before, NEW.waits_for, NEW.pending, NEW.failures, NEW.losses))
     EXECUTE FUNCTION stamp_change();
 DROP INDEX tasks_waiting;
+-- The leader knows by itself what it has put off.
+DROP INDEX tasks_in_back_off;
 -- The head of each account's queue; and all queues in the order in which their rows lie on the disk,
 -- for a new leader, which reads a million of them.
 CREATE INDEX tasks_waiting ON tasks (account_id, priority DESC, id) WHERE is_waiting;
@@ -156,8 +158,8 @@ SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed
     waits_for > 0 AS has_to_wait,
     -- About to end: it was not started in time.
     started_at IS NULL AND coalesce(start_before <= now(), false) AS is_overdue,
-    -- To the first version nothing has happened yet.
-    CASE WHEN version > 1 THEN ARRAY(
+    -- To the first version nothing has happened yet; of an array each item is looked after by itself.
+    CASE WHEN version > 1 AND items IS NULL THEN ARRAY(
         SELECT DISTINCT node_id FROM attempts
         WHERE task_id = tasks.id AND attempts.state IN ('failed', 'lost'))
     END AS failed_on,
