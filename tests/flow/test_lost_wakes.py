@@ -18,7 +18,7 @@ from potluck.wire.consumer import FollowedState
 from potluck.wire.provider import AcquireLeases, Grant, Started
 from tests.flow.pool import Pool, done, lease_of
 
-POLL_SECONDS = 0.3
+POLL_SECONDS = 1.0
 # A poll, and what a busy machine takes for the work itself.
 MOST_SECONDS = POLL_SECONDS + 3.0
 
