@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from potluck.decide.account import Account
@@ -11,7 +12,7 @@ from potluck.decide.lines import Halt
 from potluck.decide.order import ORDERS
 from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
-from potluck.model.task import ItemRange
+from potluck.model.task import GIB, ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, node, task
 from tests.decide.pool import NOW, node_with, running, scheduler
 
@@ -267,3 +268,31 @@ def test_who_comes_after_a_line_was_left_empty_is_still_explained() -> None:
     pool.plan(NOW + 1, 10)
     explained = pool.explain(TaskId("there"), NOW + 2)
     assert explained is not None and explained.reason.code == "credit"
+
+
+def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() -> None:
+    """However many different tasks wait that nobody can take, now or when a node gains room."""
+    pool = scheduler()
+    for number in range(3_000):
+        pool.put_task(task(f"t{number:04}", memory_bytes=GIB + 3_000 - number, submitted_at=NOW))
+    assert [pool.plan(NOW, 200).is_complete for _ in range(4)] == [False, False, True, True]
+    small = msgspec.structs.replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
+    pool.put_node(small)
+    plans = [pool.plan(NOW + 1, 200) for _ in range(6)]
+    assert [plan.is_complete for plan in plans] == [False, False, False, False, False, True]
+    assert [each.task_id for plan in plans for each in plan.assignments] == ["t2999"]
+
+
+def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -> None:
+    pool = scheduler()
+    small = msgspec.structs.replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
+    for number in range(3_000):
+        pool.put_task(task(f"t{number:04}", memory_bytes=GIB + 3_000 - number, submitted_at=NOW))
+    while not pool.plan(NOW, 200).is_complete:
+        pass
+    given: list[Assignment] = []
+    for second in range(10):
+        pool.drop_node(small.id)
+        pool.put_node(small)
+        given += pool.plan(NOW + 1 + second, 200).assignments
+    assert [each.task_id for each in given] == ["t2999"]

@@ -1,6 +1,6 @@
 """The lines that can not move, by what must happen before they are looked at again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from potluck.decide.lines import Halt, Line
 from potluck.model.ids import AccountId
@@ -30,10 +30,13 @@ class Halted:
         else:
             self._of_account.setdefault(line.key.account_id, {})[line] = None
 
-    def shapes(self) -> Iterator[tuple[object, Line]]:
-        """Each shape without room, with a line of it."""
-        for shape, lines in list(self._by_shape.items()):
-            yield shape, next(iter(lines))
+    def shapes(self) -> Iterable[object]:
+        """Each shape without room."""
+        return self._by_shape.keys()
+
+    def line_of(self, shape: object) -> Line | None:
+        """One of the lines of this shape that are known to find no room."""
+        return next(iter(self._by_shape.get(shape, ())), None)
 
     def lines(self) -> Iterator[Line]:
         """Those that wait for room, kept or not."""

@@ -156,7 +156,7 @@ class Scheduler:
         self._timetable.look(now)
         assignments = self._lay_out(now)  # while those without room are known as such
         looks = max(_FEWEST_LOOKS, most)
-        looks -= self._release_room(looks)
+        looks -= self._release_room(looks // 2)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
@@ -229,7 +229,7 @@ class Scheduler:
             self._reasons.note(line)
             return []
         self._lines.serve(line, found.left)
-        self._rates.count(line.shape, now)
+        self._rates.count(line.shape, entry[2].submitted_at, now)
         assignments = self._count(entry[2], found.assignments, account, now)
         self._ready.offer(line)
         if self._lines.first(line) is None:

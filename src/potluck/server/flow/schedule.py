@@ -27,7 +27,12 @@ class Round(Struct, frozen=True):
 
     assigned: tuple[Assignment, ...]
     waiting: dict[LineKey, Waiting]
-    is_complete: bool  # False if there may be more to place, or to tell, at once
+    is_placed: bool  # False if there may be more to place at once
+
+    @property
+    def is_complete(self) -> bool:
+        """Nor is there, perhaps, more to tell."""
+        return self.is_placed and not self.waiting
 
 
 async def schedule_once(parts: Parts, leadership: Leadership, memory: Memory) -> Round:
@@ -35,8 +40,8 @@ async def schedule_once(parts: Parts, leadership: Leadership, memory: Memory) ->
     await memory.catch_up()
     plan = memory.known.scheduler.plan(memory.now, parts.settings.decisions_per_slice)
     came_true = await _apply(parts, leadership, memory, plan.assignments)
-    is_quiet = not plan.waiting and len(came_true) == len(plan.assignments)
-    return Round(tuple(came_true), plan.waiting, plan.is_complete and is_quiet)
+    all_came_true = len(came_true) == len(plan.assignments)
+    return Round(tuple(came_true), plan.waiting, plan.is_complete and all_came_true)
 
 
 async def _apply(

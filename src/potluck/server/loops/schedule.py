@@ -33,6 +33,7 @@ class ScheduleLoop:
         self._reasons = Reasons(parts, memory.known.scheduler)
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
+        self._has_more_to_tell = False
         self._sweep: Sweep | None = None
         self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
 
@@ -40,11 +41,11 @@ class ScheduleLoop:
         if not self._memory.has_begun:
             await self._memory.begin()
         async with self._parts.live.listen(topics.SCHEDULE) as listener:
-            is_complete = await self._round()
+            is_placed = await self._round()
             if not self._memory.is_loaded:
                 await self._memory.load_more(_LOAD_SECONDS)
                 self._say_if_loaded()
-            elif is_complete:
+            elif is_placed:
                 await self._compare()
                 await listener.wait(self._rest_seconds())
 
@@ -56,7 +57,8 @@ class ScheduleLoop:
             await asyncio.sleep(self._parts.settings.leader_renew_seconds)
             return False
         await self._reasons.publish(done.waiting)
-        return done.is_complete and not were_decided
+        self._has_more_to_tell = not done.is_complete
+        return done.is_placed and not were_decided
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:
@@ -76,7 +78,7 @@ class ScheduleLoop:
 
     def _rest_seconds(self) -> float:
         """Until there is something to do, unless something changes before."""
-        if self._sweep is not None or self._reasons.is_behind:
+        if self._sweep is not None or self._reasons.is_behind or self._has_more_to_tell:
             return _REST_SECONDS
         rest = min(self._parts.settings.schedule_poll_seconds, self._sweep_at - self._clock.time())
         due = self._memory.known.next_due
