@@ -3,7 +3,7 @@
 from potluck.decide.suitable import Suitability
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
-from tests.decide.builders import task
+from tests.decide.builders import BOB, task
 from tests.decide.pool import node_with, with_cpu
 
 
@@ -41,3 +41,18 @@ def test_a_node_that_failed_the_task_counts_only_if_there_is_no_other() -> None:
     assert set(known.devices(failed)) == {"n1"}
     known.put_node(node_with("n2", 1))
     assert set(known.devices(failed)) == {"n2"}
+
+
+def test_who_has_nodes_for_its_own_tasks_is_known_as_long_as_it_has_one() -> None:
+    known = Suitability()
+    known.put_node(node_with("n0", 1))
+    none = known.hosts
+    for name in ("n1", "n2"):
+        known.put_node(node_with(name, 1, own_tasks_only=True))
+    hosts = known.hosts
+    assert hosts == {BOB} and not none
+    known.drop_node(NodeId("n1"))
+    known.put_node(node_with("n3", 1))
+    assert known.hosts is hosts, "it is not made anew for what does not change it"
+    known.drop_node(NodeId("n2"))
+    assert not known.hosts

@@ -44,8 +44,6 @@ class ReserveSettings(Struct, frozen=True):
     most: int = 400  # tasks that are laid out at a time
     most_without_promise: int = 16
     most_of_account: int = 4  # as long as others wait for a place
-    soon_part: float = 0.5
-    urgent_part: float = 0.8
 
     @property
     def soon_seconds(self) -> float:

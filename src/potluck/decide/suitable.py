@@ -34,7 +34,8 @@ class Usable(Struct, frozen=True):
 class Suitability:
     def __init__(self) -> None:
         self._nodes: dict[NodeId, FreeNode] = {}
-        self._hosts: Counter[AccountId] = Counter()
+        self._host_nodes: Counter[AccountId] = Counter()
+        self._hosts: frozenset[AccountId] = frozenset()
         self._kinds: dict[object, dict[NodeId, None]] = {}
         # Parts of a node's devices, by their places on it, the same object for all that ask alike.
         self._parts: dict[NodeId, dict[tuple[int, ...], Usable]] = {}
@@ -51,7 +52,7 @@ class Suitability:
             self.drop_node(node.id)
             self._known.clear()
             self._kinds.setdefault(_kind(node), {})[node.id] = None
-            self._hosts[node.account_id] += node.own_tasks_only
+            self._count_host(node, 1)
             self._parts[node.id] = {}
         self._nodes[node.id] = node
 
@@ -59,7 +60,7 @@ class Suitability:
         before = self._nodes.pop(node_id, None)
         if before is not None:
             self._known.clear()
-            self._hosts[before.account_id] -= before.own_tasks_only
+            self._count_host(before, -1)
             del self._parts[node_id]
             kind = _kind(before)
             del self._kinds[kind][node_id]
@@ -79,7 +80,7 @@ class Suitability:
     @property
     def hosts(self) -> frozenset[AccountId]:
         """Who has nodes that run their owner's tasks only."""
-        return frozenset(+self._hosts)
+        return self._hosts
 
     def devices(self, task: WaitingTask) -> dict[NodeId, Usable]:
         """For each node that could take the task, or for enough of them: its devices that would do.
@@ -110,6 +111,15 @@ class Suitability:
             if len(found) >= _MOST_NODES:
                 break
         return found
+
+    def _count_host(self, node: FreeNode, sign: int) -> None:
+        if not node.own_tasks_only:
+            return
+        self._host_nodes[node.account_id] += sign
+        if not self._host_nodes[node.account_id]:
+            del self._host_nodes[node.account_id]
+        if (node.account_id in self._host_nodes) != (node.account_id in self._hosts):
+            self._hosts = frozenset(self._host_nodes)
 
     def _part(self, node_id: NodeId, places: tuple[int, ...]) -> Usable:
         parts = self._parts[node_id]
