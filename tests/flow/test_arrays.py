@@ -165,6 +165,17 @@ async def test_lost_ranges_of_many_nodes_do_not_poison_the_array(pool: Pool) -> 
     await pool.check()
 
 
+async def test_a_node_that_lost_a_range_serves_the_array_again(pool: Pool) -> None:
+    nodes = [await pool.offer() for _ in range(2)]
+    task = await pool.submit(items=40)
+    grant = await give(pool, nodes[0], task.id, 0, 10)
+    await pool.report(nodes[0].node_id, done(grant, EndReason.NODE_RESTARTED))
+    await pool.plan()
+    live = "SELECT array_agg(DISTINCT node_id) FROM attempts WHERE finished_at IS NULL"
+    assert set(await pool.sql(live)) == {node.node_id for node in nodes}
+    await pool.check()
+
+
 async def test_a_range_that_can_not_be_prepared_fails_the_array_unless_others_get_on(
     pool: Pool,
 ) -> None:

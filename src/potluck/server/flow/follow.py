@@ -73,8 +73,8 @@ def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = (
 
 
 async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:
-    """Not from the attempts that are shown, which are the newest few."""
-    tried = [task.id for task in waiting if task.attempts]
+    """Not from the attempts that are shown, which are the newest few; an array avoids no node."""
+    tried = [task.id for task in waiting if task.attempts and task.items is None]
     if not tried:
         return {}
     async with parts.database.transaction() as connection:

@@ -227,7 +227,7 @@ def _scheduled(data: Data, task: Row) -> Row:
 
 
 def _failed_on(data: Data, task: Row) -> list[str] | None:
-    if task["version"] <= 1:
+    if task["version"] <= 1 or task["items"] is not None:
         return None
     every = data.attempts.of("task", task["id"])
     return sorted({row["node_id"] for row in every if row["state"] in ("failed", "lost")})
