@@ -6,6 +6,7 @@ from potluck.decide.changes import changes
 from potluck.decide.explain import Explained, refusal_sentence
 from potluck.decide.feasible import Refusal
 from potluck.decide.plan import Scheduler
+from potluck.decide.rates import Rates
 from potluck.model.credit import MICRO
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB
@@ -122,6 +123,16 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
     ]
 
 
+def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
+    """Half of a processor; and no digit is lost."""
+    processor = cpu(price_micro_per_hour=price(3.0) + 2)
+    kinds = [(node("n1", processor, cores=2, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)]
+    asked = task("t1", device_kind=None, cores=1, max_price_micro_per_hour=0)
+    assert changes(asked, kinds) == [
+        "1 more node would take it with a price ceiling of 1.500001 an hour instead of 0.00."
+    ]
+
+
 def test_what_suffices_already_needs_no_change() -> None:
     assert changes(task("t1"), [(node_with("n1", 1), 1)]) == []
 
@@ -168,6 +179,25 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
     assert forecast is not None
     assert 0.5 * 600 <= forecast.start - now <= 2 * 600, "ten before it, a minute each"
     assert "lately" in forecast.basis
+
+
+@pytest.mark.parametrize("quiet_seconds", [0.0, 900.0, 7200.0])
+def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) -> None:
+    rates = Rates()
+    for number in range(5 if quiet_seconds else 0):
+        rates.count("shape", NOW, NOW + 2 + number)
+    came = NOW + 7 + quiet_seconds
+    for number in range(100):
+        rates.count("shape", came, came + number / 10)
+    each = rates.each_seconds("shape", came, came + 10)
+    assert each is not None and 0.09 < each < 0.2
+
+
+def test_room_that_was_free_says_nothing_about_a_line() -> None:
+    rates = Rates()
+    for _ in range(20):
+        rates.count("shape", NOW, NOW)
+    assert rates.each_seconds("shape", NOW, NOW + 10) is None
 
 
 def test_who_can_not_pay_gets_no_forecast() -> None:

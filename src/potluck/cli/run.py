@@ -47,7 +47,7 @@ def run(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="A part of one device: 0.25, or 250m for thousandths.",
+            help="A part of one GPU: 0.25, or 250m; of a processor --cores takes its share.",
             rich_help_panel=_DEVICE,
         ),
     ] = None,
@@ -99,7 +99,9 @@ def run(
     max_price: Annotated[
         str | None,
         typer.Option(
-            metavar="CREDITS", help="At most, for a device and hour.", rich_help_panel=_DEVICE
+            metavar="CREDITS",
+            help="At most, an hour, for all that the task takes of its devices.",
+            rich_help_panel=_DEVICE,
         ),
     ] = None,
     cores: Annotated[int, typer.Option(min=1, max=4096, rich_help_panel=_SANDBOX)] = 1,

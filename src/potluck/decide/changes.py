@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from potluck.decide.feasible import Refusal, suitable
+from potluck.decide.feasible import Refusal, price_of, suitable
 from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.credit import MICRO
 from potluck.model.task import GIB, MIB
@@ -96,9 +96,10 @@ class _Measure(Struct, frozen=True):
     is_ceiling: bool = False
 
 
-def _price(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
-    count = task.requirements.device_count
-    return count * sorted(each.price_micro_per_hour for each in devices)[count - 1]
+def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
+    """Of all that the task would take there, as the ceiling is."""
+    wanted = task.requirements
+    return sorted(price_of(wanted, each, node.cores) for each in devices)[wanted.device_count - 1]
 
 
 def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
@@ -111,7 +112,9 @@ def _bytes_text(figure: float) -> str:
 
 
 def _credit_text(figure: float) -> str:
-    return f"{figure / MICRO:.2f}" if figure >= MICRO / 100 else f"{figure / MICRO:.6f}"
+    """To the last digit that counts: a ceiling that was rounded down would not help."""
+    whole, part = f"{figure / MICRO:.6f}".split(".")
+    return f"{whole}.{part.rstrip('0'):0<2}"
 
 
 def _count_text(figure: float) -> str:

@@ -160,9 +160,13 @@ def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) ->
     ceiling = wanted.max_price_micro_per_hour
     if ceiling is None:
         return True
+    return price_of(wanted, device, node_cores) <= ceiling
+
+
+def price_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
+    """What an hour costs if all that the task takes is of such a device."""
     milli = share_of(wanted, device, node_cores).milli
-    price = device.price_micro_per_hour * milli * wanted.device_count
-    return price // WHOLE_DEVICE_MILLI <= ceiling
+    return device.price_micro_per_hour * milli * wanted.device_count // WHOLE_DEVICE_MILLI
 
 
 def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:

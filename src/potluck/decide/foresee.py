@@ -37,7 +37,7 @@ class Foresight:
             return Forecast(
                 max(now, promised), "devices are kept for it, and by then what runs there is over"
             )
-        each = self._rates.each_seconds(shape, now)
+        each = self._rates.each_seconds(shape, task.submitted_at, now)
         if each is not None:
             basis = f"one like it has started every {_span(each)} lately"
             return Forecast(now + position * each, basis)
@@ -66,6 +66,8 @@ class Foresight:
 
 
 def _span(seconds: float) -> str:
+    if seconds < 1:
+        return "second or faster"
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
