@@ -77,8 +77,8 @@ async def _survive(parts: Parts, leadership: Leadership, attempt_id: AttemptId) 
     """One that can not be ended must not keep the others, which come after it each time."""
     try:
         return await _expire(parts, leadership, attempt_id)
-    except Exception:
-        log.exception("a lease that ran out could not be ended", attempt_id=attempt_id)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
+        log.error("a lease could not be ended", attempt_id=attempt_id, error=repr(error))
         return False
 
 
