@@ -18,15 +18,12 @@ from potluck.decide.invariants import (
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 
-TASK = TaskFact(
-    "task_1", TaskState.RUNNING, None, live=1, accepted=0, waits_for=0, dependencies=0
-)
+TASK = TaskFact("task_1", TaskState.RUNNING, None, live=1, accepted=0, waits_for=0, dependencies=0)
 # Ten items: two wait, three succeeded, one failed for good, four are with two attempts.
 ARRAY = ArrayFact(
     items=10,
     allow_failures=1,
     pending=((8, 10),),
-    succeeded=((0, 3),),
     failed=((3, 4),),
     remaining=(((4, 6),), ((6, 8),)),
     items_succeeded=3,
@@ -62,7 +59,6 @@ def done(state: TaskState, reason: EndReason, failed: int, **changes: Any) -> Ta
             ARRAY,
             pending=(),
             remaining=(),
-            succeeded=((0, 10 - failed),),
             failed=((10 - failed, 10),) if failed else (),
             items_succeeded=10 - failed,
             items_failed=failed,
@@ -99,7 +95,9 @@ BAD: dict[str, Picture] = {
     ),
     "in two places": Picture(tasks=(array(pending=((7, 10),)),)),
     "of which 9 are somewhere": Picture(tasks=(array(pending=((8, 9),)),)),
-    "counts 3, 2": Picture(tasks=(array(items_failed=2),)),
+    "of which 11 are somewhere": Picture(tasks=(array(items_succeeded=4),)),
+    "10 items, of which 10": Picture(tasks=(array(pending=((9, 11),)),)),
+    "counts 2 of 1": Picture(tasks=(array(items_failed=2),)),
     "is running with 0": Picture(tasks=(replace(array(), live=0),)),
     "succeeded with": Picture(tasks=(done(TaskState.SUCCEEDED, EndReason.COMPLETED, 2),)),
     "failed with": Picture(tasks=(done(TaskState.FAILED, EndReason.ITEMS_FAILED, 1),)),

@@ -29,6 +29,13 @@ def test_a_slow_node_gets_fewer() -> None:
     assert len(next_range(array, Pace(0.1, 0.1, 4))) == 50
 
 
+def test_who_claims_to_be_quick_beyond_belief_gets_a_little_more_than_others() -> None:
+    array = task("t1", pending=(ItemRange(0, 1_000_000),))
+    assert len(next_range(array, Pace(2.0, 1e-6, 1))) == 24
+    assert len(next_range(array, Pace(0.0, 0.0, 1))) == 1
+    assert len(next_range(array, Pace(1e-4, 1e-6, 1))) == 2_000
+
+
 def test_near_the_end_ranges_shrink() -> None:
     sizes = [
         len(next_range(task("t1", pending=(ItemRange(0, left),)), Pace(0.1, None, 5)))

@@ -1,13 +1,16 @@
 """An array is one task of many items: each gets one outcome that counts, whatever happens."""
 
+from datetime import timedelta
+
 import pytest
 
+from potluck.decide.items import MOST_PIECES
 from potluck.model.lease import AttemptState
 from potluck.model.task import GIB, EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, expire
 from potluck.store import items
 from potluck.wire.consumer import FailedItem, ItemCounts
-from potluck.wire.provider import ItemOutcome, ItemsDone
+from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered
 from tests.flow.arrays import assign, failed, give, succeeded
 from tests.flow.pool import Pool, done, lease_of, used
 
@@ -196,6 +199,65 @@ async def test_a_range_that_can_not_be_prepared_fails_the_array_unless_others_ge
     rest = await give(pool, one, task.id, 2, 4)
     await pool.report(one.node_id, succeeded(rest, 2, 3), done(rest))
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
+    await pool.check()
+
+
+async def test_ranges_that_can_not_be_prepared_end_the_array_though_others_are_at_work(
+    pool: Pool,
+) -> None:
+    """Else one node after the other tries it again, for ever."""
+    nodes = [await pool.offer() for _ in range(2)]
+    task = await pool.submit(items=10, max_attempts=2)
+    live: list[tuple[NodeRegistered, Grant]] = []
+    for _ in range(3):
+        await pool.sql("UPDATE tasks SET not_before = NULL")
+        await pool.plan()
+        held = [lease_of(grant) for _, grant in live]
+        for node in nodes:
+            live += [(node, grant) for grant in await pool.fetch(node.node_id, *held)]
+        tried, grant = live.pop(0)
+        await pool.report(tried.node_id, done(grant, EndReason.PREPARE_FAILED))
+    after = await pool.task(task.id)
+    assert (after.state, after.reason) == (TaskState.FAILED, EndReason.PREPARE_FAILED)
+    assert len(after.attempts) == 3 and not live
+    await pool.check()
+
+
+async def test_a_range_that_gets_nowhere_is_lost_though_its_node_is_lively(pool: Pool) -> None:
+    node, task = await pool.offer(), await pool.submit(items=1000, run_seconds=60.0)
+    grant = await give(pool, node, task.id, 0, 1000)
+    overrun = pool.parts.settings.overrun_seconds
+    late = "UPDATE attempts SET lease_expires_at = now(), started_at = now() - $1::interval"
+    await pool.sql(late, timedelta(seconds=120 + overrun))
+    await pool.report(node.node_id, succeeded(grant, 0))
+    await pool.beat(node.node_id, lease_of(grant))
+    assert await expire.expire_once(pool.parts, pool.leads) == 0, "the clock began anew"
+    await pool.sql("UPDATE attempts SET lease_expires_at = now(), progressed_at = started_at")
+    await pool.beat(node.node_id, lease_of(grant))
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert (await pool.task(task.id)).items == ItemCounts(1000, 999, 1, 0)
+    await pool.check()
+
+
+async def test_what_is_scattered_beyond_measure_stays_quick_and_is_not_tried_again(
+    pool: Pool,
+) -> None:
+    """As after a script that fails on every second item."""
+    node, task = await pool.offer(), await pool.submit(items=40_000, max_attempts=2)
+    grant = await give(pool, node, task.id, 39_000, 40_000)
+    scattered = """UPDATE tasks SET items_succeeded = 39000 - $1, pending = (
+        SELECT range_agg(int4range(item, item + 1)) FROM generate_series(0, 2 * ($1 - 1), 2) AS item
+    )"""
+    await pool.sql(scattered, MOST_PIECES - 1)
+    await pool.report(node.node_id, failed(grant, 39_100), failed(grant, 39_200))
+    counts = (await pool.task(task.id)).items
+    assert counts is not None and (counts.pending, counts.failed) == (MOST_PIECES, 1)
+    async with pool.parts.database.transaction() as connection:
+        shown = "SELECT pending FROM scheduled_tasks"
+        assert len(await connection.fetchval(shown)) == 1_000
+    other = await pool.offer()
+    await pool.plan()
+    assert [each.items for each in await pool.fetch(other.node_id)] == [[ItemRange(0, 1)]]
     await pool.check()
 
 

@@ -147,7 +147,7 @@ def _lines(table: str, rows: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any
 
 
 _JSON = {"requirements", "limits", "description", "usage", "data", "detail"}
-_SPANS = {"pending", "succeeded", "remaining"}
+_SPANS = {"pending", "remaining"}
 
 
 def _cell(column: str, value: Any) -> Any:

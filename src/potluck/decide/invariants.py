@@ -22,12 +22,11 @@ Spans: TypeAlias = tuple[
 
 
 class ArrayFact(Struct, frozen=True):
-    """Where the items of an array are: each in one place."""
+    """Where the items of an array are: each in one place; those that are in none succeeded."""
 
     items: int
     allow_failures: int
     pending: Spans
-    succeeded: Spans
     failed: Spans  # for good
     remaining: tuple[Spans, ...]  # of each live attempt
     items_succeeded: int
@@ -131,9 +130,8 @@ def _array_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
     is_at_work = task.state in (TaskState.ASSIGNED, TaskState.RUNNING)
     if (task.live > 0) != is_at_work:
         yield f"{task.id} is {task.state} with {task.live} live attempts"
-    counted = (_size(array.succeeded), _size(array.failed))
-    if counted != (array.items_succeeded, array.items_failed):
-        yield f"{task.id} counts {array.items_succeeded}, {array.items_failed} of {counted} items"
+    if _size(array.failed) != array.items_failed:
+        yield f"{task.id} counts {array.items_failed} of {_size(array.failed)} failed items"
     if task.reason is EndReason.CANCELLED or task.state in _CALLED_OFF:
         return  # what was left to do is nobody's any more
     yield from _place_violations(task, array)
@@ -147,12 +145,14 @@ def _place_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
     """Every item is in exactly one place."""
     if task.state is TaskState.FAILED and task.reason is not EndReason.ITEMS_FAILED:
         return  # it ended before its items did
-    places = [array.pending, array.succeeded, array.failed, *array.remaining]
+    places = [array.pending, array.failed, *array.remaining]
     spans = sorted(span for place in places for span in place)
     if any(first[1] > second[0] for first, second in pairwise(spans)):
         yield f"{task.id} has items in two places: {spans}"
-    if sum(map(_size, places)) != array.items or (spans and spans[0][0] < 0):
-        yield f"{task.id} has {array.items} items, of which {sum(map(_size, places))} are somewhere"
+    known = array.items_succeeded + sum(map(_size, places))
+    is_outside = bool(spans) and (spans[0][0] < 0 or spans[-1][1] > array.items)
+    if known != array.items or is_outside:
+        yield f"{task.id} has {array.items} items, of which {known} are somewhere"
 
 
 def _verdict_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:

@@ -25,6 +25,10 @@ from potluck.decide.retry import (
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, TaskState
 
+# What waits is one value of a row, which all that happens to the array writes anew. While it is
+# scattered into this many pieces, items that fail are not tried again.
+MOST_PIECES = 10_000
+
 
 class Outcome(Protocol):
     """How one item ended, as a node tells it."""
@@ -53,10 +57,10 @@ class ItemFailure(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """What a report changes: items that are done; of them, those that succeeded or come again."""
+    """What a report changes: items that are done; of them, how many succeeded, which come again."""
 
     done: tuple[ItemRange, ...]
-    succeeded: tuple[ItemRange, ...]
+    succeeded: int
     again: tuple[ItemRange, ...]
     failures: tuple[ItemFailure, ...]
     run_seconds: float
@@ -87,18 +91,19 @@ def accept(
     remaining: Sequence[ItemRange],
     failures_before: Mapping[int, int],
     max_attempts: int,
+    pending_pieces: int,
 ) -> Accepted:
     """The outcomes that count; of two for one item in one report the first does."""
     counted = _counted(outcomes, remaining)
-    succeeded = [each.item for each in counted if each.reason is EndReason.COMPLETED]
+    most = max_attempts if pending_pieces < MOST_PIECES else 1
     failures = tuple(
-        _failure(each, failures_before.get(each.item, 0) + 1, max_attempts)
+        _failure(each, failures_before.get(each.item, 0) + 1, most)
         for each in counted
         if each.reason is not EndReason.COMPLETED
     )
     return Accepted(
         done=ranges_of(each.item for each in counted),
-        succeeded=ranges_of(succeeded),
+        succeeded=len(counted) - len(failures),
         again=ranges_of(each.item for each in failures if not each.is_final),
         failures=failures,
         run_seconds=sum(each.run_seconds for each in counted),

@@ -14,8 +14,13 @@ from potluck.decide.snapshot import WaitingTask
 from potluck.model.task import ItemRange
 
 GOOD_SECONDS = 5.0
+# Whatever a node says of its speed, it gets no more than this, nor more than so many times what is
+# good for the others: one that lies, or fails every item at once, gets through little of an array.
+_MOST_IN_RANGE = 2_000
+_MOST_TIMES_OTHERS = 8
 # Who needs so many times as long for one item as the others for all the rest is not waited for.
 _TOO_SLOW = 2.0
+_SHORTEST_SECONDS = 1e-6
 # A range may take this part of what is left for each of those at work.
 _PART_OF_REST = 0.5
 
@@ -64,9 +69,11 @@ def _count(pending: int, pace: Pace) -> int:
     """Before anything is known one item each, so that something is known soon."""
     if pace.item_seconds is None:
         return 1
-    here = max(pace.node_item_seconds or pace.item_seconds, 1e-6)
+    overall = max(pace.item_seconds, _SHORTEST_SECONDS)
+    here = max(pace.node_item_seconds or overall, _SHORTEST_SECONDS)
     part = _PART_OF_REST * _rest_seconds(pending, pace)
-    return max(1, min(ceil(GOOD_SECONDS / here), int(part / here)))
+    most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
+    return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 
 def _rest_seconds(pending: int, pace: Pace) -> float:

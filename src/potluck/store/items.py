@@ -21,6 +21,7 @@ class LockedRange(Struct, frozen=True):
     task_id: TaskId
     remaining: tuple[ItemRange, ...]
     max_attempts: int
+    pending_pieces: int
 
 
 async def lock_range(
@@ -29,7 +30,8 @@ async def lock_range(
     row = await connection.fetchrow(_sql.lock_range, attempt_id, node_id)
     if row is None:
         return None
-    return LockedRange(row["task_id"], item_ranges(row["remaining"]), row["max_attempts"])
+    remaining = item_ranges(row["remaining"])
+    return LockedRange(row["task_id"], remaining, row["max_attempts"], row["pending_pieces"])
 
 
 async def failures(connection: Connection, task_id: TaskId, items: Sequence[int]) -> dict[int, int]:
@@ -49,8 +51,7 @@ async def accept(
         multirange(accepted.done),
         _count(accepted.done),
         accepted.run_seconds,
-        multirange(accepted.succeeded),
-        _count(accepted.succeeded),
+        accepted.succeeded,
         multirange(accepted.again),
         sum(failure.is_final for failure in accepted.failures),
     )

@@ -112,7 +112,6 @@ def _array(row: Any) -> ArrayFact:
         row["items"],
         row["allow_failures"],
         _spans(row["pending"]),
-        _spans(row["succeeded"]),
         tuple((item, item + 1) for item in row["failed"]),
         tuple(map(_spans, row["remaining"])),
         row["items_succeeded"],

@@ -216,7 +216,7 @@ async def _items_done(
         raise stale(attempt_id)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
     before = await items.failures(connection, held.task_id, failed)
-    accepted = accept(each.outcomes, held.remaining, before, held.max_attempts)
+    accepted = accept(each.outcomes, held.remaining, before, held.max_attempts, held.pending_pieces)
     if accepted.done:
         await items.accept(connection, held.task_id, attempt_id, accepted)
     return held.task_id

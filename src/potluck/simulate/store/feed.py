@@ -214,16 +214,24 @@ def _scheduled(data: Data, task: Row) -> Row:
     is_late = task["start_before"] is not None and task["start_before"] <= data.now
     return {
         **{column: task[column] for column in _TASK},
-        "pending": spans.shown(task["pending"]),
+        "pending": spans.shown(task["pending"][:1000]),
         "items_done": task["items_succeeded"] + task["items_failed"],
         "items_seconds": task["items_seconds"],
         "submitted_at": task["created_at"].timestamp(),
         "ready_at": task["not_before"] and task["not_before"].timestamp(),
-        "has_to_wait": task["waits_for"] > 0,
+        "has_to_wait": task["waits_for"] > 0 or _fails_as_a_whole(task),
         "is_overdue": task["started_at"] is None and is_late,
         "failed_on": _failed_on(data, task),
         "took_seconds": _took_seconds(task),
     }
+
+
+def _fails_as_a_whole(task: Row) -> bool:
+    if task["items"] is None or task["state"] == "queued":
+        return False
+    has_outcomes = task["items_succeeded"] + task["items_failed"] > 0
+    most: int = max(task["max_attempts"], 3 if has_outcomes else 0)
+    return bool(task["failures"] >= most)
 
 
 def _failed_on(data: Data, task: Row) -> list[str] | None:

@@ -21,7 +21,8 @@ def lock_range(data: Data, attempt_id: str, node_id: str) -> list[Row]:
     task = data.tasks.get(attempt["task_id"])
     assert task is not None, "an attempt has a task"
     left = spans.shown(attempt["remaining"])
-    return [{"task_id": task["id"], "remaining": left, "max_attempts": task["max_attempts"]}]
+    told = {"max_attempts": task["max_attempts"], "pending_pieces": len(task["pending"])}
+    return [{"task_id": task["id"], "remaining": left, **told}]
 
 
 @models(_sql.failures)
@@ -38,7 +39,6 @@ def accept(
     done: "list[asyncpg.Range[int]]",
     done_count: int,
     seconds: float,
-    succeeded: "list[asyncpg.Range[int]]",
     succeeded_count: int,
     again: "list[asyncpg.Range[int]]",
     failed_count: int,
@@ -49,11 +49,11 @@ def accept(
             "remaining": spans.without(attempt["remaining"], spans.of(done)),
             "items_done": attempt["items_done"] + done_count,
             "items_seconds": attempt["items_seconds"] + seconds,
+            "progressed_at": data.now,
         }
         data.attempts.update(attempt, changes)
     if task is not None:
         changes = {
-            "succeeded": spans.union(task["succeeded"], spans.of(succeeded)),
             "items_succeeded": task["items_succeeded"] + succeeded_count,
             "pending": spans.union(task["pending"], spans.of(again)),
             "items_failed": task["items_failed"] + failed_count,

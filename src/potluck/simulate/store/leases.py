@@ -1,6 +1,7 @@
 """Models of queries/leases.sql: beats, the way back of what was lost, and grace."""
 
 from datetime import datetime, timedelta
+from typing import cast
 
 from potluck.simulate.store import spans
 from potluck.simulate.store.capacity import (
@@ -54,9 +55,9 @@ def _renew(
     attempt = data.attempts.get(attempt_id)
     if attempt is None or attempt["finished_at"] is not None or attempt["node_id"] != node_id:
         return
-    by = _over_by(attempt)
-    until = data.now + lasting if by is None else min(data.now + lasting, by + overrun)
-    expires_at = max(attempt["lease_expires_at"], until)
+    limits = (_over_by(attempt), _next_outcome_by(attempt))
+    until = min((by + overrun for by in limits if by is not None), default=data.now + lasting)
+    expires_at = max(attempt["lease_expires_at"], min(until, data.now + lasting))
     data.attempts.update(attempt, {"lease_expires_at": expires_at})
 
 
@@ -66,6 +67,16 @@ def _over_by(attempt: Row) -> datetime | None:
     if begun is None:
         begun, seconds = attempt["fetched_at"], attempt["prepare_seconds_limit"]
     return None if begun is None else begun + timedelta(seconds=seconds)
+
+
+def _next_outcome_by(attempt: Row) -> datetime | None:
+    """Of a range: two items take no longer."""
+    since = attempt["progressed_at"] or attempt["started_at"]
+    if since is None or attempt["items"] is None:
+        return None
+    first, last = attempt["items"]
+    seconds: float = attempt["run_seconds_limit"]
+    return cast("datetime", since + timedelta(seconds=2 * seconds / (last - first)))
 
 
 def _lost(data: Data, node_id: str, held: list[str]) -> list[str]:

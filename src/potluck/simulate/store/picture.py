@@ -56,7 +56,6 @@ def _task(data: Data, task: Row) -> Row:
     return {
         **{column: task[column] for column in _TASK},
         "pending": _text(task["pending"]),
-        "succeeded": _text(task["succeeded"]),
         "failed": sorted(failed),
         "remaining": [_text(row["remaining"]) for row in live],
         "accepted": sum(row["state"] == "succeeded" for row in attempts),

@@ -1,11 +1,12 @@
 -- name: lock_range
 -- The task before the attempt, as everywhere; all that is decided by is on these two rows.
 WITH task AS (
-    SELECT id, max_attempts FROM tasks
+    SELECT id, max_attempts, pending FROM tasks
     WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
     FOR UPDATE
 )
-SELECT task_id, remaining, max_attempts
+SELECT task_id, remaining, max_attempts,
+    (SELECT count(*) FROM unnest(task.pending)) AS pending_pieces
 FROM attempts JOIN task ON task.id = task_id
 WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL AND items IS NOT NULL
 FOR UPDATE OF attempts
@@ -17,12 +18,12 @@ SELECT item, failures FROM failed_items WHERE task_id = $1 AND item = ANY($2::in
 WITH done AS (
     UPDATE attempts SET
         remaining = remaining - $3::int4multirange,
-        items_done = items_done + $4, items_seconds = items_seconds + $5
+        items_done = items_done + $4, items_seconds = items_seconds + $5, progressed_at = now()
     WHERE id = $2
 )
 UPDATE tasks SET
-    succeeded = succeeded + $6::int4multirange, items_succeeded = items_succeeded + $7,
-    pending = pending + $8::int4multirange, items_failed = items_failed + $9,
+    items_succeeded = items_succeeded + $6,
+    pending = pending + $7::int4multirange, items_failed = items_failed + $8,
     items_seconds = items_seconds + $5,
     -- Ranges that failed as a whole count in a row.
     failures = 0,

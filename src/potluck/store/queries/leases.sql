@@ -4,7 +4,8 @@
 -- name: beat
 -- A heartbeat in one statement: what the node holds is renewed, the node was heard, and what it must
 -- be told is read. Not beyond the time at which an attempt must be over, however lively the node: one
--- that hangs, or lies, keeps nothing for ever.
+-- that hangs, or lies, keeps nothing for ever. Of a range the next outcome must come in the time of
+-- two items: a long range is no long lease.
 WITH held AS (
     SELECT id FROM attempts
     WHERE node_id = $1 AND id = ANY($4) AND finished_at IS NULL
@@ -21,7 +22,10 @@ WITH held AS (
         now() + $5::interval,
         $6::interval + coalesce(
             started_at + make_interval(secs => run_seconds_limit),
-            fetched_at + make_interval(secs => prepare_seconds_limit))))
+            fetched_at + make_interval(secs => prepare_seconds_limit)),
+        -- NULL, and without effect, unless it is a range.
+        $6::interval + coalesce(progressed_at, started_at) + make_interval(
+            secs => 2 * run_seconds_limit / (upper(items) - lower(items)))))
     FROM held, before WHERE attempts.id = held.id
 ), heard AS (
     UPDATE nodes SET heartbeat_at = now()

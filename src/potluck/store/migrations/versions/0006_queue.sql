@@ -54,12 +54,11 @@ ALTER TABLE tasks
     -- Tasks that must have succeeded first, and how many of them have not yet.
     ADD COLUMN after_ids        text[] NOT NULL DEFAULT '{}',
     ADD COLUMN waits_for        integer NOT NULL DEFAULT 0 CHECK (waits_for >= 0),
-    -- Of an array: how many items, which nobody has been granted, which have succeeded. What live
-    -- attempts have left to do is theirs, and what failed for good has a row in failed_items.
+    -- Of an array: how many items, and which nobody has been granted. What live attempts have left
+    -- to do is theirs, what failed for good has a row in failed_items, and all others succeeded.
     ADD COLUMN items            integer CHECK (items >= 1),
     ADD COLUMN allow_failures   integer NOT NULL DEFAULT 0,
     ADD COLUMN pending          int4multirange NOT NULL DEFAULT '{}',
-    ADD COLUMN succeeded        int4multirange NOT NULL DEFAULT '{}',
     ADD COLUMN items_succeeded  integer NOT NULL DEFAULT 0,
     ADD COLUMN items_failed     integer NOT NULL DEFAULT 0,
     -- Seconds that all reported items took together, for the size of the next ranges.
@@ -125,6 +124,7 @@ ALTER TABLE attempts
     ADD COLUMN remaining    int4multirange NOT NULL DEFAULT '{}',
     ADD COLUMN items_done   integer NOT NULL DEFAULT 0,
     ADD COLUMN items_seconds double precision NOT NULL DEFAULT 0,
+    ADD COLUMN progressed_at timestamptz,  -- when an item last had an outcome
     -- How often it was lost and taken back.
     ADD COLUMN adoptions    integer NOT NULL DEFAULT 0;
 -- A single task has at most one live attempt, whatever the code does. An array has many, over ranges
@@ -152,10 +152,17 @@ ALTER TABLE leader
 -- A task as the leader keeps it in memory; seconds since 1970.
 CREATE VIEW scheduled_tasks AS
 SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed,
-    expected_seconds, pending, items, items_succeeded + items_failed AS items_done, items_seconds,
+    expected_seconds,
+    -- The first pieces: what a script leaves that fails now and then is scattered.
+    CASE WHEN items IS NULL THEN pending ELSE coalesce((
+        SELECT range_agg(part) FROM (SELECT part FROM unnest(pending) AS part LIMIT 1000) AS first
+    ), '{}') END AS pending,
+    items, items_succeeded + items_failed AS items_done, items_seconds,
     extract(epoch FROM created_at)::double precision AS submitted_at,
     extract(epoch FROM not_before)::double precision AS ready_at,
-    waits_for > 0 AS has_to_wait,
+    -- Ranges that fail as a whole too often fail the array, once nobody is at work on it.
+    waits_for > 0 OR (items IS NOT NULL AND state <> 'queued' AND failures >= greatest(
+        max_attempts, CASE WHEN items_succeeded + items_failed > 0 THEN 3 END)) AS has_to_wait,
     -- About to end: it was not started in time.
     started_at IS NULL AND coalesce(start_before <= now(), false) AS is_overdue,
     -- To the first version nothing has happened yet; of an array each item is looked after by itself.
