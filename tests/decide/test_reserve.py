@@ -247,3 +247,15 @@ def test_a_wrong_estimate_is_not_believed_for_ever() -> None:
     clock.pool.give(attempt)
     clock.run(20.0)
     assert "next" in clock.starts
+
+
+def test_who_comes_after_one_that_was_started_as_promised_is_told_why_it_waits() -> None:
+    clock = Clock("shortest", 1)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=0.9 * PROMISE))
+    clock.run(10.0)
+    clock.submit(task("old", submitted_at=NOW, expected_seconds=500.0))
+    clock.run(PROMISE)
+    assert "old" in clock.starts
+    clock.submit(task("new", submitted_at=clock.now, expected_seconds=500.0))
+    told = clock.pool.plan(clock.now, 10).waiting.values()
+    assert [each.example.id for each in told] == ["new"]

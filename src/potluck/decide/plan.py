@@ -86,9 +86,8 @@ class Scheduler:
         task = self._lines.drop(task_id)
         self._paces.forget(task_id)
         line = None if task is None else self._lines.line_of(task)
-        if line is not None and self._lines.first(line) is None:
-            self._halted.discard(line)
-            self._reasons.forget(line)
+        if line is not None:
+            self._forget_if_empty(line)
 
     def task(self, task_id: TaskId) -> WaitingTask | None:
         """A waiting task as it is known here."""
@@ -232,8 +231,7 @@ class Scheduler:
         self._rates.count(line.shape, entry[2].submitted_at, now)
         assignments = self._count(entry[2], found.assignments, account, now)
         self._ready.offer(line)
-        if self._lines.first(line) is None:
-            self._reasons.forget(line)
+        self._forget_if_empty(line)
         return assignments
 
     def _count(
@@ -284,9 +282,13 @@ class Scheduler:
         found = self._finder.find_on(task, account, node_ids)
         if isinstance(found, Halt):
             return []
+        line = self._lines.line_of(task)
+        assert line is not None
+        self._rates.count(line.shape, task.submitted_at, now)
         self._lines.drop(task.id)
         if found.left is not None:
             self._lines.put(found.left)
+        self._forget_if_empty(line)
         return self._count(task, found.assignments, account, now)
 
     def _first_in_order(self, now: float) -> list[WaitingTask]:
@@ -334,10 +336,16 @@ class Scheduler:
             return False
         entry = self._lines.first(line)
         if entry is None:
-            self._halted.discard(line)
+            self._forget_if_empty(line)
         elif self._finder.has_room(entry[2]):
             self._offer(self._halted.release_shape(shape))
         return True
+
+    def _forget_if_empty(self, line: Line) -> None:
+        if self._lines.first(line) is None:
+            self._halted.discard(line)
+            if not self._lines.has(line.key):  # what was told is of whoever stands there now
+                self._reasons.forget(line)
 
     def _release_account(self, account_id: AccountId) -> None:
         self._offer(self._halted.release_account(account_id))
