@@ -56,9 +56,7 @@ def assign(
     task, node = data.tasks.get(task_id), data.nodes.get(node_id)
     if not data.is_led_by(holder, term) or task is None or not _is_open(data, task, span):
         return []
-    if node is None or node["state"] != "online":
-        return []
-    if node["own_tasks_only"] and node["account_id"] != task["account_id"]:
+    if node is None or not _takes(node, task):
         return []
     wanted = {"cores": cores, "memory_bytes": memory_bytes, "disk_bytes": disk_bytes}
     shares = _shares(attempt_id, device_ids, millis, memories)
@@ -92,6 +90,11 @@ def assign(
     for share in shares:
         take_device(data, data.attempt_devices.insert(share))
     return [{"id": attempt_id, **owners, "was_queued": task["state"] == "queued"}]
+
+
+def _takes(node: Row, task: Row) -> bool:
+    is_welcome = not node["own_tasks_only"] or node["account_id"] == task["account_id"]
+    return node["state"] == "online" and is_welcome
 
 
 def _next_number(data: Data, task_id: str) -> int:
