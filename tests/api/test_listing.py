@@ -86,6 +86,8 @@ def test_nobody_lists_anothers(server: ServerProcess, ann: Api) -> None:
         ("name", "a\0b"),
         ("name", "x" * 201),
         ("state", "lost"),
+        ("cursor", "abc"),
+        ("cursor", ""),
     ],
 )
 def test_a_bad_filter_gets_a_sentence(ann: Api, filters: tuple[str, str]) -> None:

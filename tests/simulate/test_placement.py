@@ -78,6 +78,7 @@ def test_a_list_without_models_and_policies_side_by_side(
         (["--list", "none"], "openb_pod_list_small.csv"),
         (["--list", "small", "--seeds", "9-3"], "--seeds 42-51"),
         (["--list", "small", "--policy", "wishful"], "there are best-fit"),
+        (["--list", "small", "--plot", "filled.png"], "ends in .svg"),
     ],
 )
 def test_what_can_not_be_done_is_said(
@@ -89,7 +90,14 @@ def test_what_can_not_be_done_is_said(
 
 def test_a_list_that_is_none_is_refused(folder: Path) -> None:
     (folder / "openb_pod_list_odd.csv").write_text("name,cpu\nx,1\n")
-    with pytest.raises(InvalidInput, match="openb_pod_list_odd"):
+    with pytest.raises(InvalidInput, match=r"openb_pod_list_odd\.csv has no column num_gpu"):
+        read(folder, "odd")
+
+
+@pytest.mark.parametrize("line", ["x,y", "x,1,1,one,1"])
+def test_a_bad_line_of_a_list_is_named(folder: Path, line: str) -> None:
+    (folder / "openb_pod_list_odd.csv").write_text(f"{HEAD}\nx,1,1,1,1\n{line}\n")
+    with pytest.raises(InvalidInput, match=r"Line 3 of openb_pod_list_odd\.csv"):
         read(folder, "odd")
 
 

@@ -5,7 +5,9 @@ processor that every node offers beside its GPUs.
 """
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -14,6 +16,8 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.task import MIB, Requirements
+
+T = TypeVar("T")
 
 _OWNER = AccountId("openb")
 _NODES = "openb_node_list_gpu_node.csv"
@@ -36,19 +40,18 @@ def read(directory: Path, name: str) -> Trace:
     named = directory / name
     path = named if named.is_file() else directory / _LIST.format(name)
     try:
-        nodes = [_node(row) for row in _rows(directory / _NODES)]
+        nodes = _rows(directory / _NODES, _node)
         known: dict[Requirements, Requirements] = {}
-        tasks = [known.setdefault(task, task) for task in map(_task, _rows(path))]
+        tasks = [known.setdefault(task, task) for task in _rows(path, _task)]
     except FileNotFoundError as error:
         lists = ", ".join(sorted(each.name for each in directory.glob(_LIST.format("*"))))
         raise InvalidInput(
             f"There is no {error.filename}.",
             f"Name a folder of openb traces and a list of it; there are: {lists or 'none'}.",
         ) from error
-    except (KeyError, ValueError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{path.name} or {_NODES} is not what it should be: {error!r}.",
-            "The columns are those of the openb traces.",
+            f"{path.name} or {_NODES} is no text.", "The files are those of the openb traces."
         ) from error
     if not tasks or not nodes:
         raise InvalidInput(f"There is nothing in {path.name}.", "Name another list.")
@@ -62,9 +65,25 @@ def gpu_milli(task: Requirements) -> int:
     return task.device_count * (task.device_milli or WHOLE_DEVICE_MILLI)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(path: Path, meant: Callable[[dict[str, str]], T]) -> list[T]:
     with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        rows = csv.DictReader(file)
+        return [_read(path, rows.line_num, row, meant) for row in rows]
+
+
+def _read(path: Path, line: int, row: dict[str, str], meant: Callable[[dict[str, str]], T]) -> T:
+    try:
+        return meant(row)
+    except KeyError as error:
+        raise InvalidInput(
+            f"{path.name} has no column {error.args[0]}.",
+            "The columns are those of the openb traces.",
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"Line {line} of {path.name} is not what it should be.",
+            "Mend the line, or leave it out.",
+        ) from error
 
 
 def _node(row: dict[str, str]) -> FreeNode:

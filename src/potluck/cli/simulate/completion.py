@@ -9,6 +9,7 @@ import typer
 
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
+from potluck.cli.simulate import picture
 from potluck.cli.table import Cell, Column, show_table
 from potluck.model.error import InvalidInput, StartFailed
 
@@ -27,7 +28,7 @@ def completion(
     trace: Annotated[
         Path, typer.Option(help="A CSV file: timestamp, duration, num_gpus, cluster.")
     ],
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs in the pool.")] = 640,
+    gpus: Annotated[int, typer.Option(min=1, max=100_000, help="GPUs in the pool.")] = 640,
     gpus_per_node: Annotated[int, typer.Option(min=1, max=64, help="GPUs on each node.")] = 8,
     policy: Annotated[str, typer.Option(help="The order policy.")] = "shortest",
     placement: Annotated[str, typer.Option(help="The placement policy.")] = "fragmentation",
@@ -46,6 +47,7 @@ def completion(
 ) -> None:
     """Replay a trace through the scheduler, and say how long its jobs took and waited."""
     screen = Screen(json)
+    picture.check(plot)
     points = _replay(
         _Question(trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed),
         frontier,
@@ -161,12 +163,7 @@ def _draw(points: "list[Point]", path: Path) -> None:
         "mean completion (s)",
         [each for each in series if each.points],
     )
-    try:
-        path.write_text(chart, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} can not be written: {error.strerror}.", "Name another file."
-        ) from error
+    picture.write(path, chart)
 
 
 def _estimates(point: "Point") -> Estimates:

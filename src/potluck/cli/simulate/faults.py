@@ -23,7 +23,7 @@ def faults(
         int, typer.Option(min=1, help="Transactions with faults, before all is mended.")
     ] = 300,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one for each core if not said.")
+        int | None, typer.Option(min=1, max=256, help="Processes; one for each core if not said.")
     ] = None,
     trace: Annotated[bool, typer.Option(help="Tell the history on stderr.")] = False,
     json: JsonOption = False,

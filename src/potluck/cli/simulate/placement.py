@@ -9,6 +9,7 @@ import typer
 
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
+from potluck.cli.simulate import picture
 from potluck.cli.table import Cell, Column, show_table
 from potluck.model.error import InvalidInput, StartFailed
 
@@ -35,6 +36,7 @@ def placement(
 ) -> None:
     """Fill the nodes of a trace with a list of tasks, and say how much of them is allocated."""
     screen = Screen(json)
+    picture.check(plot)
     runs = _run(trace, list_name, _seeds(seeds), policy or [_DEFAULT], not learn)
     if plot is not None:
         _draw(runs, plot)
@@ -106,9 +108,4 @@ def _draw(runs: "list[Run]", path: Path) -> None:
     chart = line_chart(
         "What a placement can fill", "GPUs asked for (%)", "GPUs allocated (%)", series
     )
-    try:
-        path.write_text(chart, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} can not be written: {error.strerror}.", "Name another file."
-        ) from error
+    picture.write(path, chart)

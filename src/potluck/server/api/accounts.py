@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from litestar import Controller, Request, get, post, put
 from litestar.params import Parameter
 
-from potluck.model.error import InvalidInput, NotFound
+from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import standing
+from potluck.server.api import cursors
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
 from potluck.store import accounts
@@ -26,8 +27,7 @@ class AccountController(Controller):
         self, parts: Parts, cursor: str | None = None, limit: Limit = 100
     ) -> AccountPage:
         """Everybody in the pool, in the order in which they came."""
-        if cursor is not None and not is_id(cursor, "account"):
-            raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
+        cursors.check(cursor, "account")
         async with parts.database.transaction() as connection:
             found = await accounts.page(connection, cursor or "", limit + 1)
         more = len(found) > limit

@@ -7,7 +7,8 @@ from litestar.params import QueryParameter
 
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.ids import DeviceId, is_id
+from potluck.model.ids import DeviceId
+from potluck.server.api import cursors
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
 from potluck.store import devices
@@ -40,7 +41,8 @@ class DeviceController(Controller):
     ) -> DevicePage:
         """Every device, and how much of it each attempt has: which, only if it is yours."""
         wanted = DeviceFilter(kind, _checked(model), free_milli)
-        behind = None if cursor is None else _device_id_of(cursor)
+        cursors.check(cursor, "device")
+        behind = None if cursor is None else DeviceId(cursor)
         async with parts.database.transaction() as connection:
             found = await devices.page(connection, request.user.id, wanted, behind, limit)
         return DevicePage(found, found[-1].id if len(found) == limit else None)
@@ -50,9 +52,3 @@ def _checked(model: str | None) -> str | None:
     if "\0" in (model or ""):
         raise InvalidInput("A model has no NUL in its name.", "Leave it out.")
     return model
-
-
-def _device_id_of(cursor: str) -> DeviceId:
-    if not is_id(cursor, "device"):
-        raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
-    return DeviceId(cursor)

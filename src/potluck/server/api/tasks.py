@@ -12,6 +12,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import TaskId, is_id
 from potluck.model.task import TaskState
+from potluck.server.api import cursors
 from potluck.server.api.access import still_allowed
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit
@@ -73,7 +74,8 @@ class TaskController(Controller):
         """Your tasks, newest first: in any of these states, submitted since and before then."""
         wanted = TaskFilter(tuple(states or ()), task_name, task_kind, since, until)
         _check_filter(wanted)
-        before = None if cursor is None else task_id_of(cursor)
+        cursors.check(cursor, "task")
+        before = None if cursor is None else TaskId(cursor)
         async with parts.database.transaction() as connection:
             ids = await listing.page(connection, request.user.id, wanted, before, limit)
             found = await tasks.views(connection, ids, request.user.id)
