@@ -100,6 +100,7 @@ def read_settings(
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
     exposure.check(chosen.host, chosen, chosen.public_url)
+    _check_heartbeat(chosen)
     said = {name for name in ServerSettings.__struct_fields__ if _is_said(name, options, variables)}
     return replace(
         chosen,
@@ -112,6 +113,18 @@ def read_settings(
 
 def _is_said(name: str, options: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
     return options.get(name) is not None or bool(variables.get(f"POTLUCK_{name.upper()}"))
+
+
+def _check_heartbeat(chosen: ServerSettings) -> None:
+    """A node that beats as it is asked to must not be taken for silent or lost."""
+    for name in ("lease_seconds", "silent_after_seconds"):
+        seconds = getattr(chosen, name)
+        if chosen.heartbeat_seconds >= seconds:
+            raise BadSettings(
+                f"POTLUCK_HEARTBEAT_SECONDS is {chosen.heartbeat_seconds:g}, and"
+                f" POTLUCK_{name.upper()} is {seconds:g}: every node would seem to be away.",
+                "Let nodes beat several times in that time.",
+            )
 
 
 def _operator(address: str | None) -> str | None:
