@@ -17,7 +17,7 @@ from potluck.decide.want import Usable, Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 Accept = Callable[[Room], bool]
-_A_FEW = 24
+_A_FEW = 48
 _MUCH = 100
 _FEW_MISSED = 4
 _MOST_KNOWN = 4096
@@ -92,11 +92,12 @@ class Candidates:
 
     def _more(self, pool: Pool) -> bool:
         """Puts a few more rooms behind those that are known; False if there are none."""
-        rooms = pool.index.rooms
-        self._rooms += [rooms[slot] for slot in self._rest[:_A_FEW].tolist()]
-        has_more = bool(self._rest.size)
-        self._rest = self._rest[_A_FEW:]
-        return has_more
+        rooms: list[Room] = []
+        while not rooms and self._rest.size:
+            rooms = pool.still(self.want, self._rest[:_A_FEW])
+            self._rest = self._rest[_A_FEW:]
+        self._rooms += rooms
+        return bool(rooms)
 
     def _first_few(self, look: _Look) -> list[Offer]:
         is_new = self._listed_at != look.pool.last_listing

@@ -70,19 +70,23 @@ class Index:
         """In order."""
         return np.array(sorted(self._slots[room.place] for room in rooms), dtype=np.intp)
 
-    def could_do(self, want: Want, profiles: list[Profile], among: Slots | None) -> Slots:
-        """The slots of rooms that could do, in order; among some only, if these are named."""
+    def could_do(self, want: Want, among: Slots | None) -> Slots:
+        """The slots of rooms that have the devices free, or the cores if it is these that count.
+
+        In order; among some only, if these are named. `still` looks closer.
+        """
         needs = want.needs
         if needs.is_exclusive:
-            found = self._open_to(want.account_id, needs.gpu_milli, among)
-        else:
-            feature = self._whole if needs.whole_gpus else self._cores
-            found = _at_least(feature, needs.whole_gpus or want.cores, among)
-        if found.size:
-            enough = self._memory[found] >= want.memory_bytes
-            if needs.is_on_gpu:
-                enough &= self._cores[found] >= want.cores
-            found = found[enough]
+            return self._open_to(want.account_id, needs.gpu_milli, among)
+        feature = self._whole if needs.whole_gpus else self._cores
+        return _at_least(feature, needs.whole_gpus or want.cores, among)
+
+    def still(self, want: Want, profiles: list[Profile], slots: Slots) -> Slots:
+        """Which of these rooms have the cores and the memory, and the devices at all."""
+        enough = self._memory[slots] >= want.memory_bytes
+        if want.needs.is_on_gpu:
+            enough &= self._cores[slots] >= want.cores
+        found = slots[enough]
         if found.size and not want.suits_all(profiles):
             found = found[want.suited(profiles)[self._profile[found]]]
         return found

@@ -97,7 +97,12 @@ class Pool:
             ]
             return self.index.slots(rooms) if rooms else NO_SLOTS
         among = self._touched_since(since) if touches <= _FEW_TOUCHES else None
-        return self.index.could_do(want, self.profiles, among)
+        return self.index.could_do(want, among)
+
+    def still(self, want: Want, slots: Slots) -> list[Room]:
+        """Those of some rooms that could do also when one looks closer."""
+        rooms = self.index.rooms
+        return [rooms[slot] for slot in self.index.still(want, self.profiles, slots).tolist()]
 
     def busy(self, want: Want) -> tuple[int, int, Slots]:
         """Of the rooms that would do if they were free: see `Index.busy`."""

@@ -14,7 +14,7 @@ from potluck.decide.snapshot import WaitingTask
 from potluck.model.task import WaitingReason
 
 MOST_COUNTS = 4
-MOST_LINES = 100
+MOST_LINES = 50
 
 
 class Waiting(Struct, frozen=True):
