@@ -174,16 +174,20 @@ def _short(answer: object) -> str:
     return text if len(text) < 160 else f"{text[:160]}…"
 
 
+# So that a busy machine tries less, and not nothing.
+FEWEST = 10
+
+
 async def prove(
     url: str, seeds: range, steps: int = 30, together: int = 4, seconds: float = 1e9
 ) -> Proof:
-    """All seeds, or as many as there is time for."""
+    """All seeds, or as many as there is time for, and a few in any case."""
     database = await ClockedDatabase.open(url)
     proof, until = Proof(verbs=Counter()), time.monotonic() + seconds
     try:
         for seed in seeds:
             await Trial(seed, database, proof).run(steps, together=together)
-            if time.monotonic() > until:
+            if time.monotonic() > until and proof.histories >= FEWEST:
                 break
     finally:
         await database.close()
