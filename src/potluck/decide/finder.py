@@ -47,6 +47,10 @@ class Finder:
         """Whether any node has room now, whoever it is kept for."""
         return self._capacity.has_room(task)
 
+    def could_have_room(self, task: WaitingTask) -> bool:
+        """Whether it is worth while to look again for any node that has room."""
+        return self._capacity.could_have_room(task)
+
     def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
         if _is_over_quota(account, 1):
             return Halt.QUOTA

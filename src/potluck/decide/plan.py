@@ -337,7 +337,7 @@ class Scheduler:
         entry = self._lines.first(line)
         if entry is None:
             self._forget_if_empty(line)
-        elif self._finder.has_room(entry[2]):
+        elif self._finder.could_have_room(entry[2]):
             self._offer(self._halted.release_shape(shape))
         return True
 
