@@ -69,7 +69,7 @@ BAD_REQUESTS = [
     ("GET", "/v1/tasks?limit=501", 400, "invalid_input"),
     ("GET", "/v1/tasks?limit=many", 400, "invalid_input"),
     ("GET", "/v1/tasks?state=lost", 400, "invalid_input"),
-    ("GET", "/v1/tasks?cursor=%00", 404, "not_found"),
+    ("GET", "/v1/tasks?cursor=%00", 400, "invalid_input"),
     ("DELETE", "/v1/tasks", 405, "method_not_allowed"),
     ("POST", "/v1/nodes/node_x/leases", 403, "forbidden"),
 ]

@@ -506,14 +506,9 @@ async def test_what_is_overdue_is_not_started(pool: Pool) -> None:
     assert not (await pool.plan()).assigned
 
 
-async def test_any_call_brings_a_silent_node_back(pool: Pool) -> None:
+async def test_calls_that_name_all_leases_bring_a_silent_node_back(pool: Pool) -> None:
     node_id, grant = await pool.started()
-    for call in (
-        pool.fetch(node_id, lease_of(grant)),
-        pool.say(node_id, lease_of(grant), 0, "x"),
-        pool.report(node_id, Started(lease_of(grant))),
-        pool.beat(node_id, lease_of(grant)),
-    ):
+    for call in (pool.fetch(node_id, lease_of(grant)), pool.beat(node_id, lease_of(grant))):
         await pool.sql("UPDATE nodes SET state = 'silent'")
         told = await pool.sql("SELECT count(*) FROM events WHERE kind = 'node.online'")
         await call
