@@ -10,6 +10,7 @@ import pytest
 from potluck.decide.capacity import Capacity
 from potluck.decide.feasible import Fit, Refusal, fit
 from potluck.decide.placement import PLACEMENTS
+from potluck.decide.room import place_of
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, NodeId, TaskId
@@ -174,13 +175,20 @@ def test_fragmentation_uses_the_hole_that_fits_and_keeps_whole_devices() -> None
 
 
 def test_fragmentation_keeps_scarce_devices_for_those_who_need_them() -> None:
-    rare = [whole_node(f"r{n}", gpu(f"r{n}", model="Rare")) for n in range(4)]
-    plain = [whole_node(f"p{n}", gpu(f"p{n}", model="Plain")) for n in range(4)]
-    pool = capacity(*rare, *plain)
-    pool.learn(task().requirements, 50)
-    pool.learn(task(device_model="Rare").requirements, 50)
-    chosen = [taken_node(pool, task(f"t{n}")) for n in range(4)]
-    assert all(str(each).startswith("p") for each in chosen)
+    """Few ask for that model, and one node in twelve has it: the first in the fixed order."""
+    names = sorted((f"n{n}" for n in range(12)), key=lambda name: place_of(name, 0))
+    models = ["Rare", *["Plain"] * 11]
+    pool = capacity(
+        *(
+            whole_node(name, gpu(name, model=model))
+            for name, model in zip(names, models, strict=True)
+        )
+    )
+    pool.learn(task().requirements, 95)
+    pool.learn(task(device_model="Rare").requirements, 5)
+    chosen = [taken_node(pool, task(f"t{n}")) for n in range(11)]
+    assert sorted(map(str, chosen)) == sorted(names[1:])
+    assert taken_node(pool, task("rare", device_model="Rare")) == names[0]
 
 
 def test_fragmentation_strands_no_gpus_for_want_of_cores() -> None:

@@ -116,15 +116,15 @@ def openb(request: pytest.FixtureRequest) -> Trace:
 
 
 def test_the_default_placement_fills_what_it_should(openb: Trace) -> None:
-    """One seed; with a tenth of a percent of room, since the promise is for the mean of ten."""
+    """One seed, of which the figures are known: better than promised, and not to get worse."""
     curve = fill(openb, Fragmentation(), 42, is_mix_known=True)
-    assert curve[100].allocated_percent >= 95.5
-    assert curve[130].allocated_percent >= 95.6
+    assert curve[100].allocated_percent >= 95.8
+    assert curve[130].allocated_percent >= 95.9
 
 
 def test_a_mix_that_is_learned_on_the_way_is_nearly_as_good(openb: Trace) -> None:
     curve = fill(openb, Fragmentation(), 43, is_mix_known=False)
-    assert curve[100].allocated_percent >= 95.4
+    assert curve[100].allocated_percent >= 95.7
 
 
 @pytest.mark.long
