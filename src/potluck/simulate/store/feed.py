@@ -80,7 +80,7 @@ def not_waiting(data: Data, task_ids: list[str], seen: str) -> list[Row]:
         {"id": row["id"]}
         for row in found
         if row is not None
-        and (not row["is_waiting"] or row["waits_for"] > 0)
+        and (not row["is_waiting"] or row["waits_for"] > 0 or _fails_as_a_whole(row))
         and _is_seen(row["changed"], seen)
     ]
 
