@@ -38,6 +38,7 @@ _KINDS = (
 )
 
 
+@pytest.mark.long
 def test_a_seed_replays_step_by_step_in_another_process() -> None:
     first, second = (_trace(7) for _ in range(2))
     assert first == second

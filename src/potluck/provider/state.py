@@ -262,6 +262,7 @@ class Attempts:
             self._drop(attempt_id)
             return [Forget(attempt_id)]
         holding.is_leased = False
+        holding.outcomes.clear()  # forgotten with it: nobody takes them any more
         return [*self._stop(holding), Forget(attempt_id)]
 
     def _outlast(self, seconds: float) -> list[Instruction]:
