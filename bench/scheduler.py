@@ -232,17 +232,7 @@ def _device(name: str, kind: DeviceKind, model: str) -> FreeDevice:
 
 
 def _attempt(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
-    return RunningAttempt(
-        id=AttemptId(f"attempt of {given.task_id}"),
-        task_id=given.task_id,
-        account_id=account_id,
-        node_id=given.node_id,
-        shares=given.shares,
-        cores=given.requirements.cores,
-        memory_bytes=given.requirements.memory_bytes,
-        disk_bytes=given.requirements.disk_bytes,
-        expected_end=end,
-    )
+    return given.running(AttemptId(f"attempt of {given.task_id}"), account_id, end)
 
 
 def measure(asked: argparse.Namespace) -> dict[str, object]:

@@ -38,14 +38,6 @@ def with_cpu(known: FreeNode) -> FreeNode:
 
 def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:
     """What an assignment becomes when it is applied."""
-    return RunningAttempt(
-        id=AttemptId(f"attempt {given.task_id} {given.node_id} {given.items}"),
-        task_id=given.task_id,
-        account_id=account_id,
-        node_id=given.node_id,
-        shares=given.shares,
-        cores=given.requirements.cores,
-        memory_bytes=given.requirements.memory_bytes,
-        disk_bytes=given.requirements.disk_bytes,
-        expected_end=end,
+    return given.running(
+        AttemptId(f"attempt {given.task_id} {given.node_id} {given.items}"), account_id, end
     )

@@ -34,16 +34,10 @@ class Running:
         """Counts an assignment as running before the database has agreed."""
         self._numbers += 1
         items = 1 if given.items is None else len(given.items)
-        attempt = RunningAttempt(
-            id=AttemptId(f"planned_{self._numbers}"),
-            task_id=task.id,
-            account_id=task.account_id,
-            node_id=given.node_id,
-            shares=given.shares,
-            cores=task.requirements.cores,
-            memory_bytes=task.requirements.memory_bytes,
-            disk_bytes=task.requirements.disk_bytes,
-            expected_end=now + run_seconds(task) * items,
+        attempt = given.running(
+            AttemptId(f"planned_{self._numbers}"),
+            task.account_id,
+            now + run_seconds(task) * items,
         )
         self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
         account.planned_micro += given.hold_micro

@@ -105,3 +105,19 @@ class Assignment(Struct, frozen=True):
     price_micro_per_hour: int
     hold_micro: int
     items: ItemRange | None = None
+
+    def running(
+        self, attempt_id: AttemptId, account_id: AccountId, expected_end: float
+    ) -> RunningAttempt:
+        """What it becomes when it is applied."""
+        return RunningAttempt(
+            id=attempt_id,
+            task_id=self.task_id,
+            account_id=account_id,
+            node_id=self.node_id,
+            shares=self.shares,
+            cores=self.requirements.cores,
+            memory_bytes=self.requirements.memory_bytes,
+            disk_bytes=self.requirements.disk_bytes,
+            expected_end=expected_end,
+        )

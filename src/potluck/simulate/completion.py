@@ -126,16 +126,10 @@ class Replay:
     def _start(self, given: Assignment, now: float) -> None:
         job, expected_seconds = self._jobs[given.task_id]
         self._attempts += 1
-        attempt = RunningAttempt(
-            id=AttemptId(f"attempt_{self._attempts:08}"),
-            task_id=given.task_id,
-            account_id=AccountId(job.account),
-            node_id=given.node_id,
-            shares=given.shares,
-            cores=given.requirements.cores,
-            memory_bytes=given.requirements.memory_bytes,
-            disk_bytes=given.requirements.disk_bytes,
-            expected_end=now + expected_seconds,
+        attempt = given.running(
+            AttemptId(f"attempt_{self._attempts:08}"),
+            AccountId(job.account),
+            now + expected_seconds,
         )
         self._scheduler.put_running(attempt)
         heapq.heappush(self._ends, (now + job.seconds, self._attempts, attempt))

@@ -122,14 +122,6 @@ def _running(assigned: Assigned, now: float) -> RunningAttempt:
     """Until it is read as it is: at the latest it ends at its limit."""
     given = assigned.assignment
     items = 1 if given.items is None else len(given.items)
-    return RunningAttempt(
-        id=assigned.attempt_id,
-        task_id=given.task_id,
-        account_id=assigned.consumer_id,
-        node_id=given.node_id,
-        shares=given.shares,
-        cores=given.requirements.cores,
-        memory_bytes=given.requirements.memory_bytes,
-        disk_bytes=given.requirements.disk_bytes,
-        expected_end=now + given.limits.run_seconds * items,
+    return given.running(
+        assigned.attempt_id, assigned.consumer_id, now + given.limits.run_seconds * items
     )
