@@ -278,6 +278,37 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
     await pool.check()
 
 
+async def test_two_calls_at_once_take_it_back_once_and_neither_calls_it_off(pool: Pool) -> None:
+    """A node that wakes up beats and polls in the same moment."""
+    node_id, grant = await paid(pool)
+    asked = AcquireLeases((lease_of(grant),), wait_seconds=0)
+    for adoptions in range(1, 6):
+        stopped, polled = await asyncio.gather(
+            pool.beat(node_id, lease_of(grant)),
+            lease.acquire(pool.parts, pool.bobs, node_id, asked),
+        )
+        assert (stopped, polled.stop) == ([], [])
+        assert await pool.sql("SELECT adoptions FROM attempts") == adoptions
+        await lose(pool)
+
+
+async def test_a_node_is_silent_before_its_work_waits_again(pool: Pool) -> None:
+    """Both at once, for a leader that was held up: it must not be given its own work anew."""
+    await pool.started()
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 day'")
+    states: list[str] = []
+
+    class Watched(InProcessLive):
+        async def wake(self, topic: str) -> None:
+            if topic == topics.SCHEDULE or topic.startswith("node"):
+                states.append(await pool.sql("SELECT state FROM nodes"))
+
+    pool.parts = msgspec.structs.replace(pool.parts, live=Watched())
+    assert await expire.expire_once(pool.parts, pool.leads) == 2
+    assert set(states) == {"silent"}, "whoever is woken sees that it is silent"
+
+
 async def test_a_call_about_one_lease_does_not_bring_back_a_node_that_had_two(pool: Pool) -> None:
     """Else the next round would give it its own other task anew, and stop the run it still has."""
     node = await pool.offer(devices=2)

@@ -5,8 +5,6 @@ heartbeat, a poll, a report, a piece of its log) brings the attempt back to life
 devices and its hold; or, if anything of that is gone, the lease is stale.
 """
 
-import msgspec
-
 from potluck.decide.lifecycle import attempt_may_become, task_may_become
 from potluck.decide.settle import hold_entries
 from potluck.model.event import EventKind
@@ -20,6 +18,7 @@ from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.leases import Adopted, Held
 from potluck.store.ledger import Movement
+from potluck.store.nodes import Owner
 
 
 async def readopt(
@@ -49,12 +48,18 @@ async def readopt(
     return True
 
 
-async def take_back(parts: Parts, node_id: NodeId, known: Held) -> Held:
-    """What the node holds once it has back what it may have; each in a transaction of its own."""
-    back = [each for each in known.lost if await _take_back(parts, node_id, each)]
-    if back:
+async def take_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
+    """What the node holds once it has back what it may have; each in a transaction of its own.
+
+    What can not be taken back may live all the same: another call of the node was quicker.
+    """
+    if not known.lost:
+        return known
+    if any([await _take_back(parts, node_id, each) for each in known.lost]):
         await hurry(parts)
-    return msgspec.structs.replace(known, live=known.live | set(back), lost=())
+    async with parts.database.transaction() as connection:
+        found = await leases.look(connection, node_id, owner, held=())
+    return found
 
 
 async def _take_back(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> bool:

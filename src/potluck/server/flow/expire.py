@@ -24,11 +24,12 @@ log = structlog.get_logger()
 async def expire_once(parts: Parts, leadership: Leadership) -> int:
     """Answers how many things had run out.
 
-    Only within a term that still runs. What many nodes do at once is forgiven first.
+    Only within a term that still runs. What many nodes do at once is forgiven first. A silent node
+    is known as such before its leases end: else it could be given the very work that it still has.
     """
     await _forgive(parts, leadership, grace.for_mass_loss)
-    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts, leadership)
     silent = await _find_silent_nodes(parts, leadership)
+    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts, leadership)
     if ended:
         await parts.live.wake(topics.SCHEDULE)
     if ended or silent:

@@ -95,7 +95,7 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
 
 async def _come_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
     """It gets work again when it has back what it had: else it would be given its own anew."""
-    held = await take_back(parts, node_id, known)
+    held = await take_back(parts, owner, node_id, known)
     async with parts.database.transaction() as connection:
         if await nodes.come_back(connection, node_id, owner):
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
@@ -122,7 +122,7 @@ async def acquire(
         if was is NodeState.SILENT:
             known = await _come_back(parts, owner, node_id, known)
         else:
-            known = await take_back(parts, node_id, known)
+            known = await take_back(parts, owner, node_id, known)
         while True:
             answer = await _answer(parts, owner, node_id, request, known)
             rest_seconds = deadline - clock.time()
@@ -148,7 +148,7 @@ async def heartbeat(
     if found.node_state is NodeState.SILENT:
         held = await _come_back(parts, owner, node_id, found.held)
     else:
-        held = await take_back(parts, node_id, found.held)
+        held = await take_back(parts, owner, node_id, found.held)
     told = await binding.tell(parts, owner.account_id, node_id) if found.has_concerns else Told()
     telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
     key = topics.telemetry(node_id)
