@@ -5,13 +5,13 @@ from enum import StrEnum
 
 import pytest
 
-from potluck.decide.feasible import Refusal
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
     ATTEMPT_TRANSITIONS,
     REPORTABLE,
     TASK_TRANSITIONS,
 )
+from potluck.decide.pool.feasible import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse

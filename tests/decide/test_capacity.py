@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.decide.capacity import Capacity
-from potluck.decide.feasible import Fit, Refusal, fit
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.room import place_of
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.feasible import Fit, Refusal, fit
+from potluck.decide.pool.room import place_of
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, NodeId, TaskId

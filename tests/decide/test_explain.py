@@ -2,11 +2,11 @@
 
 import pytest
 
-from potluck.decide.changes import changes
-from potluck.decide.explain import Explained, refusal_sentence
-from potluck.decide.feasible import Refusal
+from potluck.decide.ahead.rates import Rates
+from potluck.decide.explain.changes import changes
+from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.decide.plan import Scheduler
-from potluck.decide.rates import Rates
+from potluck.decide.pool.feasible import Refusal
 from potluck.model.credit import MICRO
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB

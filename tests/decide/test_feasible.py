@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from potluck.decide.feasible import Fit, Refusal, fit, suitable
+from potluck.decide.pool.feasible import Fit, Refusal, fit, suitable
 from potluck.model.device import DeviceKind
 from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB

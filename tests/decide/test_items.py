@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from potluck.decide.items import ArrayPart, accept, after_range, ranges_of
+from potluck.decide.arrays.items import ArrayPart, accept, after_range, ranges_of
 from potluck.decide.retry import History, Wait
 from potluck.model.back_off import BackOff
 from potluck.model.task import EndReason, ItemRange, TaskState

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.ranges import Pace, affordable_items, is_too_slow, next_range, without
+from potluck.decide.arrays.ranges import Pace, affordable_items, is_too_slow, next_range, without
 from potluck.model.task import ItemRange
 from tests.decide.builders import task
 

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.decide.plan import Scheduler
-from potluck.decide.reserve import ReserveSettings
 from potluck.decide.snapshot import AccountShare, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId, TaskId

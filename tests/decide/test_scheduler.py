@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from potluck.decide.account import Account
-from potluck.decide.explain import waiting_reason
+from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.finder import Found
-from potluck.decide.lines import Halt
 from potluck.decide.order import ORDERS
+from potluck.decide.queue.halt import Halt
 from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange

@@ -1,6 +1,6 @@
 """Which devices would do is remembered for those that ask alike, within bounds."""
 
-from potluck.decide.suitable import Suitability
+from potluck.decide.pool.suitable import Suitability
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
 from tests.decide.builders import BOB, task

@@ -1,7 +1,7 @@
 """What runs is kept in mind once, however often it is read."""
 
+from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.snapshot import RunningAttempt
-from potluck.decide.timetable import Timetable
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 

@@ -4,7 +4,7 @@ from potluck.decide.settle import hold_micro
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB, EndReason, ItemRange
-from potluck.server.leader.apply import apply
+from potluck.server.flow.assign import apply
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered, Started
 from tests.flow.pool import Pool, lease_of
 

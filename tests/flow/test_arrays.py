@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from potluck.decide.items import MOST_PIECES
+from potluck.decide.arrays.items import MOST_PIECES
 from potluck.model.lease import AttemptState
 from potluck.model.task import GIB, EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, expire

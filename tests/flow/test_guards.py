@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.server.leader.apply import apply
+from potluck.server.flow.assign import apply
 from potluck.server.leader.memory import Memory
 from tests.flow.pool import Pool
 

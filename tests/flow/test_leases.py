@@ -16,7 +16,7 @@ from potluck.model.task import EndReason, ItemRange, Limits, Requirements, Scrip
 from potluck.server import topics
 from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt
-from potluck.server.leader.apply import apply
+from potluck.server.flow.assign import apply
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,

@@ -18,7 +18,7 @@ from potluck.model.ids import NodeId
 from potluck.model.task import GIB, TaskState
 from potluck.server.flow import cancel, depend, expire, submit
 from potluck.server.flow.adopt import readopt
-from potluck.server.leader.apply import apply
+from potluck.server.flow.assign import apply
 from potluck.store import accounts
 from potluck.store.assign import Planned, assign
 from potluck.store.mint import new_attempt_id

@@ -7,7 +7,7 @@ takes no time, and they say how long it would have taken.
 import heapq
 from collections import Counter
 
-from potluck.decide.ranges import GOOD_SECONDS
+from potluck.decide.arrays.ranges import GOOD_SECONDS
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow import expire, schedule

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from potluck.decide.durations import Durations
+from potluck.decide.ahead.durations import Durations
+from potluck.decide.arrays.items import Accepted, ItemFailure, ranges_of
 from potluck.decide.grace import Grace
-from potluck.decide.items import Accepted, ItemFailure, ranges_of
 from potluck.decide.settle import Entry, grant_entries, hold_entries
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role

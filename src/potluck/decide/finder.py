@@ -6,16 +6,16 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.capacity import Capacity
-from potluck.decide.estimate import run_seconds
-from potluck.decide.feasible import Fit
-from potluck.decide.lines import Halt
-from potluck.decide.paces import Paces
-from potluck.decide.ranges import affordable_items, next_range, without
-from potluck.decide.reserve import Reservations
+from potluck.decide.ahead.estimate import run_seconds
+from potluck.decide.ahead.reserve import Reservations
+from potluck.decide.ahead.timetable import Timetable
+from potluck.decide.arrays.paces import Paces
+from potluck.decide.arrays.ranges import affordable_items, next_range, without
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.feasible import Fit
+from potluck.decide.queue.halt import Halt
 from potluck.decide.settle import hold_micro
 from potluck.decide.snapshot import Assignment, WaitingTask
-from potluck.decide.timetable import Timetable
 from potluck.model.ids import NodeId
 
 MayUse = Callable[[NodeId], bool]

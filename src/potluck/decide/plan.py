@@ -7,32 +7,32 @@ the tasks that wait: a line that found no room is not looked at again until some
 """
 
 import heapq
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.capacity import Capacity
-from potluck.decide.changes import changes
-from potluck.decide.explain import Explained, waiting_reason
-from potluck.decide.feasible import Refusal
+from potluck.decide.ahead.foresee import Foresight
+from potluck.decide.ahead.promise import Promises
+from potluck.decide.ahead.rates import Rates
+from potluck.decide.ahead.reserve import Claim, Reservations, ReserveSettings
+from potluck.decide.ahead.running import Running
+from potluck.decide.ahead.timetable import Timetable
+from potluck.decide.arrays.paces import Paces
+from potluck.decide.explain.explain import Explainer
+from potluck.decide.explain.sentences import Explained
+from potluck.decide.explain.told import Told, Waiting
 from potluck.decide.finder import Finder
-from potluck.decide.foresee import Foresight
-from potluck.decide.halted import Halted
-from potluck.decide.lines import Halt, Line, LineKey, Lines
 from potluck.decide.order.interface import Order, Place, Turn
-from potluck.decide.paces import Paces
 from potluck.decide.placement.interface import Placement
-from potluck.decide.rates import Rates
-from potluck.decide.ready import Ready
-from potluck.decide.reasons import Reasons, Waiting
-from potluck.decide.reserve import Chances, Reservations, ReserveSettings, first_of_each
-from potluck.decide.running import Running
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.suitable import Suitability, Usable
+from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.halted import Halted
+from potluck.decide.queue.lines import Line, LineKey, Lines
+from potluck.decide.queue.ready import Ready
 from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
-from potluck.decide.suitable import Suitability, Usable
-from potluck.decide.timetable import Timetable
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
-from potluck.model.task import WaitingReason
 
 # So many looks at lines take a fraction of a second.
 _FEWEST_LOOKS = 1_000
@@ -53,7 +53,6 @@ class Scheduler:
         reason_seconds: float = 5.0,
     ) -> None:
         self._order = order
-        self._settings = reserve or ReserveSettings()
         self._accounts: dict[AccountId, Account] = {}
         self._capacity = Capacity(placement)
         self._suitability = Suitability()
@@ -64,15 +63,28 @@ class Scheduler:
         self._ready = Ready(self._lines)
         self._halted = Halted()
         self._to_try: OrderedDict[object, None] = OrderedDict()  # shapes that may find room now
-        self._reasons = Reasons(self._lines, self._reason, reason_seconds)
-        self._reservations = Reservations(self._timetable, self._suitable)
-        self._finder = Finder(
-            self._capacity, self._reservations, self._timetable, self._paces, order.promises
-        )
         self._rates = Rates()
-        self._foresight = Foresight(self._reservations, self._rates, self._timetable)
-        self._laid_out_at: float | None = None
         self._turns = 0
+        reservations = Reservations(self._timetable, self._suitable)
+        self._promises = Promises(
+            order,
+            (self._lines, self._halted),
+            self._accounts,
+            self._suitability,
+            reservations,
+            reserve or ReserveSettings(),
+        )
+        self._finder = Finder(
+            self._capacity, reservations, self._timetable, self._paces, order.promises
+        )
+        self._explainer = Explainer(
+            order,
+            self._lines,
+            self._accounts,
+            (self._capacity, self._suitability),
+            Foresight(reservations, self._rates, self._timetable),
+        )
+        self._told = Told(self._lines, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
@@ -165,47 +177,11 @@ class Scheduler:
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
         is_complete = not turns and not self._to_try
-        return Plan(tuple(assignments), self._reasons.tell(now), is_complete)
+        return Plan(tuple(assignments), self._told.tell(now), is_complete)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
-        task = self._lines.task(task_id)
-        line = None if task is None else self._lines.line_of(task)
-        if task is None or line is None:
-            return None
-        refusals = self._capacity.refusals(task)
-        position = self._position(task, now)
-        forecast = None
-        if line.halt not in (Halt.CREDIT, Halt.QUOTA):
-            place = (line.shape, 1 + self._lines.ahead_in_shape(task))
-            suitable = self._suitability.devices(task)
-            forecast = self._foresight.forecast(task, place, suitable, now)
-        return Explained(
-            reason=waiting_reason(line.halt, refusals),
-            nodes=len(self._suitability.nodes),
-            refusals=dict(refusals.most_common()),
-            changes=changes(task, [(node, len(ids)) for node, ids in self._suitability.kinds()]),
-            position=position,
-            forecast=forecast,
-        )
-
-    def _position(self, task: WaitingTask, now: float) -> int:
-        """Which in the order it is: 1 is the next.
-
-        Of another account that goes first, as many go before it as of its own, and one more.
-        """
-        ahead = self._lines.ahead_in_account(task)
-        firsts = self._lines.firsts()
-        places = sorted(
-            (self._order.between(Turn(first, self._accounts[each], now)), each, count)
-            for each, (first, count) in firsts.items()
-        )
-        others = 0
-        for _, account_id, count in places:
-            if account_id == task.account_id:
-                break
-            others += min(count, ahead + 1)
-        return 1 + ahead + others
+        return self._explainer.explain(task_id, now)
 
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
         """Accounts in equal places go by the age of their first task."""
@@ -225,7 +201,7 @@ class Scheduler:
         )
         if isinstance(found, Halt):
             self._halted.add(line, found)
-            self._reasons.note(line)
+            self._told.note(line)
             return []
         self._lines.serve(line, found.left)
         self._rates.count(line.shape, entry[2].submitted_at, now)
@@ -246,40 +222,21 @@ class Scheduler:
 
     def _lay_out(self, now: float) -> list[Assignment]:
         """Lays out reservations from time to time, and starts what can wait no longer."""
-        if self._laid_out_at is not None and now - self._laid_out_at < self._settings.every_seconds:
-            return []
-        self._laid_out_at = now
-        if not self._order.promises:
-            self._reservations.lay_out(self._first_in_order(now), None, now)
-            self._offer(self._halted.release_kept())
+        if not self._promises.is_due(now):
             return []
         started: list[Assignment] = []
-        while more := self._keep_promises(now):
+        while more := [
+            each for claim in self._promises.lay_out(now) for each in self._start(claim, now)
+        ]:
             started += more
         self._offer(self._halted.release_kept())
         return started
 
-    def _keep_promises(self, now: float) -> list[Assignment]:
-        settings = self._settings
-        chances = Chances(self._suitability.devices)
-        tasks = self._lines.overdue(
-            now - settings.soon_seconds,
-            settings.most,
-            lambda task: chances.has(task) and not self._is_halted_by_account(task),
-        )
-        claims = self._reservations.lay_out(tasks, settings.promise_seconds, now)
-        started: list[Assignment] = []
-        for claim in claims:
-            if claim.start <= now and now - claim.task.submitted_at >= settings.urgent_seconds:
-                started += self._start(claim.task, claim.node_ids, now)
-        return started
-
-    def _start(
-        self, task: WaitingTask, node_ids: tuple[NodeId, ...], now: float
-    ) -> list[Assignment]:
+    def _start(self, claim: Claim, now: float) -> list[Assignment]:
         """Starts a task that need not be the head of its line."""
+        task = claim.task
         account = self._accounts[task.account_id]
-        found = self._finder.find_on(task, account, node_ids)
+        found = self._finder.find_on(task, account, claim.node_ids)
         if isinstance(found, Halt):
             return []
         line = self._lines.line_of(task)
@@ -291,27 +248,11 @@ class Scheduler:
         self._forget_if_empty(line)
         return self._count(task, found.assignments, account, now)
 
-    def _first_in_order(self, now: float) -> list[WaitingTask]:
-        """The heads of lines without room that have waited long, in the order of their turns."""
-        waiting: list[tuple[Place, int, WaitingTask]] = []
-        for line in self._halted.lines():
-            entry = self._lines.first(line)
-            if entry and now - entry[2].submitted_at >= self._settings.after_seconds:
-                turn = Turn(entry[2], self._accounts[line.key.account_id], now)
-                waiting.append((self._order.between(turn), line.number, entry[2]))
-        waiting.sort(key=lambda each: each[:2])
-        tasks = (task for _, _, task in waiting)
-        return first_of_each(tasks, self._settings, Chances(self._suitability.devices))
-
     def _suitable(self, task: WaitingTask) -> dict[NodeId, Usable]:
         """Where it could ever run, and would not hold up the end of its array."""
         found = self._suitability.devices(task)
         slow = self._paces.too_slow(task) if task.pending else frozenset()
         return {each: found[each] for each in found if each not in slow} if slow else found
-
-    def _is_halted_by_account(self, task: WaitingTask) -> bool:
-        line = self._lines.line_of(task)
-        return line is not None and line.halt in (Halt.CREDIT, Halt.QUOTA)
 
     def _release_room(self, most: int) -> int:
         """Looks again at those that found no room, once for each shape, if there is more now.
@@ -345,7 +286,7 @@ class Scheduler:
         if self._lines.first(line) is None:
             self._halted.discard(line)
             if not self._lines.has(line.key):  # what was told is of whoever stands there now
-                self._reasons.forget(line)
+                self._told.forget(line)
 
     def _release_account(self, account_id: AccountId) -> None:
         self._offer(self._halted.release_account(account_id))
@@ -375,7 +316,3 @@ class Scheduler:
         if account is None:
             account = self._accounts[account_id] = Account(account_id)
         return account
-
-    def _reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
-        counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
-        return waiting_reason(halt, counts)

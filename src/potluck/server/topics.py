@@ -1,6 +1,11 @@
 """The names of wake-ups and cached values in `live`. Nothing here that can not be rebuilt."""
 
-from potluck.model.ids import NodeId, TaskId
+import hashlib
+from collections.abc import Iterable
+
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.task import Limits, Requirements
+from potluck.wire import codec
 
 SCHEDULE = "schedule"  # something may have become placeable
 OUTBOX = "outbox"  # there is something to tell
@@ -40,6 +45,18 @@ def terminal_poll(name: str) -> str:
 def answer(question_id: str) -> str:
     """What the leader said to a question."""
     return f"answer:{question_id}"
+
+
+def line_name(
+    account_id: AccountId,
+    priority: int,
+    requirements: Requirements,
+    limits: Limits,
+    failed_on: Iterable[NodeId],
+) -> str:
+    """Of tasks that wait alike; the same on every instance, from the task's own row."""
+    told = codec.encode_json((account_id, priority, requirements, limits, sorted(failed_on)))
+    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 def line(name: str) -> str:

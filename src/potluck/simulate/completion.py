@@ -11,10 +11,10 @@ from math import exp
 
 from msgspec import Struct
 
+from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.decide.order.interface import Order
 from potluck.decide.placement.interface import Placement
 from potluck.decide.plan import Scheduler
-from potluck.decide.reserve import ReserveSettings
 from potluck.decide.snapshot import (
     Assignment,
     FreeDevice,

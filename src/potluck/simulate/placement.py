@@ -10,8 +10,8 @@ from random import Random
 
 from msgspec import Struct
 
-from potluck.decide.capacity import Capacity
 from potluck.decide.placement.interface import Placement
+from potluck.decide.pool.capacity import Capacity
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import Limits, Requirements

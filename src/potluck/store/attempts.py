@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from potluck.decide.items import ArrayPart
+from potluck.decide.arrays.items import ArrayPart
 from potluck.decide.retry import History
 from potluck.decide.settle import Billable
 from potluck.model.error import InvalidInput, Unopenable

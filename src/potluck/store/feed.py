@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.durations import Durations
+from potluck.decide.ahead.durations import Durations
 from potluck.decide.snapshot import (
     AccountShare,
     DeviceShare,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.items import Accepted, ItemFailure
+from potluck.decide.arrays.items import Accepted, ItemFailure
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason, ItemRange
 from potluck.store.database import Connection

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.explain import waits_for_start, waits_for_tasks, waits_for_time
+from potluck.decide.explain.sentences import waits_for_start, waits_for_tasks, waits_for_time
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState

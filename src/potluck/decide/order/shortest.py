@@ -2,10 +2,10 @@
 
 Work is time × devices: what must be done before somebody else can have these devices. A stream of
 short tasks would keep a long one waiting for ever, so this order promises: what has waited long
-gets a reservation (decide/reserve.py).
+gets a reservation (decide/ahead/reserve.py).
 """
 
-from potluck.decide.estimate import work_seconds
+from potluck.decide.ahead.estimate import work_seconds
 from potluck.decide.order.interface import Turn
 from potluck.decide.snapshot import WaitingTask
 

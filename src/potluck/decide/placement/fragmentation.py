@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from potluck.decide.placement.interface import Choice, Placement
 from potluck.decide.placement.mix import Mix
 from potluck.decide.placement.worth import Worth
-from potluck.decide.room import Profile
+from potluck.decide.pool.room import Profile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
 

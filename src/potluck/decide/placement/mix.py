@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.feasible import Refusal
-from potluck.decide.room import Profile
+from potluck.decide.pool.feasible import Refusal
+from potluck.decide.pool.room import Profile
+from potluck.decide.pool.want import Want
 from potluck.decide.snapshot import WaitingTask
-from potluck.decide.want import Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import Limits, Requirements

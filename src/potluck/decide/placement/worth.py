@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from potluck.decide.placement.mix import Class, gpus_for
-from potluck.decide.room import Profile, Room
+from potluck.decide.pool.room import Profile, Room
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 

@@ -58,8 +58,7 @@ async def take_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) ->
     if any([await _take_back(parts, node_id, each) for each in known.lost]):
         await hurry(parts)
     async with parts.database.transaction() as connection:
-        found = await leases.look(connection, node_id, owner, held=())
-    return found
+        return await leases.look(connection, node_id, owner, held=())
 
 
 async def _take_back(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from potluck.decide.explain import Explained, refusal_sentence
+from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskState
 from potluck.server import topics

@@ -13,7 +13,6 @@ from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute import read_log
-from potluck.server.leader.reasons import line_name
 from potluck.server.parts import Parts
 from potluck.store import tasks
 from potluck.wire import codec
@@ -69,7 +68,7 @@ async def with_reasons(
 
 
 def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = ()) -> str:
-    return line_name(account_id, task.priority, task.requirements, task.limits, failed_on)
+    return topics.line_name(account_id, task.priority, task.requirements, task.limits, failed_on)
 
 
 async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:

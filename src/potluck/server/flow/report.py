@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import structlog
 
-from potluck.decide.items import accept
+from potluck.decide.arrays.items import accept
 from potluck.decide.lifecycle import ITEM_REPORTABLE, REPORTABLE, is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.event import EventKind

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
-from potluck.decide.lines import LineKey
-from potluck.decide.reasons import Waiting
+from potluck.decide.explain.told import Waiting
+from potluck.decide.queue.lines import LineKey
 from potluck.decide.snapshot import Assignment
 from potluck.server import topics
-from potluck.server.leader.apply import BATCH, apply
+from potluck.server.flow.assign import BATCH, apply
 from potluck.server.leader.memory import Memory
 from potluck.server.parts import Parts
 from potluck.store.assign import Assigned

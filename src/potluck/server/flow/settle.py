@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide import retry
-from potluck.decide.items import ArrayPart, RangeEnd, after_range
+from potluck.decide.arrays.items import ArrayPart, RangeEnd, after_range
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
     NOT_THE_NODES_FAULT,

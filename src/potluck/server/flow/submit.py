@@ -12,7 +12,7 @@ from potluck.model.task import TaskRequest, TaskState
 from potluck.server.flow.depend import call_off
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
-from potluck.store import accounts, dependencies, schedule, tasks
+from potluck.store import accounts, dependencies, prices, tasks
 from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.events import Event
@@ -78,7 +78,7 @@ async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> Ta
 
 async def _admit(parts: Parts, connection: Connection, new: tasks.NewTask) -> None:
     balance = await accounts.balance(connection, new.account_id)
-    cheapest = await schedule.cheapest_micro_per_hour(connection, new.request.requirements)
+    cheapest = await prices.cheapest_micro_per_hour(connection, new.request.requirements)
     admit(new.request, balance.available_micro if balance else 0, cheapest)
     has_room, most = await tasks.room_in_queue(
         connection, new.account_id, parts.settings.quota_queued_tasks

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from potluck.decide.durations import Durations
+from potluck.decide.ahead.durations import Durations
 from potluck.decide.plan import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.server.leader.known import Doubts, Known

@@ -6,16 +6,13 @@ who follows one of them is woken only when it changes.
 """
 
 import asyncio
-import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from potluck.decide.lines import LineKey
+from potluck.decide.explain.told import Waiting
 from potluck.decide.plan import Scheduler
-from potluck.decide.reasons import Waiting
-from potluck.model.ids import AccountId, NodeId
-from potluck.model.task import Limits, Requirements
+from potluck.decide.queue.lines import LineKey
 from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.wire import codec
@@ -24,18 +21,6 @@ from potluck.wire import codec
 _REASON_SECONDS = 120.0
 # How long a round may spend with putting again what has not changed.
 _REFRESH_SECONDS = 0.05
-
-
-def line_name(
-    account_id: AccountId,
-    priority: int,
-    requirements: Requirements,
-    limits: Limits,
-    failed_on: Iterable[NodeId],
-) -> str:
-    """The same on every instance, from the task's own row."""
-    told = codec.encode_json((account_id, priority, requirements, limits, sorted(failed_on)))
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 class _Published(NamedTuple):
@@ -82,4 +67,6 @@ class Reasons:
 
 
 def _name(key: LineKey) -> str:
-    return line_name(key.account_id, key.priority, key.requirements, key.limits, key.failed_on)
+    return topics.line_name(
+        key.account_id, key.priority, key.requirements, key.limits, key.failed_on
+    )

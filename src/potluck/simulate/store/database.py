@@ -16,7 +16,7 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     ledger,
     nodes,
     picture,
-    schedule,
+    prices,
     statements,
     tasks,
 )

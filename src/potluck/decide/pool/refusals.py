@@ -7,10 +7,10 @@ looked at, and they stand for the others: this is asked again and again for all 
 from collections import Counter
 from collections.abc import Sequence
 
-from potluck.decide.feasible import Refusal
-from potluck.decide.pool import Pool
-from potluck.decide.room import Room
-from potluck.decide.want import Want
+from potluck.decide.pool.feasible import Refusal
+from potluck.decide.pool.room import Room
+from potluck.decide.pool.rooms import Pool
+from potluck.decide.pool.want import Want
 
 _MOST_LOOKS = 32
 

@@ -2,10 +2,10 @@
 
 from bisect import bisect_left, insort
 
-from potluck.decide.index import NO_SLOTS, Index, Slots
-from potluck.decide.room import Profile, Room, place_of, profile_key
+from potluck.decide.pool.index import NO_SLOTS, Index, Slots
+from potluck.decide.pool.room import Profile, Room, place_of, profile_key
+from potluck.decide.pool.want import Want
 from potluck.decide.snapshot import FreeNode
-from potluck.decide.want import Want
 from potluck.model.ids import NodeId
 
 # When more rooms gained something, looking at all of them is as quick; and when very few did, one

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from potluck.decide.feasible import Refusal, price_of, suitable
+from potluck.decide.pool.feasible import Refusal, price_of, suitable
 from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.credit import MICRO
 from potluck.model.task import GIB, MIB

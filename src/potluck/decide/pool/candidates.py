@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from potluck.decide.index import NO_SLOTS
 from potluck.decide.placement.interface import Choice, Placement
-from potluck.decide.pool import Pool
-from potluck.decide.room import Profile, Room
-from potluck.decide.want import Usable, Want
+from potluck.decide.pool.index import NO_SLOTS
+from potluck.decide.pool.room import Profile, Room
+from potluck.decide.pool.rooms import Pool
+from potluck.decide.pool.want import Usable, Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 Accept = Callable[[Room], bool]

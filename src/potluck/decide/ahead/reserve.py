@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from potluck.decide.estimate import run_seconds
+from potluck.decide.ahead.estimate import run_seconds
+from potluck.decide.ahead.timetable import Amounts, Timetable, amounts
+from potluck.decide.pool.suitable import Usable
 from potluck.decide.snapshot import WaitingTask
-from potluck.decide.suitable import Usable
-from potluck.decide.timetable import Amounts, Timetable, amounts
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Requirements
 

@@ -4,8 +4,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from potluck.decide.feasible import Refusal, share_of, suitable
-from potluck.decide.room import Profile, Room
+from potluck.decide.pool.feasible import Refusal, share_of, suitable
+from potluck.decide.pool.room import Profile, Room
 from potluck.decide.snapshot import DeviceShare, FreeDevice, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId

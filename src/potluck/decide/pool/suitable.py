@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from potluck.decide.feasible import Refusal, suitable
+from potluck.decide.pool.feasible import Refusal, suitable
 from potluck.decide.snapshot import FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from potluck.decide.candidates import Accept, Candidates
-from potluck.decide.feasible import Fit, Refusal
 from potluck.decide.placement.interface import Placement
-from potluck.decide.pool import Pool
-from potluck.decide.refusals import count_refusals
-from potluck.decide.room import Room
+from potluck.decide.pool.candidates import Accept, Candidates
+from potluck.decide.pool.feasible import Fit, Refusal
+from potluck.decide.pool.refusals import count_refusals
+from potluck.decide.pool.room import Room
+from potluck.decide.pool.rooms import Pool
+from potluck.decide.pool.want import Want
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
-from potluck.decide.want import Want
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements

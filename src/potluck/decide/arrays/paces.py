@@ -1,7 +1,7 @@
 """How fast each node works on each array, as far as it has been seen."""
 
-from potluck.decide.ranges import Pace, is_too_slow
-from potluck.decide.running import Running
+from potluck.decide.ahead.running import Running
+from potluck.decide.arrays.ranges import Pace, is_too_slow
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import NodeId, TaskId
 

@@ -8,10 +8,10 @@ lines, and a million waiting tasks cost memory, not time.
 import heapq
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 from typing import NamedTuple
 
 from potluck.decide.order.interface import Order
+from potluck.decide.queue.halt import Halt
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
@@ -27,16 +27,6 @@ class LineKey(NamedTuple):
     priority: int
     failed_on: frozenset[NodeId]
     nodes: int
-
-
-class Halt(Enum):
-    """What keeps a line from moving, and so what must happen before it is looked at again."""
-
-    NONE = "none"  # nothing: it is looked at in the next round
-    ROOM = "room"  # no node has room for it: until some node gains some
-    KEPT = "kept"  # the room there is is kept for others: until there is more, or they are served
-    CREDIT = "credit"  # the account can not pay: until it has more, or something cheaper is free
-    QUOTA = "quota"  # the account runs as much as it may: until something of it ends
 
 
 class Line:

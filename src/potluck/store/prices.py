@@ -4,7 +4,7 @@ from potluck.model.task import Requirements
 from potluck.store.database import Connection
 from potluck.store.named import load
 
-_sql = load("schedule")
+_sql = load("prices")
 
 
 async def cheapest_micro_per_hour(connection: Connection, wanted: Requirements) -> int | None:

@@ -1,11 +1,11 @@
-"""Models of queries/schedule.sql."""
+"""Models of queries/prices.sql."""
 
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.store.named import load
 
-_sql = load("schedule")
+_sql = load("prices")
 
 
 @models(_sql.cheapest)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck.decide.room import Profile, Room
-from potluck.decide.want import Want
+from potluck.decide.pool.room import Profile, Room
+from potluck.decide.pool.want import Want
 from potluck.model.ids import AccountId
 
 Slots = NDArray[np.intp]

@@ -5,9 +5,9 @@ from collections import Counter
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.estimate import run_seconds
+from potluck.decide.ahead.estimate import run_seconds
+from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.snapshot import Assignment, RunningAttempt, WaitingTask
-from potluck.decide.timetable import Timetable
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from potluck.decide.lines import Halt, Line
+from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.lines import Line
 from potluck.model.ids import AccountId
 
 _OF_ACCOUNT = (Halt.CREDIT, Halt.QUOTA)

@@ -9,7 +9,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.lines import Halt, Line, LineKey, Lines
+from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.lines import Line, LineKey, Lines
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.task import WaitingReason
 
@@ -29,7 +30,7 @@ class _Counted(Struct, frozen=True):
     at: float
 
 
-class Reasons:
+class Told:
     def __init__(
         self,
         lines: Lines,

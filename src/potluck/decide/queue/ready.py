@@ -2,7 +2,8 @@
 
 import heapq
 
-from potluck.decide.lines import Halt, Line, Lines
+from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.lines import Line, Lines
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId
 

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.decide.feasible import Refusal
-from potluck.decide.foresee import Forecast
-from potluck.decide.lines import Halt
+from potluck.decide.ahead.foresee import Forecast
+from potluck.decide.pool.feasible import Refusal
+from potluck.decide.queue.halt import Halt
 from potluck.model.task import WaitingReason
 
 _SENTENCES = {

@@ -2,11 +2,11 @@
 
 from msgspec import Struct
 
-from potluck.decide.rates import Rates
-from potluck.decide.reserve import Reservations
+from potluck.decide.ahead.rates import Rates
+from potluck.decide.ahead.reserve import Reservations
+from potluck.decide.ahead.timetable import Timetable, amounts
+from potluck.decide.pool.suitable import Usable
 from potluck.decide.snapshot import WaitingTask
-from potluck.decide.suitable import Usable
-from potluck.decide.timetable import Timetable, amounts
 from potluck.model.ids import NodeId
 
 

@@ -1,0 +1,1 @@
+"""What will probably be, and what is kept for whom. The door is `reserve`."""

@@ -1,0 +1,1 @@
+"""How arrays are cut into ranges, and which of their items count."""

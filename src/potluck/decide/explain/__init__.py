@@ -1,0 +1,1 @@
+"""Why a task waits, and what would help. The door is `explain`."""

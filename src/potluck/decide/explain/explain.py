@@ -1,0 +1,78 @@
+"""Why a task waits: who refuses it for what, what would help, and when it will probably start."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from potluck.decide.account import Account
+from potluck.decide.ahead.foresee import Foresight
+from potluck.decide.explain.changes import changes
+from potluck.decide.explain.sentences import Explained, waiting_reason
+from potluck.decide.order.interface import Order, Turn
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.feasible import Refusal
+from potluck.decide.pool.suitable import Suitability
+from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.lines import Lines
+from potluck.decide.snapshot import WaitingTask
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import WaitingReason
+
+
+class Explainer:
+    def __init__(
+        self,
+        order: Order,
+        lines: Lines,
+        accounts: Mapping[AccountId, Account],
+        pool: tuple[Capacity, Suitability],
+        foresight: Foresight,
+    ) -> None:
+        self._order = order
+        self._lines = lines
+        self._accounts = accounts
+        self._capacity, self._suitability = pool
+        self._foresight = foresight
+
+    def reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
+        """In short, for all that stand in its line."""
+        counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
+        return waiting_reason(halt, counts)
+
+    def explain(self, task_id: TaskId, now: float) -> Explained | None:
+        """At length; None if it does not wait here."""
+        task = self._lines.task(task_id)
+        line = None if task is None else self._lines.line_of(task)
+        if task is None or line is None:
+            return None
+        refusals = self._capacity.refusals(task)
+        forecast = None
+        if line.halt not in (Halt.CREDIT, Halt.QUOTA):
+            place = (line.shape, 1 + self._lines.ahead_in_shape(task))
+            suitable = self._suitability.devices(task)
+            forecast = self._foresight.forecast(task, place, suitable, now)
+        return Explained(
+            reason=waiting_reason(line.halt, refusals),
+            nodes=len(self._suitability.nodes),
+            refusals=dict(refusals.most_common()),
+            changes=changes(task, [(node, len(ids)) for node, ids in self._suitability.kinds()]),
+            position=self._position(task, now),
+            forecast=forecast,
+        )
+
+    def _position(self, task: WaitingTask, now: float) -> int:
+        """Which in the order it is: 1 is the next.
+
+        Of another account that goes first, as many go before it as of its own, and one more.
+        """
+        ahead = self._lines.ahead_in_account(task)
+        firsts = self._lines.firsts()
+        places = sorted(
+            (self._order.between(Turn(first, self._accounts[each], now)), each, count)
+            for each, (first, count) in firsts.items()
+        )
+        others = 0
+        for _, account_id, count in places:
+            if account_id == task.account_id:
+                break
+            others += min(count, ahead + 1)
+        return 1 + ahead + others
