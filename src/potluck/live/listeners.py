@@ -9,7 +9,8 @@ from potluck.live.interface import Listener
 
 class Listeners:
     def __init__(self) -> None:
-        self._by_topic: dict[str, set[_Woken]] = {}
+        # In the order in which they came, so that who waits longest is woken first.
+        self._by_topic: dict[str, dict[_Woken, None]] = {}
 
     def wake(self, topic: str) -> None:
         for listener in self._by_topic.get(topic, ()):
@@ -23,7 +24,7 @@ class Listeners:
     async def listen(self, *topics: str) -> AsyncIterator[Listener]:
         listener = _Woken()
         for topic in topics:
-            self._by_topic.setdefault(topic, set()).add(listener)
+            self._by_topic.setdefault(topic, {})[listener] = None
         try:
             yield listener
         finally:
@@ -31,8 +32,8 @@ class Listeners:
                 self._forget(topic, listener)
 
     def _forget(self, topic: str, listener: "_Woken") -> None:
-        remaining = self._by_topic.get(topic, set())
-        remaining.discard(listener)
+        remaining = self._by_topic.get(topic, {})
+        remaining.pop(listener, None)
         if not remaining:
             self._by_topic.pop(topic, None)
 

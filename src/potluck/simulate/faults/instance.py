@@ -51,7 +51,7 @@ class Instance:
         self._is_alive = True
         self._awake = asyncio.Event()
         self._awake.set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have none
         self.parts = _parts(world, name, ModelDatabase(world.data, self._turn, world.done))
         self.spawn(_Lead(self.parts).run())
 
@@ -62,8 +62,8 @@ class Instance:
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Runs in this instance, and ends with it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         self.world.watch(task)
         return task
 
