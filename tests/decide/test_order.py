@@ -115,7 +115,8 @@ def test_a_heavier_account_gets_more_in_proportion() -> None:
 
 
 def test_what_was_used_lately_counts_and_fades() -> None:
-    account = Account(ALICE).read(AccountShare(ALICE, recent_milli_seconds=8000.0))
+    account = Account(ALICE)
+    account.recall(8000.0, NOW)
     assert account.use(NOW) == 8000.0
     assert account.use(NOW + HALF_LIFE_SECONDS) == pytest.approx(4000.0)
     account.running_milli = 1000

@@ -50,6 +50,7 @@ from potluck.store import (
     ledger,
     nodes,
     picture,
+    recent,
     tasks,
 )
 from potluck.store.attempts import End
@@ -453,6 +454,7 @@ class Author:
                     await feed.not_waiting(connection, ids, seen),
                     await feed.waiting_accounts(connection),
                     await feed.paces(connection, ids),
+                    await recent.uses(connection, "attempt_1", "attempt_e", 5),
                 ]
                 side.memory["before"], side.memory["position"] = (
                     since,

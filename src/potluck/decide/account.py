@@ -6,7 +6,7 @@ from typing import Self
 from potluck.decide.snapshot import AccountShare
 from potluck.model.ids import AccountId
 
-# What an account used this long ago counts half. Whoever loads recent use takes the same time.
+# What an account used this long ago counts half.
 HALF_LIFE_SECONDS = 6 * 3600.0
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 _FADING = log(2) / HALF_LIFE_SECONDS
@@ -43,13 +43,18 @@ class Account:
         self.ended_milli = 0  # what has ended since it was last looked at
 
     def read(self, share: AccountShare) -> Self:
-        """Takes over what the database says; what was used lately only the first time."""
+        """Takes over what the database says."""
         self.purse_micro = share.available_micro
         self.weight = share.weight
         self.most_running_milli = share.most_running_milli
-        if self._recent_at is None:
-            self._recent_milli_seconds = max(self._recent_milli_seconds, share.recent_milli_seconds)
         return self
+
+    def recall(self, used_milli_seconds: float, until: float) -> None:
+        """Adds what it had used, fading, by a time from which on it was counted here."""
+        if self._recent_at is None:
+            self._recent_at = until
+        since = max(0.0, self._recent_at - until)
+        self._recent_milli_seconds += used_milli_seconds * exp(-_FADING * since)
 
     @property
     def available_micro(self) -> int:
@@ -78,3 +83,11 @@ class Account:
         self._recent_milli_seconds = self._recent_milli_seconds * left + grown
         self._recent_at = now
         self.ended_milli = 0
+
+
+def lately_used(milli: int, began_at: float, ended_at: float, now: float) -> float:
+    """What it counts now, in milli seconds, to have had so much of devices for that time."""
+    if ended_at <= began_at:
+        return 0.0
+    left = [exp(-_FADING * max(0.0, now - at)) for at in (began_at, ended_at)]
+    return milli * (left[1] - left[0]) / _FADING

@@ -153,6 +153,10 @@ class Scheduler:
         self._account(share.id).read(share)
         self._release_account(share.id)
 
+    def recall(self, account_id: AccountId, used_milli_seconds: float, until: float) -> None:
+        """What an account had used lately by the time from which on it is counted here."""
+        self._account(account_id).recall(used_milli_seconds, until)
+
     def observed(self, task_id: TaskId, node_id: NodeId, item_seconds: float) -> None:
         """How long an item of an array took on a node."""
         if self._lines.task(task_id) is not None:

@@ -84,13 +84,11 @@ class RunningAttempt(Struct, frozen=True):
 
 
 class AccountShare(Struct, frozen=True):
-    """What an account may spend, and how much of the pool it has had."""
+    """What an account may spend, and which part of the pool it may have."""
 
     id: AccountId
     available_micro: int = 0
     weight: float = 1.0
-    running_milli: int = 0
-    recent_milli_seconds: float = 0.0  # what it used lately, fading
     most_running_milli: int | None = None  # its quota
 
 

@@ -1,8 +1,8 @@
 """Rounds: at once when something changed, and every few seconds in any case.
 
-A new leader loads the head of each queue, and places that; the rest is loaded behind. Once a minute
-everything is compared with the database. Rounds, loading and comparing take turns, slice by slice,
-so that none of them sees another's half-done work.
+A new leader loads the head of each queue, and places that; the rest is loaded behind, and then what
+accounts used before it led. Once a minute everything is compared with the database. Rounds, loading
+and comparing take turns, slice by slice, so that none of them sees another's half-done work.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from potluck.server.flow.depend import decide_once
 from potluck.server.flow.schedule import schedule_once
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.reasons import Reasons
+from potluck.server.leader.recall import Recall
 from potluck.server.leader.sweep import Sweep
 from potluck.server.parts import Parts
 from potluck.store.leader import Leadership, TermOver
@@ -34,18 +35,22 @@ class ScheduleLoop:
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
         self._has_more_to_tell = False
+        self._recall: Recall | None = None
         self._sweep: Sweep | None = None
         self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
 
     async def run_once(self) -> None:
         if not self._memory.has_begun:
             await self._memory.begin()
+            self._recall = Recall(self._parts, self._memory)
         async with self._parts.live.listen(topics.SCHEDULE) as listener:
             is_placed = await self._round()
             if not self._memory.is_loaded:
                 await self._memory.load_more(_LOAD_SECONDS)
                 self._say_if_loaded()
-            elif is_placed:
+                return
+            await self._remember()
+            if is_placed:
                 await self._compare()
                 await listener.wait(self._rest_seconds())
 
@@ -66,6 +71,13 @@ class ScheduleLoop:
             seconds = round(self._clock.time() - self._began_at, 3)
             log.info("the whole queue is loaded", waiting=waiting, seconds=seconds)
 
+    async def _remember(self) -> None:
+        """A slice of what was used before, also while there is more to place: that goes by it."""
+        if self._recall is not None:
+            await self._recall.run_once()
+            if self._recall.is_over:
+                self._recall = None
+
     async def _compare(self) -> None:
         """A slice, when it is time."""
         if self._sweep is None and self._clock.time() >= self._sweep_at:
@@ -78,7 +90,8 @@ class ScheduleLoop:
 
     def _rest_seconds(self) -> float:
         """Until there is something to do, unless something changes before."""
-        if self._sweep is not None or self._reasons.is_behind or self._has_more_to_tell:
+        has_more_to_read = self._recall is not None or self._sweep is not None
+        if has_more_to_read or self._reasons.is_behind or self._has_more_to_tell:
             return _REST_SECONDS
         rest = min(self._parts.settings.schedule_poll_seconds, self._sweep_at - self._clock.time())
         due = self._memory.known.next_due

@@ -17,6 +17,7 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     nodes,
     picture,
     prices,
+    recent,
     statements,
     tasks,
 )

@@ -1,0 +1,50 @@
+"""What accounts had of the pool before this leader began to count, from the attempts of a day.
+
+Without it fair share would begin anew with each leader: who has just used the pool for hours would
+be as good as who has not. It is read behind all else, a slice at a time and the newest first, since
+what was used longest ago counts least; a day ago counts a sixteenth, and further back nobody looks.
+"""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+from potluck.decide.account import lately_used
+from potluck.model.ids import AccountId, first_id_at
+from potluck.server.leader.memory import Memory
+from potluck.server.parts import Parts
+from potluck.store import recent
+from potluck.store.recent import Use
+
+_BACK = timedelta(days=1)
+# However busy the day was: these are a few seconds of reading, between rounds.
+_MOST_ATTEMPTS = 200_000
+_BEHIND_ALL = "attempt_z"
+
+
+class Recall:
+    def __init__(self, parts: Parts, memory: Memory) -> None:
+        self._parts = parts
+        self._memory = memory
+        self._until = memory.now  # from here on the scheduler counts by itself
+        self._since = first_id_at("attempt", datetime.fromtimestamp(memory.now, UTC) - _BACK)
+        self._behind = _BEHIND_ALL
+        self._left = _MOST_ATTEMPTS
+        self.is_over = False
+
+    async def run_once(self) -> None:
+        """The next slice."""
+        most = min(self._left, self._parts.settings.most_tasks_per_page)
+        async with self._parts.database.transaction() as connection:
+            page = await recent.uses(connection, self._since, self._behind, most)
+        for account_id, used in self._by_account(page).items():
+            self._memory.known.scheduler.recall(account_id, used, self._until)
+        self._left -= len(page)
+        self._behind = page[-1].attempt_id if page else self._behind
+        self.is_over = len(page) < most or not self._left
+
+    def _by_account(self, page: list[Use]) -> Counter[AccountId]:
+        used: Counter[AccountId] = Counter()
+        for each in page:
+            ended_at = self._until if each.ended_at is None else min(each.ended_at, self._until)
+            used[each.account_id] += lately_used(each.milli, each.began_at, ended_at, self._until)
+        return used

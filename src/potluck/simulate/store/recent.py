@@ -1,0 +1,26 @@
+"""Models of queries/recent.sql."""
+
+from potluck.simulate.store.data import Data
+from potluck.simulate.store.rows import Row
+from potluck.simulate.store.statements import models
+from potluck.store.named import load
+
+_sql = load("recent")
+
+
+@models(_sql.uses)
+def uses(data: Data, since: str, behind: str, limit: int) -> list[Row]:
+    found = [row for row in data.attempts.all() if since <= row["id"] < behind]
+    found.sort(key=lambda row: row["id"], reverse=True)
+    return [_use(data, row) for row in found[:limit]]
+
+
+def _use(data: Data, attempt: Row) -> Row:
+    shares = data.attempt_devices.of("attempt", attempt["id"])
+    return {
+        "id": attempt["id"],
+        "account_id": attempt["consumer_id"],
+        "milli": sum(share["milli"] for share in shares),
+        "began_at": attempt["assigned_at"].timestamp(),
+        "ended_at": attempt["finished_at"] and attempt["finished_at"].timestamp(),
+    }

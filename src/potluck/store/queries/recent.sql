@@ -1,0 +1,17 @@
+-- What accounts have had of the pool lately.
+
+-- name: uses
+-- A page of attempts, the newest first. Ids sort by time, so a day is a range of the primary key.
+SELECT page.id, consumer_id AS account_id, share.milli,
+    extract(epoch FROM assigned_at)::double precision AS began_at,
+    extract(epoch FROM finished_at)::double precision AS ended_at
+FROM (
+    SELECT id, consumer_id, assigned_at, finished_at FROM attempts
+    WHERE id >= $1 AND id < $2
+    ORDER BY id DESC
+    LIMIT $3
+) AS page, LATERAL (
+    SELECT coalesce(sum(milli), 0)::integer AS milli FROM attempt_devices
+    WHERE attempt_id = page.id
+) AS share
+ORDER BY page.id DESC

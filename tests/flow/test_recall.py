@@ -1,0 +1,97 @@
+"""Who had how much of the pool is known again by a leader that has just begun."""
+
+import msgspec
+import pytest
+
+from potluck.decide.account import HALF_LIFE_SECONDS, Account, lately_used
+from potluck.model.ids import AccountId, TaskId
+from potluck.server.flow import submit
+from potluck.server.leader.memory import Memory
+from potluck.server.loops.schedule import ScheduleLoop
+from potluck.store.named import load
+from tests.flow.pool import Pool, done, request
+
+HOUR = 3600.0
+
+
+async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None:
+    """Alice asks first, and Bob has had nothing yet."""
+    settings = msgspec.structs.replace(pool.parts.settings, schedule_poll_seconds=0.05)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    await _use_for_hours(pool)
+    loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
+    for _ in range(3):  # loads, and then remembers
+        await loop.run_once()
+    alices = await pool.submit()
+    bobs = await submit.submit(pool.parts, pool.bob, request(), None)
+    await loop.run_once()
+    assert [await _state(pool, each) for each in (alices.id, bobs.id)] == ["queued", "assigned"]
+
+
+async def _use_for_hours(pool: Pool) -> None:
+    node = await pool.offer()
+    await pool.submit()
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, done(grant))
+    await pool.sql(
+        """
+        UPDATE attempts SET assigned_at = now() - interval '5 h',
+            finished_at = now() - interval '1 h'
+        """
+    )
+
+
+async def _state(pool: Pool, task_id: TaskId) -> str:
+    found: str = await pool.sql("SELECT state FROM tasks WHERE id = $1", task_id)
+    return found
+
+
+def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
+    """The same use, counted all along by one leader and read back by the next."""
+    counted, recalled = Account(AccountId("a")), Account(AccountId("b"))
+    counted.use(0.0)
+    counted.running_milli = 500
+    counted.use(3 * HOUR)
+    counted.running_milli = 0
+    recalled.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
+    assert recalled.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
+    late = Account(AccountId("c"))
+    late.use(7 * HOUR)  # had its turns before the reading came to it
+    late.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
+    assert late.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
+    assert lately_used(1000, 9.0, 5.0, 9.0) == 0.0
+    assert lately_used(1000, -HALF_LIFE_SECONDS - 1, -HALF_LIFE_SECONDS, 0.0) == pytest.approx(
+        500, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_a_day_of_attempts_is_a_range_of_the_primary_key(pool: Pool, mode: str) -> None:
+    await _use_for_hours(pool)
+    await pool.sql(
+        """
+        INSERT INTO attempts (
+            id, task_id, node_id, consumer_id, provider_id, number, state, cores, memory_bytes,
+            disk_bytes, price_micro_per_hour, hold_micro, run_seconds_limit,
+            prepare_seconds_limit, log_bytes_limit, lease_expires_at, finished_at)
+        SELECT 'attempt_0' || lpad(each::text, 25, '0'), task_id, node_id, consumer_id,
+            provider_id, each, state, cores, memory_bytes, disk_bytes, 0, 0, 1, 1, 1, now(), now()
+        FROM attempts, generate_series(2, 10000) AS each
+        """
+    )
+    await pool.sql(
+        """
+        INSERT INTO attempt_devices (attempt_id, device_id, milli)
+        SELECT attempts.id, devices.id, 1000 FROM attempts, devices WHERE number > 1
+        """
+    )
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("ANALYZE attempts, attempt_devices")
+        await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        await connection.execute(f"PREPARE used (text, text, bigint) AS {load('recent').uses}")
+        said = "'attempt_00', 'attempt_z', 1000"
+        plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE used ({said})")
+        await connection.execute("DEALLOCATE used")
+    assert "Seq Scan" not in plan and "Sort" not in plan
+    assert '"Index Name": "attempts_pkey"' in plan
