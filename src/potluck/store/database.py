@@ -70,14 +70,17 @@ class Database:
 
     async def close(self) -> None:
         try:
-            await asyncio.wait_for(self._pool.close(), 5)
+            async with asyncio.timeout(5):
+                await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         try:
-            await asyncio.wait_for(self._shared.acquire(), 10)
+            # In Python 3.11 wait_for may lose a cancellation, and with it the end of a duty.
+            async with asyncio.timeout(10):
+                await self._shared.acquire()
         except TimeoutError as error:
             raise unavailable() from error
         try:

@@ -20,7 +20,8 @@ async def output_of(command: tuple[str, ...], timeout_seconds: float) -> str:
         log.warning("detection could not start", command=command[0], error=str(error))
         return ""
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), timeout_seconds)
+        async with asyncio.timeout(timeout_seconds):
+            output, _ = await process.communicate()
     except TimeoutError:
         log.warning("detection took too long", command=command, seconds=timeout_seconds)
         return ""
