@@ -19,10 +19,8 @@ from potluck.decide.settle import Entry, grant_entries, hold_entries
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse
-from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState
-from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import (
     GIB,
     EndReason,
@@ -60,12 +58,12 @@ from potluck.store.nodes import Owner
 from potluck.store.shapes import Shapes
 from potluck.store.tasks import TaskChange
 from potluck.wire.provider import AcquireLeases, RegisterNode
+from tests.simulate.machines import description
 from tests.simulate.sides import Act, Side
 
 T = TypeVar("T")
 NOBODY = "task_nobody"
 LEADERS = ("one", "two")
-_PRICES = (0, 0, 3_600_000)
 
 
 class Step(Struct, frozen=True):
@@ -169,7 +167,7 @@ class Author:
         return _of(accounts.add, f"0x{number:040x}", {Role.CONSUMER})
 
     def _register(self, node_id: str | None, machine: int) -> Act:
-        offer = RegisterNode(self._description(machine), node_id)  # type: ignore[arg-type]
+        offer = RegisterNode(description(self._random, machine), node_id)  # type: ignore[arg-type]
         owner = Owner(self._owner_of(node_id))
         return lambda side: lease.register(side.parts, owner, offer)
 
@@ -517,31 +515,6 @@ class Author:
             after=tuple(after),
             items=items,
             allow_failures=self._one([0, 1]) if items else 0,
-        )
-
-    def _description(self, machine: int) -> NodeDescription:
-        return NodeDescription(
-            name=f"machine-{machine}",
-            platform="linux",
-            python_version="3.11",
-            potluck_version="0.1.0",
-            cores=self._one([8, 8, 2]),
-            memory_bytes=64 * GIB,
-            disk_bytes=64 * GIB,
-            sandbox=SandboxReport("bwrap"),
-            devices=tuple(
-                DeviceDescription(
-                    kind=DeviceKind.GPU,
-                    uuid=f"card-{machine}-{place}",
-                    vendor="NVIDIA",
-                    model="RTX 4090",
-                    memory_bytes=24 * GIB,
-                    price_micro_per_hour=self._one(_PRICES),
-                    shares_accounts=self._random.random() < 0.5,
-                    is_partition=self._random.random() < 0.1,
-                )
-                for place in range(self._one([1, 2]))
-            ),
         )
 
 

@@ -7,6 +7,7 @@ import structlog
 
 from potluck.decide import grace
 from potluck.decide.grace import Grace, Silence, Times
+from potluck.model.error import Unavailable
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, TaskState
@@ -78,6 +79,9 @@ async def _survive(parts: Parts, leadership: Leadership, attempt_id: AttemptId) 
     """One that can not be ended must not keep the others, which come after it each time."""
     try:
         return await _expire(parts, leadership, attempt_id)
+    except Unavailable as error:
+        log.warning("a lease waits for the database", attempt_id=attempt_id, detail=str(error))
+        return False
     except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
         log.error("a lease could not be ended", attempt_id=attempt_id, error=repr(error))
         return False

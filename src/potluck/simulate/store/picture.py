@@ -142,7 +142,7 @@ def _device(data: Data, device: Row) -> Row:
 
 def _may_serve_several(data: Data, device: Row, attempts: list[Row]) -> bool:
     said = msgspec.json.decode(device["description"])
-    if said.get("is_partition"):
+    if device["kind"] == "cpu" or said.get("is_partition"):
         return True
     tasks = [data.tasks.get(row["task_id"]) for row in attempts]
     agreed = [msgspec.json.decode(row["requirements"]).get("shares_device") for row in tasks if row]

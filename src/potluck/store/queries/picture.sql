@@ -54,12 +54,12 @@ WHERE nodes.id = ANY($1) GROUP BY nodes.id ORDER BY nodes.id
 
 -- name: devices
 -- Fractions of a device serve one account at a time, unless a wall stands between them, or its owner
--- and all who are on it agreed.
+-- and all who are on it agreed. A CPU is had in parts, by anybody.
 SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
     coalesce(sum(share.milli), 0)::bigint AS reserved_milli,
     coalesce(sum(share.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     count(DISTINCT share.consumer_id) AS accounts,
-    coalesce((description ->> 'is_partition')::boolean, false)
+    kind = 'cpu' OR coalesce((description ->> 'is_partition')::boolean, false)
         OR coalesce((description ->> 'shares_accounts')::boolean, false)
         AND coalesce(bool_and(share.agrees), true) AS may_serve_several
 FROM devices LEFT JOIN (
