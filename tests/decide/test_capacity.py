@@ -10,7 +10,7 @@ import pytest
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasible import Fit, Refusal, fit
-from potluck.decide.pool.room import place_of
+from potluck.decide.pool.index import place_of
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, NodeId, TaskId
@@ -176,7 +176,7 @@ def test_fragmentation_uses_the_hole_that_fits_and_keeps_whole_devices() -> None
 
 def test_fragmentation_keeps_scarce_devices_for_those_who_need_them() -> None:
     """Few ask for that model, and one node in twelve has it: the first in the fixed order."""
-    names = sorted((f"n{n}" for n in range(12)), key=lambda name: place_of(name, 0))
+    names = sorted((f"n{n}" for n in range(12)), key=lambda name: place_of(NodeId(name), 2**32))
     models = ["Rare", *["Plain"] * 11]
     pool = capacity(
         *(

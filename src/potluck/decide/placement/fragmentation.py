@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from potluck.decide.placement.interface import Choice, Placement
 from potluck.decide.placement.mix import Mix
 from potluck.decide.placement.worth import Worth
-from potluck.decide.pool.room import Profile
+from potluck.decide.pool.room import Profile, Room
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
 
@@ -32,8 +32,8 @@ class Fragmentation(Placement):
     def __init__(self) -> None:
         self._mix = Mix()
         self._worth: dict[Profile, Worth] = {}
-        # What rooms are worth as they are, by place and version.
-        self._known: dict[int, tuple[int, tuple[float, float, int, int]]] = {}
+        # What rooms are worth as they are, with the version that they had.
+        self._known: dict[Room, tuple[int, tuple[float, float, int, int]]] = {}
 
     def learn(self, requirements: Requirements, count: int) -> None:
         self._mix.add(requirements, count)
@@ -51,9 +51,9 @@ class Fragmentation(Placement):
         worth = self._worth.get(room.profile)
         if worth is None:
             worth = self._worth[room.profile] = Worth(room.profile, self._mix.classes())
-        known = self._known.get(room.place)
+        known = self._known.get(room)
         if known is None or known[0] != room.version:
-            known = self._known[room.place] = (room.version, worth.of(room))
+            known = self._known[room] = (room.version, worth.of(room))
         value, devices, free, whole = known[1]
         for each in choice.taken:
             table = worth.devices[each.position]

@@ -19,7 +19,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI
 class Worth:
     def __init__(self, profile: Profile, classes: Sequence[Class]) -> None:
         served = [(each, gpus) for each in classes if (gpus := gpus_for(each, profile))]
-        self.devices: list[list[float] | None] = [None] * len(profile.prices)
+        self.devices: list[list[float] | None] = [None] * len(profile.node.devices)
         for position in profile.gpus:
             singles = [each for each, gpus in served if position in gpus and each.want.count == 1]
             self.devices[position] = _device_table(singles)

@@ -1,8 +1,8 @@
 """What is free in the pool, and the best place in it for a task.
 
 Exact: a task is placed on a node if and only if `feasible.fit` would say so. Quick: tasks that ask
-for the same are one want, nodes that are alike have one profile, and a room that has none left for
-a want is not looked at again until it gains some.
+for the same are one want, nodes that are alike have one profile, and which rooms could do is a few
+operations on bits for all of them at once.
 """
 
 from collections import Counter
@@ -18,7 +18,6 @@ from potluck.decide.pool.room import Room
 from potluck.decide.pool.rooms import Pool
 from potluck.decide.pool.want import Want
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
-from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
@@ -31,6 +30,7 @@ class Capacity:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
         self._pool = Pool()
+        self._wants: dict[_WantKey, Want] = {}
         self._candidates: dict[_WantKey, Candidates] = {}
         self._hosts: Counter[AccountId] = Counter()
         self._has_gained = False
@@ -52,7 +52,7 @@ class Capacity:
         return None if room is None else room.as_node()
 
     def nodes(self) -> Iterator[FreeNode]:
-        return (room.as_node() for room in self._pool.rooms.values())
+        return (room.as_node() for room in self._pool)
 
     def learn(self, requirements: Requirements, count: int = 1) -> None:
         """Somebody asks for this: what is kept usable should suit it."""
@@ -80,36 +80,32 @@ class Capacity:
 
     def has_room(self, task: WaitingTask) -> bool:
         """Whether `find` would find anything, at any price."""
-        if task.failed_on or task.requirements.min_reliability is not None:
+        if task.failed_on:
             return self.find(task) is not None
         return self._candidates_of(task).has_room(self._pool)
 
     def could_have_room(self, task: WaitingTask) -> bool:
-        """Whether it is worth while to ask `find` again; for little, where much was gained."""
-        return self._candidates_of(task).gained_much(self._pool) or self.has_room(task)
+        """Whether it is worth while to ask `find` again."""
+        return self.has_room(task)
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Marks as taken, until `put_node` says otherwise."""
         room = self._room(fit.node_id)
-        was_idle = room.is_idle
-        room.take(task.requirements, fit.shares, task.account_id)
-        self._pool.note_use(room, was_idle)
+        self._pool.take(room, task.requirements, fit.shares, task.account_id)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
-        wanted = task.requirements
-        room = self._room(fit.node_id)
-        self._free(room, wanted, fit)
+        self._pool.give(self._room(fit.node_id), task.requirements, fit.shares)
 
     def give(self, attempt: RunningAttempt) -> None:
         """Frees what an ended attempt had, where nobody reads the node again."""
         room = self._pool.get(attempt.node_id)
         if room is not None:
-            self._free(room, attempt, attempt)
+            self._pool.give(room, attempt, attempt.shares)
             self._has_gained = True
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
         """How many nodes refuse the task for which reason."""
-        return count_refusals(self._candidates_of(task).want, self._pool)
+        return count_refusals(self._candidates_of(task).want, task.account_id, self._pool)
 
     def _best(
         self, candidates: Candidates, accept: Accept | None, most_price: int | None
@@ -117,37 +113,34 @@ class Capacity:
         offer = candidates.best(self._pool, self._placement, accept, most_price)
         if offer is None:
             return None
-        room = self._pool.rooms[offer.place]
+        room = offer.room
         return Fit(room.node.id, candidates.want.shares(room, offer.taken), offer.price)
 
     def _candidates_of(self, task: WaitingTask) -> Candidates:
-        wanted = task.requirements
-        is_part = wanted.device_milli not in (None, WHOLE_DEVICE_MILLI)
-        is_personal = is_part or task.account_id in self._hosts
-        # What all share is asked for in nobody's name: no node is nobody's own.
-        asker = task.account_id if is_personal else _NOBODY
-        key = (wanted, asker)
+        wanted, account_id = task.requirements, task.account_id
+        is_personal = wanted.device_milli is not None or account_id in self._hosts
+        key = (wanted, account_id if is_personal else _NOBODY)
         known = self._candidates.get(key)
         if known is None:
             if len(self._candidates) >= _MOST_WANTS:
                 self._candidates.clear()
-            known = self._candidates[key] = Candidates(Want(replace(task, account_id=asker)))
+                self._wants.clear()
+                self._pool.forget_wants()
+            known = self._candidates[key] = Candidates(self._want_of(task), key[1])
         return known
+
+    def _want_of(self, task: WaitingTask) -> Want:
+        """What all share is asked for in nobody's name: no node is nobody's own."""
+        asker = task.account_id if task.account_id in self._hosts else _NOBODY
+        key = (task.requirements, asker)
+        want = self._wants.get(key)
+        if want is None:
+            want = self._wants[key] = Want(replace(task, account_id=asker))
+        return want
 
     def _suits_elsewhere(self, want: Want, task: WaitingTask) -> bool:
         """Whether a node that has not failed the task could ever take it."""
-        return any(
-            room.node.id not in task.failed_on and want.suits(room)
-            for room in self._pool.rooms.values()
-        )
-
-    def _free(
-        self, room: Room, amounts: Requirements | RunningAttempt, had: Fit | RunningAttempt
-    ) -> None:
-        was_idle = room.is_idle
-        room.give(amounts, had.shares)
-        self._pool.note_use(room, was_idle)
-        self._pool.touch(room)
+        return any(room.node.id not in task.failed_on and want.suits(room) for room in self._pool)
 
     def _room(self, node_id: NodeId) -> Room:
         room = self._pool.get(node_id)
@@ -156,7 +149,7 @@ class Capacity:
 
     def _prepare(self) -> None:
         """Lets the placement look at pool and mix again when either has changed a good deal."""
-        count = len(self._pool.rooms)
+        count = len(self._pool)
         if self._placement.is_due or 8 * abs(count - self._rooms_prepared) > self._rooms_prepared:
             self._placement.prepare(self._pool.profiles)
             self._rooms_prepared = count
@@ -164,9 +157,14 @@ class Capacity:
     def _count_host(self, node_id: NodeId, sign: int) -> None:
         """Who has nodes that run their owner's tasks only."""
         room = self._pool.get(node_id)
-        if room is not None and room.node.own_tasks_only:
-            self._hosts[room.node.account_id] += sign
-            self._hosts += Counter()
+        if room is None or not room.node.own_tasks_only:
+            return
+        host = room.node.account_id
+        self._hosts[host] += sign
+        if not self._hosts[host]:
+            del self._hosts[host]
+        # Whoever asked as one without nodes of its own asks anew.
+        self._candidates = {key: each for key, each in self._candidates.items() if key[1] != host}
 
 
 def _accept(

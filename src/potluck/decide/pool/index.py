@@ -1,144 +1,141 @@
-"""Which rooms could do for a want, all at once: what is free of each, side by side in arrays.
+"""Which rooms could do for a want, all at once: by what is free of each, as bits of numbers.
 
-The rooms stand in the fixed order of the nodes. Of unused ones that are alike only the first is
-listed. The answer is a superset, cheap to get and small: whether a room really does is asked of it.
+Each room has a slot, and the slots are in the fixed order of the nodes: as if shuffled, so that
+unlike nodes stand side by side, and the same in every run. The answer is a superset that is hardly
+ever too large: whether a room really does is asked of it.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from zlib import crc32
 
-import numpy as np
-from numpy.typing import NDArray
-
-from potluck.decide.pool.room import Profile, Room
+from potluck.decide.pool.levels import EVERY, Levels
+from potluck.decide.pool.room import Room
 from potluck.decide.pool.want import Want
-from potluck.model.ids import AccountId
+from potluck.model.ids import AccountId, NodeId
 
-Slots = NDArray[np.intp]
-_Numbers = NDArray[np.int64] | NDArray[np.int16]
-
-NO_SLOTS: Slots = np.zeros(0, dtype=np.intp)
-_UNLISTED = -1
+_LEAST_SLOTS = 64
+_WORD = 256
+_FIRST_WORD = (1 << _WORD) - 1
 
 
 class Index:
     def __init__(self) -> None:
-        self.lay_out(())
+        self._lay_out((), _LEAST_SLOTS)
 
-    def lay_out(self, rooms: Iterable[Room]) -> None:
-        """Makes all anew; every room is to be written after that."""
-        ordered = sorted(rooms, key=lambda room: room.place)
-        self.rooms = ordered
-        self._slots = {room.place: slot for slot, room in enumerate(ordered)}
-        count = len(ordered)
-        self._cores, self._memory, self._disk = (
-            np.full(count, _UNLISTED, dtype=np.int64) for _ in range(3)
-        )
-        self._gpu, self._whole, self._open = (
-            np.full(count, _UNLISTED, dtype=np.int16) for _ in range(3)
-        )
-        self._profile = np.zeros(count, dtype=np.intp)
-        # What an account could have of devices on which its own fractions stand, and whose stand
-        # on the devices of a room.
-        self._own: dict[AccountId, NDArray[np.int16]] = {}
-        self._served: dict[int, dict[AccountId, int]] = {}
-        self._served_rooms: Counter[AccountId] = Counter()
+    def _lay_out(self, rooms: Iterable[Room], size: int) -> None:
+        self._size = size
+        self._count = 0
+        self._rooms: list[Room | None] = [None] * size
+        self._whole, self._most, self._open = Levels(), Levels(), Levels()
+        self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
+        self._reliability = Levels()
+        # What an account could have of devices on which its own fractions stand.
+        self._own: dict[AccountId, Levels] = {}
+        for room in sorted(rooms, key=lambda each: crc32(each.node.id.encode())):
+            self._place(room)
 
-    def write(self, room: Room, is_listed: bool) -> None:
-        slot = self._slots[room.place]
-        if not is_listed:
-            self.unlist(slot)
-            return
-        self._cores[slot] = room.cores
-        self._memory[slot] = room.memory_bytes
-        self._disk[slot] = room.disk_bytes
-        self._gpu[slot] = room.most_gpu_milli
-        self._whole[slot] = room.whole_gpus
-        self._profile[slot] = room.profile.number
-        self._open[slot] = room.open_milli
-        if room.own_milli or slot in self._served:
-            self._serve(slot, room.own_milli)
+    def rooms(self, slots: int) -> Iterator[Room]:
+        """The rooms in these slots, in order."""
+        rooms = self._rooms
+        for start, word in words_of(slots):
+            while word:
+                lowest = word & -word
+                word ^= lowest
+                room = rooms[start + lowest.bit_length() - 1]
+                assert room is not None
+                yield room
 
-    def forget(self, room: Room) -> None:
-        self.unlist(self._slots[room.place])
+    def enter(self, room: Room) -> bool:
+        """Gives a room its slot; says whether all the others have got other ones for that."""
+        is_full = 4 * (self._count + 1) > 3 * self._size
+        if is_full:
+            self._lay_out((each for each in self._rooms if each is not None), 2 * self._size)
+        self._place(room)
+        return is_full
 
-    def unlist(self, slot: int) -> None:
-        self._cores[slot] = self._gpu[slot] = self._whole[slot] = self._open[slot] = _UNLISTED
-        self._serve(slot, {})
+    def leave(self, room: Room) -> None:
+        for account_id in room.own_milli:
+            self._write_own(account_id, room.slot, 0)
+        self._rooms[room.slot] = None
+        self._count -= 1
 
-    def slots(self, rooms: Iterable[Room]) -> Slots:
-        """In order."""
-        return np.array(sorted(self._slots[room.place] for room in rooms), dtype=np.intp)
+    def _place(self, room: Room) -> None:
+        slot = place_of(room.node.id, self._size)
+        while self._rooms[slot] is not None:
+            slot = (slot + 1) % self._size
+        room.slot = slot
+        self._rooms[slot] = room
+        self._count += 1
+        self.write(room, {})
 
-    def could_do(self, want: Want, among: Slots | None) -> Slots:
-        """The slots of rooms that have the devices free, or the cores if it is these that count.
+    def write(self, room: Room, own_before: dict[AccountId, int]) -> None:
+        """After a room has changed: what is free of it, and whose fractions stood there before."""
+        slot = room.slot
+        self._whole.write(slot, room.whole_gpus)
+        self._most.write(slot, room.most_gpu_milli)
+        self._open.write(slot, room.open_milli)
+        self._cores.write(slot, room.cores)
+        self._memory.write(slot, room.memory_bytes)
+        self._disk.write(slot, room.disk_bytes)
+        self._reliability.write(slot, room.node.reliability)
+        own = room.own_milli
+        if own != own_before:
+            for account_id in own_before.keys() | own.keys():
+                self._write_own(account_id, slot, own.get(account_id, 0))
 
-        In order; among some only, if these are named. `still` looks closer.
-        """
-        needs = want.needs
-        if needs.is_exclusive:
-            return self._open_to(want.account_id, needs.gpu_milli, among)
-        feature = self._whole if needs.whole_gpus else self._cores
-        return _at_least(feature, needs.whole_gpus or want.cores, among)
-
-    def still(self, want: Want, profiles: list[Profile], slots: Slots) -> Slots:
-        """Which of these rooms have the cores and the memory, and the devices at all."""
-        enough = self._memory[slots] >= want.memory_bytes
-        if want.needs.is_on_gpu:
-            enough &= self._cores[slots] >= want.cores
-        found = slots[enough]
-        if found.size and not want.suits_all(profiles):
-            found = found[want.suited(profiles)[self._profile[found]]]
-        return found
-
-    def busy(self, want: Want, profiles: list[Profile]) -> tuple[int, int, Slots]:
-        """Of the rooms that would do if they were free: how many have their devices in use, how
-        many too little of all else, and those of which one must look closer."""
-        listed = (self._cores != _UNLISTED).nonzero()[0]
-        listed = listed[want.suited(profiles)[self._profile[listed]]]
-        needs = want.needs
-        if needs.gpu_milli:
-            is_busy = self._gpu[listed] < needs.gpu_milli
-            return int(is_busy.sum()), 0, listed[~is_busy]
-        if not needs.whole_gpus or not want.uses_all_gpus(profiles):
-            return 0, 0, listed
-        is_busy = self._whole[listed] < needs.whole_gpus
-        rest = listed[~is_busy]
-        is_short = (
-            (self._cores[rest] < want.cores)
-            | (self._memory[rest] < want.memory_bytes)
-            | (self._disk[rest] < want.disk_bytes)
-        )
-        return int(is_busy.sum()), int(is_short.sum()), rest[:0]
-
-    def _open_to(self, account_id: AccountId, milli: int, among: Slots | None) -> Slots:
-        """Where an account could have a fraction."""
+    def _write_own(self, account_id: AccountId, slot: int, milli: int) -> None:
         own = self._own.get(account_id)
         if own is None:
-            return _at_least(self._open, milli, among)
-        if among is None:
-            return ((self._open >= milli) | (own >= milli)).nonzero()[0]
-        return among[(self._open[among] >= milli) | (own[among] >= milli)]
+            own = self._own[account_id] = Levels()
+        own.write(slot, milli)
+        if not own:
+            del self._own[account_id]
 
-    def _serve(self, slot: int, own_milli: dict[AccountId, int]) -> None:
-        before = self._served.pop(slot, {})
-        for account_id in before:
-            if account_id not in own_milli:
-                self._own[account_id][slot] = 0
-                self._served_rooms[account_id] -= 1
-                if not self._served_rooms[account_id]:
-                    del self._own[account_id], self._served_rooms[account_id]
-        for account_id, milli in own_milli.items():
-            if account_id not in before:
-                self._served_rooms[account_id] += 1
-            if account_id not in self._own:
-                self._own[account_id] = np.zeros(len(self.rooms), dtype=np.int16)
-            self._own[account_id][slot] = milli
-        if own_milli:
-            self._served[slot] = own_milli
+    def could_do(self, want: Want, account_id: AccountId) -> int:
+        """The slots of rooms that have the devices free, and all else that is asked for."""
+        needs = want.needs
+        if needs.whole_gpus:
+            found = self._whole.at_least(needs.whole_gpus)
+        else:
+            found = self._open_to(want, account_id) if needs.is_exclusive else EVERY
+        found &= self._cores.at_least(want.cores) & self._memory.at_least(want.memory_bytes)
+        found &= self._disk.at_least(want.disk_bytes)
+        if want.min_reliability is not None:
+            found &= self._reliability.at_least(want.min_reliability)
+        return found
+
+    def _open_to(self, want: Want, account_id: AccountId) -> int:
+        """Where an account could have a fraction."""
+        milli = want.needs.gpu_milli
+        own = self._own.get(account_id)
+        anybodys = self._open.at_least(milli)
+        return anybodys if own is None else anybodys | own.at_least(milli)
+
+    def busy(self, want: Want, account_id: AccountId, suited: int) -> tuple[int, int, int]:
+        """Of rooms that would do if they were free: which have their devices in use, on which what
+        is free stands beside other accounts, and which have too little of all else."""
+        needs = want.needs
+        if needs.whole_gpus:
+            has_devices = is_open = suited & self._whole.at_least(needs.whole_gpus)
+        else:
+            has_devices = suited & self._most.at_least(needs.gpu_milli)
+            is_open = has_devices & self._open_to(want, account_id)
+        is_short = is_open & ~self.could_do(want, account_id)
+        return suited & ~has_devices, has_devices & ~is_open, is_short
 
 
-def _at_least(feature: _Numbers, least: int, among: Slots | None) -> Slots:
-    if among is None:
-        return (feature >= least).nonzero()[0]
-    return among[feature[among] >= least]
+def place_of(node_id: NodeId, size: int) -> int:
+    """Where in an order of that size a node stands, or the next place that is free."""
+    return crc32(node_id.encode()) * size >> 32
+
+
+def words_of(bits: int) -> Iterator[tuple[int, int]]:
+    """The bits a word at a time, which is quicker than all at once, and where the word starts."""
+    start = 0
+    while bits:
+        skipped = (bits & -bits).bit_length() - 1
+        bits >>= skipped
+        start += skipped
+        yield start, bits & _FIRST_WORD
+        bits >>= _WORD
+        start += _WORD

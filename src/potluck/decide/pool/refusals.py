@@ -1,43 +1,56 @@
 """How many nodes refuse a task for which reason.
 
-Counted for all that are alike at once. Where one must look closer, at most some thirty rooms are
-looked at, and they stand for the others: this is asked again and again for all that waits.
+Counted for all nodes at once, by what is free of them, where that tells; else at most some thirty
+rooms are looked at, and they stand for the others: this is asked again and again for all that
+waits.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from potluck.decide.pool.feasible import Refusal
-from potluck.decide.pool.room import Room
+from potluck.decide.pool.room import Profile, Room
 from potluck.decide.pool.rooms import Pool
 from potluck.decide.pool.want import Want
+from potluck.model.ids import AccountId
 
 _MOST_LOOKS = 32
 
 
-def count_refusals(want: Want, pool: Pool) -> Counter[Refusal]:
+def count_refusals(want: Want, account_id: AccountId, pool: Pool) -> Counter[Refusal]:
     if want.min_reliability is not None:
-        every = _every(len(pool.rooms))
-        return _look_at(want, list(pool.rooms.values())[::every], every)
+        return _look_at(want, account_id, pool, len(pool))
+    profiles = pool.profiles
     found: Counter[Refusal] = Counter()
-    for profile in pool.profiles:
+    for profile in profiles:
         devices = want.devices(profile)
         if isinstance(devices, Refusal):
             found[devices] += profile.count
-    devices_busy, nodes_busy, slots = pool.busy(want)
-    found[Refusal.DEVICE_BUSY] += devices_busy
-    found[Refusal.NODE_BUSY] += nodes_busy
-    every = _every(slots.size)
-    rooms = [pool.index.rooms[slot] for slot in slots[::every].tolist()]
-    return found + _look_at(want, rooms, every)
+    suited = pool.suited(want)
+    count = suited.bit_count()
+    if count <= _MOST_LOOKS or not _tell_all(want, profiles):
+        return found + _look_at(want, account_id, pool.rooms(suited), count)
+    devices_busy, devices_shared, nodes_busy = pool.busy(want, account_id)
+    found[Refusal.DEVICE_BUSY] += devices_busy.bit_count()
+    found[Refusal.DEVICE_SHARED] += devices_shared.bit_count()
+    found[Refusal.NODE_BUSY] += nodes_busy.bit_count()
+    return +found
 
 
-def _every(count: int) -> int:
-    """Of so many rooms one in how many is looked at."""
-    return 1 + max(0, count - 1) // _MOST_LOOKS
+def _tell_all(want: Want, profiles: Sequence[Profile]) -> bool:
+    """Whether what is free of the GPUs of a room, and of all else, tells why it refuses."""
+    return (
+        want.needs.is_on_gpu
+        and not want.requirements.device_memory_bytes
+        and want.uses_all_gpus(profiles)
+    )
 
 
-def _look_at(want: Want, rooms: Sequence[Room], every: int) -> Counter[Refusal]:
-    answers = map(want.refusal, rooms)
+def _look_at(
+    want: Want, account_id: AccountId, rooms: Iterable[Room], count: int
+) -> Counter[Refusal]:
+    every = 1 + max(0, count - 1) // _MOST_LOOKS
+    answers = (want.refusal(room, account_id) for room in islice(rooms, 0, None, every))
     counts = Counter(answer for answer in answers if answer is not None)
     return Counter({refusal: count * every for refusal, count in counts.items()})

@@ -1,6 +1,6 @@
 """A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
 
-from zlib import crc32
+from collections.abc import Iterable
 
 import msgspec
 
@@ -10,6 +10,7 @@ from potluck.model.ids import AccountId
 from potluck.model.task import Requirements
 
 _Make = tuple[object, ...]
+_NONE: dict[AccountId, int] = {}
 
 
 class Profile:
@@ -19,20 +20,24 @@ class Profile:
     them, and nodes on which nothing runs need not be looked at one by one.
     """
 
-    __slots__ = ("count", "gpus", "idle", "node", "number", "prices")
+    __slots__ = ("gpus", "idle", "key", "node", "rooms")
 
-    def __init__(self, node: FreeNode, number: int) -> None:
-        self.number = number
+    def __init__(self, node: FreeNode, key: object) -> None:
+        self.key = key
         # How reliable a node is changes from day to day, and is looked at node by node.
         self.node = msgspec.structs.replace(node, reliability=1.0)
-        self.prices = [device.price_micro_per_hour for device in node.devices]
         self.gpus = [
             position
             for position, device in enumerate(node.devices)
             if device.kind is DeviceKind.GPU
         ]
-        self.count = 0  # of nodes that have it
-        self.idle: list[int] = []  # the unused ones: places, negated, so that the first is the last
+        self.rooms = 0  # the slots of nodes that have it, as bits
+        self.idle = 0  # of the unused ones among them
+
+    @property
+    def count(self) -> int:
+        """Of nodes that have it."""
+        return self.rooms.bit_count()
 
 
 class Room:
@@ -40,18 +45,37 @@ class Room:
 
     __slots__ = (
         *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
-        *("milli", "most_gpu_milli", "node", "open_milli", "own_milli", "place", "profile"),
-        *("serves", "sharers", "version", "whole_gpus"),
+        *("milli", "most_gpu_milli", "node", "open_milli", "own_milli", "profile", "serves"),
+        *("sharers", "slot", "version", "whole_gpus"),
     )
 
-    def __init__(self, node: FreeNode, profile: Profile, place: int) -> None:
-        self.place = place
-        self.version = 0
-        self.read(node, profile)
-
-    def read(self, node: FreeNode, profile: Profile) -> None:
-        self.node = node
+    def __init__(self, node: FreeNode, profile: Profile) -> None:
         self.profile = profile
+        self.slot = 0
+        self.open_milli = 0  # what anybody could have of a GPU
+        self.own_milli: dict[AccountId, int] = _NONE  # and whose fractions stand there
+        self.version = 0
+        self._take_over(node)
+
+    def read(self, node: FreeNode) -> bool:
+        """Takes over what is free now; says whether anything is freer, or open to more."""
+        cores, memory_bytes, disk_bytes = self.cores, self.memory_bytes, self.disk_bytes
+        milli, device_memory_bytes = self.milli, self.device_memory_bytes
+        reliability, serves, sharers = self.node.reliability, self.serves, self.sharers
+        self._take_over(node)
+        return (
+            self.cores > cores
+            or node.reliability > reliability
+            or self.memory_bytes > memory_bytes
+            or self.disk_bytes > disk_bytes
+            or any(map(int.__gt__, self.milli, milli))
+            or any(map(int.__gt__, self.device_memory_bytes, device_memory_bytes))
+            or self.serves != serves
+            or self.sharers != sharers
+        )
+
+    def _take_over(self, node: FreeNode) -> None:
+        self.node = node
         self.cores = node.free_cores
         self.memory_bytes = node.free_memory_bytes
         self.disk_bytes = node.free_disk_bytes
@@ -120,33 +144,17 @@ class Room:
         device = self.node.devices[position]
         return device.is_partition or (device.shares_accounts and self.sharers[position])
 
-    def _count_open(self) -> None:
-        """What can be had of a GPU by anybody, and by whose fractions stand on it."""
-        self.open_milli = WHOLE_DEVICE_MILLI if self.whole_gpus else 0
+    def _count_open(self, partly: Iterable[int]) -> None:
+        """What can be had by anybody of GPUs that are partly in use, and by whose these are."""
         own: dict[AccountId, int] = {}
-        for position in self.profile.gpus:
+        for position in partly:
             milli = self.milli[position]
-            if not 0 < milli < WHOLE_DEVICE_MILLI:
-                continue
             account_id = self.serves[position]
-            if self.may_share(position):
-                self.open_milli = max(self.open_milli, milli)
+            if milli > self.open_milli and self.may_share(position):
+                self.open_milli = milli
             if account_id is not None and own.get(account_id, 0) < milli:
                 own[account_id] = milli
         self.own_milli = own
-
-    def has_more_than(self, other: "Room") -> bool:
-        """Whether anything is freer here, or open to more, than it was there."""
-        return (
-            self.cores > other.cores
-            or self.node.reliability > other.node.reliability
-            or self.memory_bytes > other.memory_bytes
-            or self.disk_bytes > other.disk_bytes
-            or any(map(int.__gt__, self.milli, other.milli))
-            or any(map(int.__gt__, self.device_memory_bytes, other.device_memory_bytes))
-            or self.serves != other.serves
-            or self.sharers != other.sharers
-        )
 
     def _device(self, position: int) -> FreeDevice:
         return msgspec.structs.replace(
@@ -159,17 +167,22 @@ class Room:
 
     def _changed(self) -> None:
         self.version += 1
-        node = self.node
+        node, milli = self.node, self.milli
         self.is_idle = (
             self.cores == node.cores
             and self.memory_bytes == node.memory_bytes
             and self.disk_bytes == node.disk_bytes
-            and min(self.milli, default=0) == WHOLE_DEVICE_MILLI
+            and min(milli, default=0) == WHOLE_DEVICE_MILLI
         )
-        gpus = [self.milli[each] for each in self.profile.gpus]
+        gpus = [milli[each] for each in self.profile.gpus]
         self.most_gpu_milli = max(gpus, default=0)
         self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
-        self._count_open()
+        self.open_milli = WHOLE_DEVICE_MILLI if self.whole_gpus else 0
+        self.own_milli = _NONE
+        if self.whole_gpus + gpus.count(0) < len(gpus):
+            self._count_open(
+                each for each in self.profile.gpus if 0 < milli[each] < WHOLE_DEVICE_MILLI
+            )
 
 
 def profile_key(node: FreeNode) -> _Make:
@@ -184,12 +197,6 @@ def profile_key(node: FreeNode) -> _Make:
     owner = node.account_id if node.own_tasks_only else None
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
     return (owner, totals, node.labels, node.sandbox, devices)
-
-
-def place_of(node_id: str, number: int) -> int:
-    """A node's place in the fixed order: as if shuffled, so that unlike nodes stand side by side,
-    and the same in every run. The number tells apart those that would share one."""
-    return crc32(node_id.encode()) * 2**32 + number
 
 
 def _free_memory(device: FreeDevice) -> int:

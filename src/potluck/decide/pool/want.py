@@ -1,8 +1,8 @@
 """What a task asks for, worked out for each profile of nodes once."""
 
-import numpy as np
+from collections.abc import Sequence
+
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from potluck.decide.pool.feasible import Refusal, share_of, suitable
 from potluck.decide.pool.room import Profile, Room
@@ -37,19 +37,17 @@ _BEFORE_RELIABILITY = {Refusal.OWN_TASKS_ONLY, Refusal.SANDBOX, Refusal.LABELS}
 
 
 class Want:
-    """Tasks that ask for the same, and of the same account where that matters."""
+    """Tasks that ask for the same, and of the same account where nodes are its own."""
 
     __slots__ = (
-        *("account_id", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability"),
-        "_are_alike",
-        *("_suited", "_suits_all", "_uses_all_gpus", "needs", "requirements", "task", "usable"),
+        *("_are_alike", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability", "needs"),
+        *("requirements", "task", "usable"),
     )
 
     def __init__(self, task: WaitingTask) -> None:
         wanted = task.requirements
         self.task = task
         self.requirements = wanted
-        self.account_id: AccountId = task.account_id
         self.cores = wanted.cores
         self.memory_bytes = wanted.memory_bytes
         self.disk_bytes = wanted.disk_bytes
@@ -57,9 +55,6 @@ class Want:
         self.min_reliability = wanted.min_reliability
         self.needs = _needs(wanted)
         self._are_alike: dict[Profile, bool] = {}
-        self._suited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self._suits_all = True
-        self._uses_all_gpus = True
         self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
 
     def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
@@ -69,30 +64,18 @@ class Want:
             known = self.usable[profile] = self._look(profile)
         return known
 
-    def suits_all(self, profiles: list[Profile]) -> bool:
-        self._know(profiles)
-        return self._suits_all
+    def forget(self, profile: Profile) -> None:
+        """There are no such nodes any more."""
+        self.usable.pop(profile, None)
+        self._are_alike.pop(profile, None)
 
-    def suited(self, profiles: list[Profile]) -> NDArray[np.bool_]:
-        """Whether a profile would do, by its number."""
-        self._know(profiles)
-        return self._suited
-
-    def uses_all_gpus(self, profiles: list[Profile]) -> bool:
+    def uses_all_gpus(self, profiles: Sequence[Profile]) -> bool:
         """Whether wherever one GPU would do, the others of the node would too."""
-        self._know(profiles)
-        return self._uses_all_gpus
-
-    def _know(self, profiles: list[Profile]) -> None:
-        if len(self._suited) != len(profiles):
-            suited = [not isinstance(self.devices(profile), Refusal) for profile in profiles]
-            self._suited = np.array(suited, dtype=np.bool_)
-            self._suits_all = all(suited)
-            self._uses_all_gpus = all(
-                len(devices) == len(profile.gpus)
-                for profile in profiles
-                if not isinstance(devices := self.devices(profile), Refusal)
-            )
+        return all(
+            len(devices) == len(profile.gpus)
+            for profile in profiles
+            if not isinstance(devices := self.devices(profile), Refusal)
+        )
 
     def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
         found = suitable(self.task, profile.node)
@@ -117,7 +100,7 @@ class Want:
             may_share=device.shares_accounts and self.requirements.shares_device,
         )
 
-    def free(self, room: Room) -> list[Usable]:
+    def free(self, room: Room, account_id: AccountId) -> list[Usable]:
         """The devices of a room that would do now; none if the rest of the node has no room.
 
         This is asked the most often by far, so it is written out in one piece.
@@ -131,7 +114,7 @@ class Want:
             or (self.min_reliability is not None and room.node.reliability < self.min_reliability)
         ):
             return []
-        milli, memory_bytes, serves = room.milli, room.device_memory_bytes, room.serves
+        milli, memory_bytes = room.milli, room.device_memory_bytes
         if self.needs.whole_gpus == 1 and self._are_alike[room.profile]:
             # Of whole devices that are alike the first is as good as any.
             for each in devices:
@@ -143,24 +126,8 @@ class Want:
             for each in devices
             if milli[each.position] >= each.milli
             and memory_bytes[each.position] >= each.memory_bytes
-            and (
-                not each.is_exclusive
-                or milli[each.position] == WHOLE_DEVICE_MILLI
-                or serves[each.position] == self.account_id
-                or (each.may_share and room.sharers[each.position])
-            )
+            and (not each.is_exclusive or _is_open(each, room, account_id))
         ]
-
-    def could_be_in(self, room: Room) -> bool:
-        """A first look, that passes over most of those that would not do."""
-        needs = self.needs
-        return (
-            self.cores <= room.cores
-            and self.memory_bytes <= room.memory_bytes
-            and needs.whole_gpus <= room.whole_gpus
-            and needs.gpu_milli <= room.most_gpu_milli
-            and not isinstance(self.devices(room.profile), Refusal)
-        )
 
     def suits(self, room: Room) -> bool:
         """Whether it would do if all of it were free."""
@@ -169,7 +136,7 @@ class Want:
     def is_reliable(self, room: Room) -> bool:
         return self.min_reliability is None or room.node.reliability >= self.min_reliability
 
-    def refusal(self, room: Room) -> Refusal | None:
+    def refusal(self, room: Room, account_id: AccountId) -> Refusal | None:
         """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
         devices = self.devices(room.profile)
         if not self.is_reliable(room):
@@ -178,23 +145,14 @@ class Want:
             return Refusal.RELIABILITY
         if isinstance(devices, Refusal):
             return devices
-        if len(self.free(room)) >= self.count:
+        if len(self.free(room, account_id)) >= self.count:
             return None
         roomy = [each for each in devices if _has_room(each, room)]
         if len(roomy) < self.count:
             return Refusal.DEVICE_BUSY
-        if sum(self._is_open(each, room) for each in roomy) < self.count:
+        if sum(_is_open(each, room, account_id) for each in roomy) < self.count:
             return Refusal.DEVICE_SHARED
         return Refusal.NODE_BUSY
-
-    def _is_open(self, usable: Usable, room: Room) -> bool:
-        position = usable.position
-        return (
-            not usable.is_exclusive
-            or room.milli[position] == WHOLE_DEVICE_MILLI
-            or room.serves[position] == self.account_id
-            or (usable.may_share and room.sharers[position])
-        )
 
     def shares(self, room: Room, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
         devices = room.node.devices
@@ -216,4 +174,14 @@ def _has_room(usable: Usable, room: Room) -> bool:
     return (
         room.milli[position] >= usable.milli
         and room.device_memory_bytes[position] >= usable.memory_bytes
+    )
+
+
+def _is_open(usable: Usable, room: Room, account_id: AccountId) -> bool:
+    position = usable.position
+    return (
+        not usable.is_exclusive
+        or room.milli[position] == WHOLE_DEVICE_MILLI
+        or room.serves[position] == account_id
+        or (usable.may_share and room.sharers[position])
     )
