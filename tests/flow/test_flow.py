@@ -11,6 +11,7 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import GIB, EndReason, TaskState
 from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
+from potluck.server.flow.schedule import schedule_once
 from potluck.server.leader.memory import Memory
 from potluck.store import nodes
 from potluck.store.assign import Planned, assign
@@ -18,6 +19,7 @@ from potluck.store.leader import Leadership, TermOver
 from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.wire.consumer import FollowedLog, FollowedState
 from potluck.wire.provider import AcquireLeases, Heartbeat, Preparing, Started
+from tests.flow.arrays import place
 from tests.flow.pool import Pool, done, lease_of, request, used
 
 
@@ -155,9 +157,10 @@ async def test_a_renewed_lease_does_not_expire(pool: Pool) -> None:
 
 
 async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
-    await pool.offer()
+    node = await pool.offer()
     task = await pool.submit()
     for _ in range(8):
+        assert await pool.fetch(node.node_id) == [], "it asks, and then is gone"
         await pool.plan()
         await _run_out(pool)
         assert await expire.expire_once(pool.parts, pool.leads) == 1
@@ -429,6 +432,27 @@ async def test_who_did_not_fetch_it_is_not_asked_first_again(pool: Pool) -> None
     await _run_out(pool)
     await expire.expire_once(pool.parts, pool.leads)
     assert {each.node_id for each in (await pool.plan()).assigned} == nodes - {dead}
+
+
+async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Pool) -> None:
+    node = await pool.offer()
+    await pool.submit()
+    assert len((await pool.plan()).assigned) == 1
+    await _run_out(pool)
+    await expire.expire_once(pool.parts, pool.leads)
+    others = [await pool.submit(), await pool.submit()]
+    memory = Memory(pool.parts)
+    await memory.begin()
+    await pool.beat(node.node_id)
+    await pool.offer(node.node_id)
+    assert not (await pool.plan()).assigned, "neither a beat nor a description fetches anything"
+    assert not await place(pool, node, others[0].id), "nor is an older plan of any use"
+    assert await pool.fetch(node.node_id) == []
+    assert len((await schedule_once(pool.parts, pool.leads, memory)).assigned) == 1
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, done(grant))
+    assert len((await pool.plan()).assigned) == 1, "what it did fetch changes nothing"
+    await pool.check()
 
 
 async def test_what_can_not_be_placed_does_not_stand_in_the_way(pool: Pool) -> None:

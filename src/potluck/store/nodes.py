@@ -26,6 +26,13 @@ class Owner(Struct, frozen=True):
     node_key_id: str | None = None
 
 
+class Asked(Struct, frozen=True):
+    """What a node that asks for work had been until then."""
+
+    state: NodeState
+    is_news: bool  # it had let an assignment lie
+
+
 class SilentNode(Struct, frozen=True):
     id: NodeId
     account_id: AccountId
@@ -87,12 +94,19 @@ async def _offer(
     return DeviceId(device_id)
 
 
-async def hear(connection: Connection, node_id: NodeId, owner: Owner) -> NodeState:
-    """Heard from it just now; answers what it is."""
+async def hear(connection: Connection, node_id: NodeId, owner: Owner) -> None:
+    """Heard from it just now."""
     found = await connection.fetchval(_sql.hear, node_id, owner.account_id, owner.node_key_id)
     if found is None:
         raise no_such_node(node_id)
-    return NodeState(found)
+
+
+async def ask(connection: Connection, node_id: NodeId, owner: Owner) -> Asked:
+    """Heard from it just now, and it will fetch what it is given."""
+    row = await connection.fetchrow(_sql.ask, node_id, owner.account_id, owner.node_key_id)
+    if row is None:
+        raise no_such_node(node_id)
+    return Asked(NodeState(row["state"]), row["is_news"])
 
 
 async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:

@@ -83,14 +83,14 @@ async def _hold_key(connection: Connection, owner: Owner) -> None:
         raise not_signed_in()
 
 
-async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
-    """Every call of a node is a sign of life. Answers whether the node had been silent before.
+async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
+    """Every call of a node is a sign of life.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
     One that had been silent comes back with a call that names all that it holds, and no other.
     """
     async with parts.database.transaction() as connection:
-        return await nodes.hear(connection, node_id, owner)
+        await nodes.hear(connection, node_id, owner)
 
 
 async def _come_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
@@ -111,7 +111,7 @@ async def acquire(
 
     Looks again now and then while it waits: the wake-up may have been lost.
     """
-    was = await hear(parts, owner, node_id)
+    was = await _ask(parts, owner, node_id)
     settings = parts.settings
     clock = asyncio.get_running_loop()
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
@@ -130,6 +130,15 @@ async def acquire(
                 return answer
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
             known = await _look(parts, owner, node_id, request)
+
+
+async def _ask(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
+    """What it was before. One that had let an assignment lie is planned with again."""
+    async with parts.database.transaction() as connection:
+        asked = await nodes.ask(connection, node_id, owner)
+    if asked.is_news:
+        await hurry(parts)
+    return asked.state
 
 
 async def heartbeat(

@@ -94,7 +94,7 @@ def assign(
 
 def _takes(node: Row, task: Row) -> bool:
     is_welcome = not node["own_tasks_only"] or node["account_id"] == task["account_id"]
-    return node["state"] == "online" and is_welcome
+    return node["state"] == "online" and node["is_polling"] and is_welcome
 
 
 def _next_number(data: Data, task_id: str) -> int:

@@ -201,6 +201,10 @@ def finish(
             changes["charge_micro"] += attempt["charge_micro"]
             data.attempts.update(attempt, {**changes, "finished_at": data.now})
             _give_back(data, attempt, *counted)
+            if changes["reason"] == "withdrawn":
+                node = data.nodes.get(attempt["node_id"])
+                assert node is not None, "an attempt has a node"
+                data.nodes.update(node, {"is_polling": False})
     return []
 
 

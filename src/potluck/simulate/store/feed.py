@@ -101,7 +101,11 @@ def online_nodes(data: Data, behind: str, limit: int) -> list[Row]:
 @models(_sql.nodes)
 def nodes(data: Data, node_ids: list[str]) -> list[Row]:
     found = (data.nodes.get(node_id) for node_id in sorted(set(node_ids)))
-    return [_node(row) for row in found if row is not None and row["state"] == "online"]
+    return [_node(row) for row in found if row is not None and _gets_work(row)]
+
+
+def _gets_work(node: Row) -> bool:
+    return bool(node["state"] == "online" and node["is_polling"])
 
 
 def _node(row: Row) -> Row:

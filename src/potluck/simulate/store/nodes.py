@@ -143,6 +143,15 @@ def hear(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> 
     return [{"state": data.nodes.update(node, {"heartbeat_at": data.now})["state"]}]
 
 
+@models(_sql.ask)
+def ask(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
+    node = _own(data, node_id, account_id, node_key_id)
+    if node is None or node["state"] == "left":
+        return []
+    data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
+    return [{"state": node["state"], "is_news": not node["is_polling"]}]
+
+
 @models(_sql.come_back)
 def come_back(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)
@@ -155,7 +164,10 @@ def come_back(data: Data, node_id: str, account_id: str, node_key_id: str | None
 @models(_sql.leave)
 def leave(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)
-    return [] if node is None else [{"id": data.nodes.update(node, {"state": "left"})["id"]}]
+    if node is None:
+        return []
+    data.nodes.update(node, {"state": "left"})
+    return [{"is_news": node["state"] != "left"}]
 
 
 @models(_sql.fall_silent)

@@ -29,7 +29,7 @@ WITH term AS (
     FOR UPDATE
 ), node AS (
     SELECT id, account_id FROM nodes
-    WHERE id = $5 AND state = 'online'
+    WHERE id = $5 AND state = 'online' AND is_polling
         -- Without a sandbox a node runs nobody else's code.
         AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
         AND cores - used_cores >= $9

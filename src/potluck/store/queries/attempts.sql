@@ -127,10 +127,12 @@ WITH ended AS (
         AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, finished,
             lost)
     WHERE attempts.id = how.id AND finished_at IS NULL
-    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.finished, how.lost
+    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.finished, how.lost,
+        how.reason = 'withdrawn' AS was_ignored
 ), given_back AS (
     SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
-        sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost
+        sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost,
+        bool_or(was_ignored) AS was_ignored
     FROM ended GROUP BY node_id
 ), node AS (
     SELECT nodes.id FROM nodes WHERE id IN (SELECT node_id FROM given_back)
@@ -141,7 +143,9 @@ WITH ended AS (
         used_memory_bytes = used_memory_bytes - given_back.memory_bytes,
         used_disk_bytes = used_disk_bytes - given_back.disk_bytes,
         finished_attempts = finished_attempts + given_back.finished,
-        lost_attempts = lost_attempts + given_back.lost
+        lost_attempts = lost_attempts + given_back.lost,
+        -- However lively, it gets no more until it asks.
+        is_polling = is_polling AND NOT given_back.was_ignored
     FROM given_back JOIN node ON node.id = given_back.node_id
     WHERE nodes.id = node.id
     RETURNING nodes.id

@@ -99,7 +99,7 @@ SELECT id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
     finished_attempts, lost_attempts,
     coalesce(description -> 'labels', '[]') AS labels,
     description -> 'sandbox' AS sandbox
-FROM nodes WHERE id = ANY($1) AND state = 'online'
+FROM nodes WHERE id = ANY($1) AND state = 'online' AND is_polling
 
 -- name: devices
 SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,

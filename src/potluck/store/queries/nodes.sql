@@ -43,6 +43,18 @@ UPDATE nodes SET heartbeat_at = now()
 WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
 RETURNING state
 
+-- name: ask
+-- It asks for work, so that what it is given from now on will be fetched. Whether a silent one is
+-- back is for `come_back` to say.
+WITH before AS (
+    SELECT id, state, is_polling FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    FOR UPDATE
+)
+UPDATE nodes SET heartbeat_at = now(), is_polling = true
+FROM before WHERE nodes.id = before.id
+RETURNING before.state, NOT before.is_polling AS is_news
+
 -- name: come_back
 -- Tells whether it had been silent, so that its return can be told.
 WITH before AS (

@@ -29,15 +29,17 @@ ALTER TABLE nodes
     -- How attempts ended here; the scheduler trusts a node accordingly.
     ADD COLUMN finished_attempts bigint NOT NULL DEFAULT 0,
     ADD COLUMN lost_attempts     bigint NOT NULL DEFAULT 0,
+    -- False from when it let an assignment lie until it asks for work again.
+    ADD COLUMN is_polling        boolean NOT NULL DEFAULT true,
     ADD COLUMN changed           xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX nodes_changed ON nodes (changed);
 -- A heartbeat changes nothing that is planned with.
 CREATE TRIGGER nodes_changed BEFORE UPDATE ON nodes FOR EACH ROW
     WHEN ((OLD.state, OLD.own_tasks_only, OLD.description, OLD.cores, OLD.memory_bytes, OLD.disk_bytes,
-           OLD.used_cores, OLD.used_memory_bytes, OLD.used_disk_bytes, OLD.lost_attempts)
+           OLD.used_cores, OLD.used_memory_bytes, OLD.used_disk_bytes, OLD.lost_attempts, OLD.is_polling)
         IS DISTINCT FROM
           (NEW.state, NEW.own_tasks_only, NEW.description, NEW.cores, NEW.memory_bytes, NEW.disk_bytes,
-           NEW.used_cores, NEW.used_memory_bytes, NEW.used_disk_bytes, NEW.lost_attempts))
+           NEW.used_cores, NEW.used_memory_bytes, NEW.used_disk_bytes, NEW.lost_attempts, NEW.is_polling))
     EXECUTE FUNCTION stamp_change();
 
 ALTER TABLE devices
