@@ -198,6 +198,21 @@ def test_who_waits_for_kept_devices_is_told_so() -> None:
     assert [(each.example.id, each.reason.code) for each in told] == [("long", "kept")]
 
 
+def test_a_short_one_behind_a_long_one_that_asks_for_the_same_goes_first() -> None:
+    """What is kept from the long one may serve the short one until then."""
+    clock = Clock("fcfs", 2)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=500.0))
+    clock.run(10.0)
+    clock.submit(task("both", device_count=2, submitted_at=clock.now - 200))
+    clock.run(20.0)
+    clock.submit(
+        task("long", submitted_at=clock.now, expected_seconds=5000.0),
+        task("short", submitted_at=clock.now + 1, expected_seconds=50.0),
+    )
+    clock.run(20.0)
+    assert set(clock.starts) == {"busy", "short"}
+
+
 def test_a_promise_lets_shorter_ones_go_first_for_as_long_as_is_safe() -> None:
     """One device: the long one waits while there are shorter ones, and starts as promised."""
     clock = Clock("shortest", 1)

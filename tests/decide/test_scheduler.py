@@ -241,7 +241,7 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
 
 def test_halts_have_a_reason_each() -> None:
     codes = {waiting_reason(halt, Counter()).code for halt in Halt if halt is not Halt.NONE}
-    assert codes == {"no_nodes", "kept", "credit", "quota"}
+    assert codes == {"no_nodes", "kept", "slow", "credit", "quota"}
 
 
 def test_a_task_that_is_put_again_takes_its_own_place() -> None:

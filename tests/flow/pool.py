@@ -134,9 +134,11 @@ class Pool:
         slices: list[Round] = []
         while not slices or not slices[-1].is_complete:
             slices.append(await schedule.schedule_once(self.parts, self.leads, memory))
-            await reasons.publish(slices[-1].waiting)
+            await reasons.publish(slices[-1].waiting, slices[-1].emptied)
         waiting = {key: each for one in slices for key, each in one.waiting.items()}
-        return Round(tuple(each for one in slices for each in one.assigned), waiting, True)
+        return Round(
+            tuple(each for one in slices for each in one.assigned), waiting, (), True, True
+        )
 
     async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
         asked = AcquireLeases(held, wait_seconds=0)

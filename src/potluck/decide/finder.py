@@ -57,8 +57,14 @@ class Finder:
         may_use = self._may_use(task, now)
         found = self._place(task, account, may_use, self._aligned(task, may_use, now))
         if found is Halt.ROOM and may_use is not None and self.has_room(task):
-            return Halt.KEPT
+            return self._passed_over(task, now)
         return found
+
+    def _passed_over(self, task: WaitingTask, now: float) -> Halt:
+        """Why it does not get room that there is."""
+        permits = self._reservations.permission(task, now) if task.pending else None
+        is_slow = task.pending and self._capacity.find(task, None, permits) is not None
+        return Halt.SLOW if is_slow else Halt.KEPT
 
     def find_on(
         self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
@@ -118,8 +124,11 @@ class Finder:
             fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
         if fit is None:
             return Halt.CREDIT
-        milli = sum(share.milli for share in fit.shares)
-        return Halt.QUOTA if _is_over_quota(account, milli * task.nodes) else fit
+        milli = task.nodes * sum(share.milli for share in fit.shares)
+        if not _is_over_quota(account, milli):
+            return fit
+        most = account.most_running_milli
+        return Halt.TOO_LARGE if most is not None and milli > most else Halt.QUOTA
 
     def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
         if not task.pending:

@@ -41,7 +41,9 @@ _FEWEST_LOOKS = 1_000
 class Plan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
     waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
+    emptied: tuple[LineKey, ...]  # the lines with a reason in which nobody waits any more
     is_complete: bool  # False if there is more to decide at once
+    is_told: bool  # False if there may be more lines with another reason
 
 
 class Scheduler:
@@ -118,7 +120,8 @@ class Scheduler:
 
     def put_node(self, node: FreeNode) -> None:
         self._capacity.put_node(node)
-        self._suitability.put_node(node)
+        if self._suitability.put_node(node):
+            self._told.doubt()
         self._timetable.put_node(node)
         self._regroup()
 
@@ -126,6 +129,7 @@ class Scheduler:
         self._capacity.drop_node(node_id)
         self._suitability.drop_node(node_id)
         self._timetable.drop_node(node_id)
+        self._told.doubt()
         self._regroup()
 
     def put_running(self, attempt: RunningAttempt) -> None:
@@ -181,7 +185,8 @@ class Scheduler:
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
         is_complete = not turns and not self._to_try
-        return Plan(tuple(assignments), self._told.tell(now), is_complete)
+        waiting, emptied = self._told.tell(now), self._told.take_emptied()
+        return Plan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
@@ -309,7 +314,7 @@ class Scheduler:
         entry = self._lines.first(line)
         if entry is None or entry[2] is not task:
             return
-        if line.halt is Halt.KEPT:
+        if line.halt in (Halt.KEPT, Halt.SLOW):
             self._halted.discard(line)
             self._ready.offer(line)
         elif line.halt is Halt.NONE:

@@ -53,9 +53,10 @@ def line_name(
     requirements: Requirements,
     limits: Limits,
     failed_on: Iterable[NodeId],
+    array: TaskId | None,
 ) -> str:
     """Of tasks that wait alike; the same on every instance, from the task's own row."""
-    told = codec.encode_json((account_id, priority, requirements, limits, sorted(failed_on)))
+    told = codec.encode_json((account_id, priority, requirements, limits, sorted(failed_on), array))
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 

@@ -12,7 +12,6 @@ from potluck.decide.ahead.reserve import (
 )
 from potluck.decide.order.interface import Order, Place, Turn
 from potluck.decide.pool.suitable import Suitability
-from potluck.decide.queue.halt import Halt
 from potluck.decide.queue.halted import Halted
 from potluck.decide.queue.lines import Lines
 from potluck.decide.snapshot import WaitingTask
@@ -77,4 +76,4 @@ class Promises:
 
     def _is_halted_by_account(self, task: WaitingTask) -> bool:
         line = self._lines.line_of(task)
-        return line is not None and line.halt in (Halt.CREDIT, Halt.QUOTA)
+        return line is not None and line.halt.is_of_account

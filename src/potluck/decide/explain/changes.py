@@ -1,58 +1,67 @@
-"""What would have to change for a task to find more nodes: one requirement eased at a time."""
+"""What would have to change for a task to find more nodes: one requirement eased at a time.
 
-from collections.abc import Callable, Iterator, Sequence
+Where several stand in the way on every node, what the nearest node lacks.
+"""
 
-import msgspec
-from msgspec import Struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from potluck.decide.pool.feasible import Refusal, price_of, suitable
-from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
-from potluck.model.credit import MICRO
-from potluck.model.task import GIB, MIB
+from potluck.decide.explain.easing import FIELD_OF, MEASURE_OF, MEASURES, PLAIN, eased
+from potluck.decide.pool.feasible import Refusal, suitable
+from potluck.decide.snapshot import FreeNode, WaitingTask
 
 # A node, and how many there are of its kind.
 Kinds = Sequence[tuple[FreeNode, int]]
 # So many nodes are enough to name a figure for.
 _ENOUGH_NODES = 3
+# So many kinds stand for all: each is looked at again and again, and in a large pool no two machines
+# are quite alike.
+MOST_KINDS = 1000
 
 
 def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
     """Sentences, those that would bring the most nodes first."""
-    rest = [(node, count) for node, count in kinds if isinstance(suitable(task, node), Refusal)]
-    found = [*_without(task, rest), *_with_less(task, rest)]
+    stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
+    some = kinds[::stride]
+    rest = [(node, count) for node, count in some if isinstance(suitable(task, node), Refusal)]
+    found = [*_without(task, rest), *_with_less(task, rest)] or _nearest(task, rest)
     found.sort(key=lambda each: -each[0])
-    return [f"{_nodes(count)} would take it {condition}." for count, condition in found]
+    about = "About " if stride > 1 else ""
+    more = "more " if len(rest) < len(some) else ""
+    return [
+        f"{about}{_nodes(stride * count, more)} would take it {condition}."
+        for count, condition in found
+    ]
 
 
 def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
     """What has no figure: if it did not ask for that at all?"""
-    wanted = task.requirements
-    for field, words in _PLAIN.items():
-        asked = getattr(wanted, field)
-        if asked is not None and (count := _count(_eased(task, field, None), rest)):
-            yield count, f"if it did not ask for {words} {asked}"
-    for label in wanted.labels:
-        others = tuple(each for each in wanted.labels if each != label)
-        if count := _count(_eased(task, "labels", others), rest):
-            yield count, f"if it did not ask for the label {label}"
+    for field in PLAIN:
+        asked = getattr(task.requirements, field)
+        if asked is not None and (count := _count(eased(task, field, None), rest)):
+            yield count, _not_asking(task, field)
+    for label in task.requirements.labels:
+        others = tuple(each for each in task.requirements.labels if each != label)
+        if count := _count(eased(task, "labels", others), rest):
+            yield count, _not_asking_for_label(label)
 
 
 def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
     """What has a figure: with which one would there be some nodes?"""
-    for measure in _MEASURES:
-        asked = getattr(task.requirements, measure.field)
-        if asked is None or asked == measure.least:
+    for measure in MEASURES:
+        asked = measure.asked(task)
+        if asked is None:
             continue
-        eased = _eased(task, measure.field, measure.least)
+        easy = eased(task, measure.field, measure.least)
         figures = [
             (measure.of_node(node, devices, task), count)
             for node, count in rest
-            if not isinstance(devices := suitable(eased, node), Refusal)
+            if not isinstance(devices := suitable(easy, node), Refusal)
         ]
         if figures:
             figures.sort(key=lambda each: each[0], reverse=not measure.is_ceiling)
             figure, count = _reach(figures)
-            yield count, measure.words.format(measure.text(figure), measure.text(asked))
+            yield count, measure.condition(figure, asked)
 
 
 def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
@@ -69,114 +78,65 @@ def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
     return reached, total
 
 
+def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
+    """All that would have to be eased for the nodes that lack the fewest things."""
+    lacks: Counter[tuple[str, ...]] = Counter()
+    for node, count in rest:
+        conditions = _conditions(task, node)
+        if conditions is not None:
+            lacks[conditions] += count
+    if not lacks:
+        return []
+    fewest = min(map(len, lacks))
+    conditions, count = max(
+        (each for each in lacks.items() if len(each[0]) == fewest), key=lambda each: each[1]
+    )
+    return [(count, " and ".join(conditions))]
+
+
+def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
+    """Under which the node would take the task; None if nothing that it asks for could help."""
+    fields: list[str] = []
+    easy = task
+    while isinstance(devices := suitable(easy, node), Refusal):
+        field = FIELD_OF.get(devices)
+        if field is None or field in fields:
+            return None
+        fields.append(field)
+        easy = eased(easy, field, _least(task, field, node))
+    conditions: list[str] = []
+    for field in fields:
+        measure = MEASURE_OF.get(field)
+        if measure is not None:
+            asked = measure.asked(task)
+            assert asked is not None, f"{field} was refused"
+            conditions.append(measure.condition(measure.of_node(node, devices, easy), asked))
+        elif field == "labels":
+            lacking = (each for each in task.requirements.labels if each not in node.labels)
+            conditions += map(_not_asking_for_label, lacking)
+        else:
+            conditions.append(_not_asking(task, field))
+    return tuple(conditions)
+
+
+def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
+    if field == "labels":
+        return tuple(each for each in task.requirements.labels if each in node.labels)
+    measure = MEASURE_OF.get(field)
+    return None if measure is None else measure.least
+
+
+def _not_asking(task: WaitingTask, field: str) -> str:
+    return f"if it did not ask for {PLAIN[field]} {getattr(task.requirements, field)}"
+
+
+def _not_asking_for_label(label: str) -> str:
+    return f"if it did not ask for the label {label}"
+
+
 def _count(task: WaitingTask, rest: Kinds) -> int:
     return sum(count for node, count in rest if not isinstance(suitable(task, node), Refusal))
 
 
-def _eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
-    eased = msgspec.structs.replace(task.requirements, **{field: value})
-    return msgspec.structs.replace(task, requirements=eased)
-
-
-def _nodes(count: int) -> str:
-    return "1 more node" if count == 1 else f"{count} more nodes"
-
-
-_Devices = tuple[FreeDevice, ...]
-
-
-class _Measure(Struct, frozen=True):
-    """A requirement with a figure, and what a node has of it."""
-
-    field: str
-    least: int | float | None
-    of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
-    text: Callable[[float], str]
-    words: str
-    is_ceiling: bool = False
-
-
-def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
-    """Of all that the task would take there, as the ceiling is."""
-    wanted = task.requirements
-    return sorted(price_of(wanted, each, node.cores) for each in devices)[wanted.device_count - 1]
-
-
-def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
-    count = task.requirements.device_count
-    return sorted((each.memory_bytes for each in devices), reverse=True)[count - 1]
-
-
-def _bytes_text(figure: float) -> str:
-    return f"{figure / GIB:.3g} GiB" if figure >= GIB else f"{figure / MIB:.3g} MiB"
-
-
-def _credit_text(figure: float) -> str:
-    """To the last digit that counts: a ceiling that was rounded down would not help."""
-    whole, part = f"{figure / MICRO:.6f}".split(".")
-    return f"{whole}.{part.rstrip('0'):0<2}"
-
-
-def _count_text(figure: float) -> str:
-    return f"{figure:g}"
-
-
-_PLAIN = {
-    "device_kind": "a device of kind",
-    "device_vendor": "the vendor",
-    "device_model": "the model",
-    "compute_capability": "compute capability",
-    "sandbox": "a sandbox of strength",
-}
-_MEASURES = (
-    _Measure(
-        "max_price_micro_per_hour",
-        None,
-        _price,
-        _credit_text,
-        "with a price ceiling of {} an hour instead of {}",
-        is_ceiling=True,
-    ),
-    _Measure(
-        "device_memory_bytes",
-        0,
-        _memory,
-        _bytes_text,
-        "if it asked for {} of device memory instead of {}",
-    ),
-    _Measure(
-        "device_count",
-        1,
-        lambda _node, devices, _task: len(devices),
-        _count_text,
-        "if it asked for {} devices on one node instead of {}",
-    ),
-    _Measure(
-        "min_reliability",
-        None,
-        lambda node, _devices, _task: node.reliability,
-        lambda figure: f"{figure:.2f}",
-        "if a reliability of {} were enough instead of {}",
-    ),
-    _Measure(
-        "cores",
-        1,
-        lambda node, _devices, _task: node.cores,
-        _count_text,
-        "if it asked for {} cores instead of {}",
-    ),
-    _Measure(
-        "memory_bytes",
-        16 * MIB,
-        lambda node, _devices, _task: node.memory_bytes,
-        _bytes_text,
-        "if it asked for {} of memory instead of {}",
-    ),
-    _Measure(
-        "disk_bytes",
-        MIB,
-        lambda node, _devices, _task: node.disk_bytes,
-        _bytes_text,
-        "if it asked for {} of disk instead of {}",
-    ),
-)
+def _nodes(count: int, more: str) -> str:
+    return f"{count} {more}{'node' if count == 1 else 'nodes'}"

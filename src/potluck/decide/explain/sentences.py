@@ -10,25 +10,65 @@ from potluck.decide.pool.feasible import Refusal
 from potluck.decide.queue.halt import Halt
 from potluck.model.task import WaitingReason
 
+# Of one node, and of several.
 _SENTENCES = {
-    Refusal.OWN_TASKS_ONLY: "runs only its owner's tasks, for want of a sandbox",
-    Refusal.SANDBOX: "has a weaker sandbox than the task wants",
-    Refusal.LABELS: "lacks a label that the task asks for",
-    Refusal.RELIABILITY: "has lost more attempts than the task accepts",
-    Refusal.DEVICE_KIND: "has no device of the wanted kind",
-    Refusal.DEVICE_VENDOR: "has no device of the wanted vendor",
-    Refusal.DEVICE_MODEL: "has no device of the wanted model",
-    Refusal.COMPUTE_CAPABILITY: "has no device with the wanted compute capability",
-    Refusal.DEVICE_MEMORY: "has no device with enough memory",
-    Refusal.DEVICE_COUNT: "has too few such devices",
-    Refusal.PRICE: "costs more than the task wants to pay",
-    Refusal.CORES: "has too few cores",
-    Refusal.MEMORY: "has too little memory",
-    Refusal.DISK: "has too little disk",
-    Refusal.DEVICE_BUSY: "has its devices in use",
-    Refusal.DEVICE_SHARED: "has room only beside other accounts' work",
-    Refusal.NODE_BUSY: "has too little free memory, disk or cores",
-    Refusal.CREDIT: "costs more than the account has left",
+    Refusal.OWN_TASKS_ONLY: (
+        "runs only its owner's tasks, for want of a sandbox",
+        "run only their owners' tasks, for want of a sandbox",
+    ),
+    Refusal.SANDBOX: (
+        "has a weaker sandbox than the task wants",
+        "have a weaker sandbox than the task wants",
+    ),
+    Refusal.LABELS: (
+        "lacks a label that the task asks for",
+        "lack a label that the task asks for",
+    ),
+    Refusal.RELIABILITY: (
+        "has lost more attempts than the task accepts",
+        "have lost more attempts than the task accepts",
+    ),
+    Refusal.DEVICE_KIND: (
+        "has no device of the wanted kind",
+        "have no device of the wanted kind",
+    ),
+    Refusal.DEVICE_VENDOR: (
+        "has no device of the wanted vendor",
+        "have no device of the wanted vendor",
+    ),
+    Refusal.DEVICE_MODEL: (
+        "has no device of the wanted model",
+        "have no device of the wanted model",
+    ),
+    Refusal.COMPUTE_CAPABILITY: (
+        "has no device with the wanted compute capability",
+        "have no device with the wanted compute capability",
+    ),
+    Refusal.DEVICE_MEMORY: (
+        "has no device with enough memory",
+        "have no device with enough memory",
+    ),
+    Refusal.DEVICE_COUNT: ("has too few such devices", "have too few such devices"),
+    Refusal.PRICE: (
+        "costs more than the task wants to pay",
+        "cost more than the task wants to pay",
+    ),
+    Refusal.CORES: ("has too few cores", "have too few cores"),
+    Refusal.MEMORY: ("has too little memory", "have too little memory"),
+    Refusal.DISK: ("has too little disk", "have too little disk"),
+    Refusal.DEVICE_BUSY: ("has its devices in use", "have their devices in use"),
+    Refusal.DEVICE_SHARED: (
+        "has room only beside other accounts' work",
+        "have room only beside other accounts' work",
+    ),
+    Refusal.NODE_BUSY: (
+        "has too little free memory, disk or cores",
+        "have too little free memory, disk or cores",
+    ),
+    Refusal.CREDIT: (
+        "costs more than the account has left",
+        "cost more than the account has left",
+    ),
 }
 
 
@@ -56,8 +96,8 @@ def waits_for_nodes(refusals: Counter[Refusal]) -> WaitingReason:
 
 
 def _part(refusal: Refusal, count: int) -> str:
-    subject = "1 node" if count == 1 else f"{count} nodes"
-    return f"{subject}: {_SENTENCES[refusal]}"
+    one, several = _SENTENCES[refusal]
+    return f"1 node {one}" if count == 1 else f"{count} nodes {several}"
 
 
 def waiting_reason(halt: Halt, refusals: Counter[Refusal]) -> WaitingReason:
@@ -71,7 +111,7 @@ class Explained(Struct, frozen=True):
     nodes: int  # that were looked at
     refusals: dict[Refusal, int]
     changes: list[str]
-    position: int
+    position: int | None
     forecast: Forecast | None
 
 
@@ -85,10 +125,18 @@ _HALTS = {
     Halt.KEPT: WaitingReason(
         "kept", "There is room, and it is kept for tasks that have waited longer."
     ),
+    Halt.SLOW: WaitingReason(
+        "slow", "There is room, on nodes so slow that the rest of the array is done before them."
+    ),
     Halt.CREDIT: WaitingReason(
         "credit", "Nothing that is free costs as little as the account has credit for."
     ),
     Halt.QUOTA: WaitingReason(
         "quota", "The account runs as many devices as it may; the next starts when one is done."
+    ),
+    Halt.TOO_LARGE: WaitingReason(
+        "quota",
+        "Asks for more devices than the account may ever run at a time. Ask for fewer, or ask the"
+        " operator for a larger quota.",
     ),
 }

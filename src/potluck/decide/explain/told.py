@@ -2,6 +2,7 @@
 
 Counting who refuses a task for what looks at every kind of node, so it is done for a few shapes in
 a round and not again within a few seconds; a line whose reason stays the same is not told of again.
+When nodes have come or gone, all that waits for room is counted anew.
 """
 
 from collections.abc import Callable
@@ -43,19 +44,35 @@ class Told:
         self._fresh: dict[Line, None] = {}  # halted since, in turn
         self._told: dict[LineKey, WaitingReason] = {}
         self._counted: dict[object, _Counted] = {}
+        self._emptied: dict[LineKey, None] = {}
+        self._is_doubted = False
+        self._renewed_at = 0.0
 
     def note(self, line: Line) -> None:
         self._fresh[line] = None
 
     def forget(self, line: Line) -> None:
         self._fresh.pop(line, None)
-        self._told.pop(line.key, None)
+        if self._told.pop(line.key, None) is not None:
+            self._emptied[line.key] = None
 
-    def reason(self, line: Line) -> WaitingReason | None:
-        return self._told.get(line.key)
+    def doubt(self) -> None:
+        """Other nodes are there than when it was counted."""
+        self._is_doubted = True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that is known to have changed was told."""
+        return not self._fresh
+
+    def take_emptied(self) -> tuple[LineKey, ...]:
+        """The lines that had a reason, and in which nobody waits any more."""
+        emptied, self._emptied = tuple(self._emptied), {}
+        return emptied
 
     def tell(self, now: float) -> dict[LineKey, Waiting]:
         """The lines whose reason is a new one."""
+        self._renew(now)
         news: dict[LineKey, Waiting] = {}
         counts = MOST_COUNTS
         for line in list(islice(self._fresh, MOST_LINES)):
@@ -77,6 +94,15 @@ class Told:
                 news[line.key] = Waiting(entry[2], known)
         return news
 
+    def _renew(self, now: float) -> None:
+        if self._is_doubted and now - self._renewed_at >= self._fresh_seconds:
+            self._is_doubted = False
+            self._renewed_at = now
+            self._counted.clear()
+            for line in self._lines.lines():
+                if line.halt is Halt.ROOM:
+                    self.note(line)
+
     def _known(self, line: Line, now: float) -> WaitingReason | None:
         counted = self._counted.get(_kind(line))
         is_fresh = counted is not None and now - counted.at < self._fresh_seconds
@@ -92,6 +118,6 @@ class Told:
 
 def _kind(line: Line) -> object:
     """Lines of one shape wait for the same; credit and quota are an account's own."""
-    if line.halt in (Halt.CREDIT, Halt.QUOTA):
+    if line.halt.is_of_account:
         return (line.halt, line.key)
     return (line.halt, line.shape)

@@ -46,15 +46,18 @@ class Suitability:
         """All nodes as they were put; what is free of them is the capacity's to say."""
         return self._nodes
 
-    def put_node(self, node: FreeNode) -> None:
+    def put_node(self, node: FreeNode) -> bool:
+        """Whether it is another one than before, whatever of it is free."""
         before = self._nodes.get(node.id)
-        if before is None or _constant(before) != _constant(node):
+        is_other = before is None or _constant(before) != _constant(node)
+        if is_other:
             self.drop_node(node.id)
             self._known.clear()
             self._kinds.setdefault(_kind(node), {})[node.id] = None
             self._count_host(node, 1)
             self._parts[node.id] = {}
         self._nodes[node.id] = node
+        return is_other
 
     def drop_node(self, node_id: NodeId) -> None:
         before = self._nodes.pop(node_id, None)

@@ -6,8 +6,6 @@ from potluck.decide.queue.halt import Halt
 from potluck.decide.queue.lines import Line
 from potluck.model.ids import AccountId
 
-_OF_ACCOUNT = (Halt.CREDIT, Halt.QUOTA)
-
 # Sets that keep the order in which lines were added, so that equal input gives equal plans.
 _LineSet = dict[Line, None]
 
@@ -26,7 +24,7 @@ class Halted:
         line.halt = halt
         if halt is Halt.ROOM:
             self._by_shape.setdefault(line.shape, {})[line] = None
-        elif halt is Halt.KEPT:
+        elif not halt.is_of_account:
             self._kept[line] = None
         else:
             self._of_account.setdefault(line.key.account_id, {})[line] = None

@@ -1,13 +1,16 @@
 """The waiting tasks in memory, in lines of tasks that are served and refused alike.
 
 Tasks of one account that ask for the same, with the same priority and the same nodes behind them,
-stand in one line: when its first can not be placed, neither can the others. So a round looks at
-lines, and a million waiting tasks cost memory, not time.
+and take about as long, stand in one line: when its first can not be placed, neither can the others.
+How long they take matters, since a short one may have room that is kept for later; and an array,
+which passes over nodes that are slow at it, has a line of its own. So a round looks at lines, and a
+million waiting tasks cost memory, not time.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from math import frexp
 from typing import NamedTuple
 
 from potluck.decide.order.interface import Order
@@ -27,6 +30,8 @@ class LineKey(NamedTuple):
     priority: int
     failed_on: frozenset[NodeId]
     nodes: int
+    span: int | None  # how long it is expected to take, as a power of two; None if nobody knows
+    array: TaskId | None
 
 
 class Line:
@@ -154,15 +159,16 @@ class Lines:
         return sum(self._ahead(line, task) for line in lines)
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
-        """How many go before it that ask for the same; of other lines as many as of its own."""
-        own = self._lines[_key(task)]
-        ahead = self._ahead(own, task)
-        others = (
-            min(len(line.entries), ahead + 1)
-            for line in self._lines.values()
-            if line is not own and line.shape == own.shape
-        )
-        return ahead + sum(others)
+        """How many go before it that ask for the same; of other accounts as many as of its own."""
+        shape = self._lines[_key(task)].shape
+        alike = [line for line in self._lines.values() if line.shape == shape]
+        own = [line for line in alike if line.key.account_id == task.account_id]
+        ahead = sum(self._ahead(line, task) for line in own)
+        others: Counter[AccountId] = Counter()
+        for line in alike:
+            others[line.key.account_id] += len(line.entries)
+        del others[task.account_id]
+        return ahead + sum(min(count, ahead + 1) for count in others.values())
 
     def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
         """The first task of each account, and about how many it has."""
@@ -218,4 +224,6 @@ def _key(task: WaitingTask) -> LineKey:
         task.priority,
         task.failed_on,
         task.nodes,
+        None if task.expected_seconds is None else frexp(task.expected_seconds)[1],
+        task.id if task.pending else None,
     )

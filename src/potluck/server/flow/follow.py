@@ -68,7 +68,10 @@ async def with_reasons(
 
 
 def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = ()) -> str:
-    return topics.line_name(account_id, task.priority, task.requirements, task.limits, failed_on)
+    array = None if task.items is None else task.id
+    return topics.line_name(
+        account_id, task.priority, task.requirements, task.limits, failed_on, array
+    )
 
 
 async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:

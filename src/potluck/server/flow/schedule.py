@@ -27,12 +27,13 @@ class Round(Struct, frozen=True):
 
     assigned: tuple[Assignment, ...]
     waiting: dict[LineKey, Waiting]
+    emptied: tuple[LineKey, ...]  # in which nobody waits any more
     is_placed: bool  # False if there may be more to place at once
+    is_told: bool  # False if there may be more to tell
 
     @property
     def is_complete(self) -> bool:
-        """Nor is there, perhaps, more to tell."""
-        return self.is_placed and not self.waiting
+        return self.is_placed and self.is_told
 
 
 async def schedule_once(parts: Parts, leadership: Leadership, memory: Memory) -> Round:
@@ -41,7 +42,8 @@ async def schedule_once(parts: Parts, leadership: Leadership, memory: Memory) ->
     plan = memory.known.scheduler.plan(memory.now, parts.settings.decisions_per_slice)
     came_true = await _apply(parts, leadership, memory, plan.assignments)
     all_came_true = len(came_true) == len(plan.assignments)
-    return Round(tuple(came_true), plan.waiting, plan.is_complete and all_came_true)
+    is_placed = plan.is_complete and all_came_true
+    return Round(tuple(came_true), plan.waiting, plan.emptied, is_placed, plan.is_told)
 
 
 async def _apply(

@@ -2,12 +2,13 @@
 
 Tasks of one account that ask for the same, and have failed in the same places, wait for the same
 reason. It is kept once, under a name that follows from the task itself, however many they are; and
-who follows one of them is woken only when it changes.
+who follows one of them is woken only when it changes. How long they are expected to take is not in
+the name, since only the leader knows: of lines that differ by that alone, the last reason is told.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from potluck.decide.explain.told import Waiting
@@ -34,8 +35,14 @@ class Reasons:
         self._scheduler = scheduler
         self._clock = asyncio.get_running_loop()
         self._published: OrderedDict[LineKey, _Published] = OrderedDict()  # the oldest first
+        self._of_name: dict[str, dict[LineKey, None]] = {}
 
-    async def publish(self, changed: Mapping[LineKey, Waiting]) -> None:
+    async def publish(
+        self, changed: Mapping[LineKey, Waiting], emptied: Iterable[LineKey] = ()
+    ) -> None:
+        """What is new; of an emptied line nothing is told any more, to whoever comes into it."""
+        for key in emptied:
+            await self._drop(key)
         for key, waiting in changed.items():
             encoded = codec.encode_json(waiting.reason)
             known = self._published.get(key)
@@ -58,15 +65,30 @@ class Reasons:
             if self._scheduler.has_line(key):
                 await self._put(key, known.encoded)
             else:
-                del self._published[key]
+                await self._drop(key)
 
     async def _put(self, key: LineKey, encoded: bytes) -> None:
-        await self._parts.live.put(topics.waiting(_name(key)), encoded, _REASON_SECONDS)
+        name = _name(key)
+        await self._parts.live.put(topics.waiting(name), encoded, _REASON_SECONDS)
         self._published[key] = _Published(encoded, self._clock.time())
         self._published.move_to_end(key)
+        self._of_name.setdefault(name, {})[key] = None
+
+    async def _drop(self, key: LineKey) -> None:
+        if self._published.pop(key, None) is None:
+            return
+        name = _name(key)
+        others = self._of_name[name]
+        del others[key]
+        if others:
+            other = next(iter(others))
+            await self._put(other, self._published[other].encoded)
+        else:
+            del self._of_name[name]
+            await self._parts.live.drop(topics.waiting(name))
 
 
 def _name(key: LineKey) -> str:
     return topics.line_name(
-        key.account_id, key.priority, key.requirements, key.limits, key.failed_on
+        key.account_id, key.priority, key.requirements, key.limits, key.failed_on, key.array
     )

@@ -5,7 +5,7 @@ be as good as who has not. It is read behind all else, a slice at a time and the
 what was used longest ago counts least; a day ago counts a sixteenth, and further back nobody looks.
 """
 
-from collections import Counter
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
 from potluck.decide.account import lately_used
@@ -42,8 +42,8 @@ class Recall:
         self._behind = page[-1].attempt_id if page else self._behind
         self.is_over = len(page) < most or not self._left
 
-    def _by_account(self, page: list[Use]) -> Counter[AccountId]:
-        used: Counter[AccountId] = Counter()
+    def _by_account(self, page: list[Use]) -> dict[AccountId, float]:
+        used: dict[AccountId, float] = defaultdict(float)
         for each in page:
             ended_at = self._until if each.ended_at is None else min(each.ended_at, self._until)
             used[each.account_id] += lately_used(each.milli, each.began_at, ended_at, self._until)

@@ -61,7 +61,7 @@ class ScheduleLoop:
         except TermOver:  # the renewal will find out, too, and end this loop
             await asyncio.sleep(self._parts.settings.leader_renew_seconds)
             return False
-        await self._reasons.publish(done.waiting)
+        await self._reasons.publish(done.waiting, done.emptied)
         self._has_more_to_tell = not done.is_complete
         return done.is_placed and not were_decided
 

@@ -1,0 +1,149 @@
+"""How a requirement can be eased, and what is then said of it."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.pool.feasible import Refusal, price_of
+from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
+from potluck.model.credit import MICRO
+from potluck.model.task import GIB, MIB
+
+_Devices = tuple[FreeDevice, ...]
+
+
+def eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
+    requirements = msgspec.structs.replace(task.requirements, **{field: value})
+    return msgspec.structs.replace(task, requirements=requirements)
+
+
+class Measure(Struct, frozen=True):
+    """A requirement with a figure, and what a node has of it."""
+
+    field: str
+    least: int | float | None
+    of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
+    text: Callable[[float], str]
+    words: str
+    is_ceiling: bool = False
+    noun: tuple[str, str] = ("", "")  # of what is counted: one, and several
+
+    def asked(self, task: WaitingTask) -> float | None:
+        """None if nothing was asked that could be eased."""
+        figure: float | None = getattr(task.requirements, self.field)
+        return None if figure == self.least else figure
+
+    def condition(self, figure: float, asked: float) -> str:
+        shown = f"{self.text(figure)} {self.noun[figure != 1]}".rstrip()
+        return self.words.format(shown, self.text(asked))
+
+
+def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
+    """Of all that the task would take there, as the ceiling is."""
+    wanted = task.requirements
+    return sorted(price_of(wanted, each, node.cores) for each in devices)[wanted.device_count - 1]
+
+
+def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
+    count = task.requirements.device_count
+    return sorted((each.memory_bytes for each in devices), reverse=True)[count - 1]
+
+
+def _bytes_text(figure: float) -> str:
+    size, unit = next((each for each in _SIZES if figure >= each[0]), _SIZES[-1])
+    return f"{figure / size:.3g} {unit}"
+
+
+_SIZES = ((1024 * GIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"))
+
+
+def _credit_text(figure: float) -> str:
+    """To the last digit that counts: a ceiling that was rounded down would not help."""
+    whole, part = f"{figure / MICRO:.6f}".split(".")
+    return f"{whole}.{part.rstrip('0'):0<2}"
+
+
+def _count_text(figure: float) -> str:
+    return f"{figure:g}"
+
+
+# What has no figure: a task asks for it or does not.
+PLAIN = {
+    "device_kind": "a device of kind",
+    "device_vendor": "the vendor",
+    "device_model": "the model",
+    "compute_capability": "compute capability",
+    "sandbox": "a sandbox of strength",
+}
+MEASURES = (
+    Measure(
+        "max_price_micro_per_hour",
+        None,
+        _price,
+        _credit_text,
+        "with a price ceiling of {} an hour instead of {}",
+        is_ceiling=True,
+    ),
+    Measure(
+        "device_memory_bytes",
+        0,
+        _memory,
+        _bytes_text,
+        "if it asked for {} of device memory instead of {}",
+    ),
+    Measure(
+        "device_count",
+        1,
+        lambda _node, devices, _task: len(devices),
+        _count_text,
+        "if it asked for {} on one node instead of {}",
+        noun=("device", "devices"),
+    ),
+    Measure(
+        "min_reliability",
+        None,
+        lambda node, _devices, _task: node.reliability,
+        lambda figure: f"{figure:.2f}",
+        "if a reliability of {} were enough instead of {}",
+    ),
+    Measure(
+        "cores",
+        1,
+        lambda node, _devices, _task: node.cores,
+        _count_text,
+        "if it asked for {} instead of {}",
+        noun=("core", "cores"),
+    ),
+    Measure(
+        "memory_bytes",
+        16 * MIB,
+        lambda node, _devices, _task: node.memory_bytes,
+        _bytes_text,
+        "if it asked for {} of memory instead of {}",
+    ),
+    Measure(
+        "disk_bytes",
+        MIB,
+        lambda node, _devices, _task: node.disk_bytes,
+        _bytes_text,
+        "if it asked for {} of disk instead of {}",
+    ),
+)
+MEASURE_OF = {measure.field: measure for measure in MEASURES}
+# Nothing that a task asks for helps where a node runs its owner's tasks only.
+FIELD_OF = {
+    Refusal.SANDBOX: "sandbox",
+    Refusal.LABELS: "labels",
+    Refusal.RELIABILITY: "min_reliability",
+    Refusal.DEVICE_KIND: "device_kind",
+    Refusal.DEVICE_VENDOR: "device_vendor",
+    Refusal.DEVICE_MODEL: "device_model",
+    Refusal.COMPUTE_CAPABILITY: "compute_capability",
+    Refusal.DEVICE_MEMORY: "device_memory_bytes",
+    Refusal.DEVICE_COUNT: "device_count",
+    Refusal.PRICE: "max_price_micro_per_hour",
+    Refusal.CORES: "cores",
+    Refusal.MEMORY: "memory_bytes",
+    Refusal.DISK: "disk_bytes",
+}
