@@ -10,6 +10,7 @@ from potluck.decide.plan import Scheduler
 from potluck.decide.snapshot import AccountShare, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId, TaskId
+from potluck.model.task import ItemRange
 from tests.decide import builders
 from tests.decide.builders import ALICE, BOB
 from tests.decide.pool import NOW, node_with, running, scheduler, with_cpu
@@ -274,3 +275,31 @@ def test_who_comes_after_one_that_was_started_as_promised_is_told_why_it_waits()
     clock.submit(task("new", submitted_at=clock.now, expected_seconds=500.0))
     told = clock.pool.plan(clock.now, 10).waiting.values()
     assert [each.example.id for each in told] == ["new"]
+
+
+def test_a_range_that_would_run_into_what_is_kept_is_not_let_in() -> None:
+    """One item would be over in time; a range of them would not."""
+    clock = Clock("fcfs", 2)
+    clock.submit(task("busy", submitted_at=clock.now, expected_seconds=24.0))
+    clock.run(10.0)
+    clock.submit(task("both", device_count=2, submitted_at=clock.now - 200))
+    clock.run(10.0)  # the other device is free for some 4 s
+    items = (ItemRange(0, 1000),)
+    clock.submit(task("array", pending=items, submitted_at=clock.now, expected_seconds=0.5))
+    assert [each.task_id for each in clock.pool.plan(clock.now, 100).assignments] == []
+    clock.submit(task("item", submitted_at=clock.now + 1, expected_seconds=0.5))
+    assert [each.task_id for each in clock.pool.plan(clock.now, 100).assignments] == ["item"]
+
+
+def test_an_assignment_says_how_long_all_of_its_items_will_take() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 1))
+    items = (ItemRange(0, 1000),)
+    pool.put_task(task("array", pending=items, run_seconds=3600.0, expected_seconds=0.5))
+    (array,) = pool.plan(NOW, 10).assignments
+    assert array.items is not None and len(array.items) > 1
+    assert array.expected_seconds == 0.5 * len(array.items)
+    pool.put_node(node_with("n2", 1))
+    pool.put_task(task("single", account_id=BOB, run_seconds=60.0))
+    (single,) = pool.plan(NOW, 10).assignments
+    assert single.expected_seconds == 60.0

@@ -10,7 +10,7 @@ from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.error import Unavailable
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, ItemRange, TaskState
-from potluck.server.flow import cancel, schedule
+from potluck.server.flow import cancel, follow, schedule
 from potluck.server.leader import reasons
 from potluck.server.leader.later import Later
 from potluck.server.leader.memory import Memory
@@ -344,3 +344,47 @@ async def test_reasons_are_put_again_a_few_at_a_time(
         scheduler.drop_task(each)
     await published.publish({})
     assert not published.is_behind
+
+
+async def test_what_was_just_placed_is_expected_to_end_as_the_plan_said(pool: Pool) -> None:
+    """Not at its limit, by which reservations would believe in a far later end."""
+    await pool.offer()
+    await pool.submit(run_seconds=3600.0, expected_seconds=7.0)
+    memory = await begun(pool)
+    await placed(pool, memory)
+    (node,) = memory.known.nodes.values()
+    (attempt,) = node.attempts
+    assert attempt.expected_end == pytest.approx(memory.now + 7.0, abs=1.0)
+
+
+async def test_who_comes_into_a_line_that_was_left_empty_is_told_nothing_old(pool: Pool) -> None:
+    await pool.submit()
+    memory = await begun(pool)
+    published = reasons.Reasons(pool.parts, memory.known.scheduler)
+    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    await published.publish(slice_.waiting, slice_.emptied)
+    second = await pool.submit()
+    waits = (await follow.view(pool.parts, pool.alice, second.id)).waiting
+    assert waits is not None and waits.code == "no_nodes", "it stands behind one of whom that holds"
+    await pool.offer(devices=2)
+    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    await published.publish(slice_.waiting, slice_.emptied)
+    assert len(slice_.assigned) == 2
+    third = await pool.submit()
+    assert (await follow.view(pool.parts, pool.alice, third.id)).waiting is None
+
+
+async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool) -> None:
+    """One of them is left empty: the other's reason stays."""
+    quick = await pool.submit(expected_seconds=1.0)
+    long = await pool.submit(expected_seconds=1000.0)
+    memory = await begun(pool)
+    published = reasons.Reasons(pool.parts, memory.known.scheduler)
+    plan = memory.known.scheduler.plan(memory.now, 100)
+    assert len(plan.waiting) == 2
+    await published.publish(plan.waiting, plan.emptied)
+    memory.known.scheduler.drop_task(quick.id)
+    plan = memory.known.scheduler.plan(memory.now, 100)
+    assert len(plan.emptied) == 1
+    await published.publish(plan.waiting, plan.emptied)
+    assert (await follow.view(pool.parts, pool.alice, long.id)).waiting is not None

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.ahead.estimate import run_seconds
+from potluck.decide.ahead.estimate import attempt_seconds, run_seconds
 from potluck.decide.ahead.reserve import Reservations
 from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.arrays.paces import Paces
@@ -17,6 +17,7 @@ from potluck.decide.queue.halt import Halt
 from potluck.decide.settle import hold_micro
 from potluck.decide.snapshot import Assignment, WaitingTask
 from potluck.model.ids import NodeId
+from potluck.model.task import ItemRange
 
 MayUse = Callable[[NodeId], bool]
 
@@ -89,7 +90,7 @@ class Finder:
         """
         if not self._aligns:
             return None
-        end = now + run_seconds(task)
+        end = now + attempt_seconds(task)
         last_end = self._timetable.last_end
         if may_use is None:
             return lambda node_id: last_end(node_id) >= end
@@ -132,19 +133,18 @@ class Finder:
 
     def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
         if not task.pending:
-            hold_seconds = task.limits.run_seconds
-            return Found([_assignment(task, fit, hold_seconds) for fit in fits], None)
+            return Found([_assignment(task, fit) for fit in fits], None)
         fit = fits[0]
         seconds = task.limits.run_seconds
         most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
         items = next_range(task, self._paces.pace(task, fit.node_id), most)
-        given = _assignment(task, fit, seconds * len(items))
         pending = without(task, items)
         left = msgspec.structs.replace(task, pending=pending) if pending else None
-        return Found([msgspec.structs.replace(given, items=items)], left)
+        return Found([_assignment(task, fit, items)], left)
 
 
-def _assignment(task: WaitingTask, fit: Fit, hold_seconds: float) -> Assignment:
+def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> Assignment:
+    count = 1 if items is None else len(items)
     return Assignment(
         task_id=task.id,
         node_id=fit.node_id,
@@ -152,7 +152,9 @@ def _assignment(task: WaitingTask, fit: Fit, hold_seconds: float) -> Assignment:
         requirements=task.requirements,
         limits=task.limits,
         price_micro_per_hour=fit.price_micro_per_hour,
-        hold_micro=hold_micro(fit.price_micro_per_hour, hold_seconds),
+        hold_micro=hold_micro(fit.price_micro_per_hour, task.limits.run_seconds * count),
+        items=items,
+        expected_seconds=run_seconds(task) * count,
     )
 
 

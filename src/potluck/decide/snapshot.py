@@ -103,6 +103,7 @@ class Assignment(Struct, frozen=True):
     price_micro_per_hour: int
     hold_micro: int
     items: ItemRange | None = None
+    expected_seconds: float = 0.0  # how long all of it will probably take
 
     def running(
         self, attempt_id: AttemptId, account_id: AccountId, expected_end: float

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from potluck.decide.ahead.estimate import run_seconds
+from potluck.decide.ahead.estimate import attempt_seconds
 from potluck.decide.ahead.timetable import Amounts, Timetable, amounts
 from potluck.decide.pool.suitable import Usable
 from potluck.decide.snapshot import WaitingTask
@@ -98,7 +98,7 @@ class Reservations:
         if not self._kept:
             return None
         usable = self._suitable(task)
-        end = now + run_seconds(task)
+        end = now + attempt_seconds(task)
         return lambda node_id: self._permits(task, node_id, usable.get(node_id), (now, end))
 
     def _permits(
@@ -196,7 +196,7 @@ def _pull_forward(claims: list[Claim]) -> None:
     for claim in reversed(claims):
         for index in claim.behind:
             before = claims[index]
-            in_time = claim.latest - run_seconds(before.task)
+            in_time = claim.latest - attempt_seconds(before.task)
             before.latest = min(before.latest, max(before.start, in_time))
 
 
@@ -223,7 +223,7 @@ class _Board:
             return None
         chosen = self._choose(task, suitable)
         start = max(self._now, chosen[-1][0])
-        end = start + run_seconds(task)
+        end = start + attempt_seconds(task)
         behind: set[int] = set()
         for _, node_id in chosen:
             behind |= self._occupy(task, (node_id, suitable[node_id]), (start, end, number))

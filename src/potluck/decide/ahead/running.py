@@ -5,7 +5,6 @@ from collections import Counter
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.ahead.estimate import run_seconds
 from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.snapshot import Assignment, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
@@ -33,12 +32,8 @@ class Running:
     def expect(self, task: WaitingTask, given: Assignment, account: Account, now: float) -> None:
         """Counts an assignment as running before the database has agreed."""
         self._numbers += 1
-        items = 1 if given.items is None else len(given.items)
-        attempt = given.running(
-            AttemptId(f"planned_{self._numbers}"),
-            task.account_id,
-            now + run_seconds(task) * items,
-        )
+        planned_id = AttemptId(f"planned_{self._numbers}")
+        attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
         self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
         account.planned_micro += given.hold_micro
         self._add(attempt, account)

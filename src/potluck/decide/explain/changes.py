@@ -14,7 +14,7 @@ from potluck.decide.snapshot import FreeNode, WaitingTask
 Kinds = Sequence[tuple[FreeNode, int]]
 # So many nodes are enough to name a figure for.
 _ENOUGH_NODES = 3
-# So many kinds stand for all: each is looked at again and again, and in a large pool no two machines
+# So many kinds stand for all: each is looked at often, and in a large pool no two machines
 # are quite alike.
 MOST_KINDS = 1000
 

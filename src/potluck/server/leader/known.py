@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide.plan import Scheduler
-from potluck.decide.snapshot import AccountShare, Assignment, RunningAttempt
+from potluck.decide.snapshot import AccountShare, Assignment
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.server.leader.later import Later
 from potluck.store.assign import Assigned
@@ -97,7 +97,8 @@ class Known:
         """It runs under this id from now on, however soon it ends."""
         given = assigned.assignment
         self._refusals.pop(given.task_id, None)
-        attempt = _running(assigned, now)
+        expected_end = now + given.expected_seconds
+        attempt = given.running(assigned.attempt_id, assigned.consumer_id, expected_end)
         self.scheduler.put_running(attempt)
         node = self.nodes.get(given.node_id) or NodeNow(given.node_id, None, ())
         self.nodes[node.id] = msgspec.structs.replace(node, attempts=(*node.attempts, attempt))
@@ -116,12 +117,3 @@ class Known:
         del self._refusals[task_id]
         self.set_aside[task_id] = until
         return True
-
-
-def _running(assigned: Assigned, now: float) -> RunningAttempt:
-    """Until it is read as it is: at the latest it ends at its limit."""
-    given = assigned.assignment
-    items = 1 if given.items is None else len(given.items)
-    return given.running(
-        assigned.attempt_id, assigned.consumer_id, now + given.limits.run_seconds * items
-    )
