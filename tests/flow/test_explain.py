@@ -55,13 +55,13 @@ async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> N
         await pool.offer()
     task = await pool.submit(device_model="H100")
     said = await explained(pool, task.id)
-    assert (said.state, said.nodes, said.position) == (TaskState.QUEUED, 3, 1)
+    assert (said.state, said.nodes) == (TaskState.QUEUED, 3)
+    assert said.position is None, "whom nobody can ever take is not the next"
     assert [(each.code, each.nodes) for each in said.refusals] == [("device_model", 3)]
     assert said.changes and said.at is not None
 
 
 async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
-    await pool.offer()
     ids = [(await pool.submit(device_model="H100")).id for _ in range(5)]
     assert (await explained(pool, ids[-1])).position == 5
 
@@ -109,8 +109,30 @@ async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -
     task = await pool.submit(device_model="H100", items=10)
     await pool.plan()  # publishes the reason
     said = await explained(pool, task.id)
-    assert (said.nodes, said.position) == (1, 1)
+    assert said.nodes == 1
     assert [each.code for each in said.refusals] == ["device_model"]
+
+
+async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=10)
+    grant = await give(pool, node, task.id, 0, 2)
+    await pool.report(node.node_id, succeeded(grant, 0))
+    said = await explained(pool, task.id)
+    assert said.sentence == (
+        "1 of 10 items is done, 1 runs, 8 wait. 1 node has its devices in use."
+    )
+    assert (said.position, said.estimated_start) == (None, None), "it need not start"
+    await pool.sql("UPDATE tasks SET pending = '{}'")
+    said = await explained(pool, task.id)
+    assert said.sentence == "Does not wait: 1 of 10 items is done, 9 run."
+
+
+async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
+    task = await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert said.sentence == "Does not wait: it is over, cancelled."
 
 
 async def test_many_questions_leave_the_leader_half_of_its_time(

@@ -19,7 +19,7 @@ from potluck.server.flow.follow import view
 from potluck.server.leader.memory import Memory
 from potluck.server.parts import Parts
 from potluck.wire import codec
-from potluck.wire.consumer import Explanation, RefusalCount, TaskView
+from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
 
 # An answer whose wake-up was lost is found by looking.
 _LOOK_SECONDS = 0.2
@@ -37,7 +37,7 @@ async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Expla
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
     said = await _ask(parts, Question(secrets.token_hex(8), task_id))
     if said is not None:
-        return msgspec.structs.replace(said, state=task.state)
+        return _of_what_is_left(msgspec.structs.replace(said, state=task.state), task.items)
     known = task.waiting.sentence if task.waiting is not None else "Waits for a device."
     sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
     return Explanation(task.id, task.state, sentence, nodes=0)
@@ -51,9 +51,33 @@ def _is_in_line(task: TaskView) -> bool:
     return task.waiting is None or task.waiting.code not in ("delayed", "back_off", "dependency")
 
 
+def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation:
+    """An array of which something has begun stands in no queue and need not start: its rest waits."""
+    if items is None or items.pending == items.total:
+        return said
+    sentence = f"{_progress(items)} {said.sentence}"
+    return msgspec.structs.replace(
+        said, sentence=sentence, position=None, estimated_start=None, basis=None
+    )
+
+
+def _progress(items: ItemCounts) -> str:
+    done = items.succeeded + items.failed
+    running = items.total - items.pending - done
+    parts = [f"{done:,} of {items.total:,} items {'is' if done == 1 else 'are'} done"]
+    if running:
+        parts.append("1 runs" if running == 1 else f"{running:,} run")
+    if items.pending:
+        parts.append("1 waits" if items.pending == 1 else f"{items.pending:,} wait")
+    return f"{', '.join(parts)}."
+
+
 def _sentence(task: TaskView) -> str:
     where = task.attempts[-1].node_name if task.attempts else "a node"
-    reason = "" if task.reason is None else f" ({task.reason})"
+    is_told = task.reason is None or task.reason.value == task.state.value
+    reason = "" if is_told else f" ({task.reason})"
+    if task.items is not None and task.state in (TaskState.ASSIGNED, TaskState.RUNNING):
+        return f"Does not wait: {_progress(task.items)}"
     match task.state:
         case TaskState.QUEUED:
             assert task.waiting is not None
