@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from potluck.decide.arrays.items import ArrayPart, accept, after_range, ranges_of
+from potluck.decide.arrays.items import ArrayPart, HeldRange, accept, after_range, ranges_of
 from potluck.decide.retry import History, Wait
 from potluck.model.back_off import BackOff
 from potluck.model.task import EndReason, ItemRange, TaskState
@@ -55,7 +55,8 @@ def test_each_item_that_was_left_to_do_counts_once(
         outcome(item, EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS)
         for item, is_good in told
     ]
-    accepted = accept(outcomes, ranges_of(remaining), before, max_attempts, 0)
+    held = HeldRange(ranges_of(remaining), max_attempts, pending_pieces=0, most_seconds=1000.0)
+    accepted = accept(outcomes, held, before)
     first = {item: is_good for item, is_good in reversed(told) if item in remaining}
     final = {each.item for each in accepted.failures if each.is_final}
     assert _items(accepted.done) == set(first)
@@ -68,6 +69,22 @@ def test_each_item_that_was_left_to_do_counts_once(
         if not is_good and before.get(item, 0) + 1 >= max_attempts
     }
     assert accepted.run_seconds == len(first)
+
+
+@pytest.mark.parametrize(
+    ("told", "most", "counted"),
+    [
+        ([1.0, 2.0], 10.0, 3.0),  # there was time for it
+        ([1e9, 2.0], 10.0, 10.0),  # whoever says so, they took no longer than that
+        ([1.0], -0.5, 0.0),  # there was none left
+    ],
+)
+def test_items_take_no_longer_than_there_was_time(
+    told: list[float], most: float, counted: float
+) -> None:
+    held = HeldRange((ItemRange(0, 9),), 1, pending_pieces=0, most_seconds=most)
+    outcomes = [replace(outcome(item), run_seconds=seconds) for item, seconds in enumerate(told)]
+    assert accept(outcomes, held, {}).run_seconds == counted
 
 
 def _items(ranges: tuple[ItemRange, ...]) -> set[int]:

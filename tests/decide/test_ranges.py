@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.arrays.ranges import Pace, affordable_items, is_too_slow, next_range, without
+from potluck.decide.arrays.ranges import Pace, affordable_items, is_unfit, next_range, without
 from potluck.model.task import ItemRange
 from tests.decide.builders import task
 
@@ -54,10 +54,29 @@ def test_a_range_has_no_gap() -> None:
 
 def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
     array = task("t1", pending=(ItemRange(0, 8),))
-    assert is_too_slow(array, Pace(1.0, 20.0, 4))
-    assert not is_too_slow(array, Pace(1.0, 1.5, 4))
-    assert not is_too_slow(array, Pace(1.0, 20.0, 0)), "somebody must do it"
-    assert not is_too_slow(array, Pace(1.0, None, 4)), "nobody knows yet"
+    assert is_unfit(array, Pace(1.0, 20.0, 4))
+    assert not is_unfit(array, Pace(1.0, 1.5, 4))
+    assert not is_unfit(array, Pace(1.0, 20.0, 0)), "somebody must do it"
+    assert not is_unfit(array, Pace(1.0, None, 4)), "nobody knows yet"
+
+
+def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() -> None:
+    array = task("t1", pending=(ItemRange(0, 10), ItemRange(20, 1000)))
+    taken = next_range(array, Pace(0.001, 0.001, 4, in_vain=1))
+    assert taken == ItemRange(994, 999)
+    left = (ItemRange(0, 10), ItemRange(20, 994), ItemRange(999, 1000))
+    assert without(array, taken) == left
+    assert next_range(array, Pace(0.001, 0.001, 4, in_vain=6)) == ItemRange(989, 994)
+    few = task("t1", pending=(ItemRange(0, 10), ItemRange(998, 1000)))
+    assert next_range(few, Pace(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
+    assert without(few, ItemRange(998, 1000)) == (ItemRange(0, 10),)
+
+
+def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
+    array = task("t1", pending=(ItemRange(0, 1000),))
+    assert is_unfit(array, Pace(0.001, 0.001, 4, in_vain=5))
+    assert not is_unfit(array, Pace(0.001, 0.001, 4, in_vain=4)), "that may be the items"
+    assert not is_unfit(array, Pace(0.001, 0.001, 0, in_vain=5)), "somebody must do it"
 
 
 def test_items_are_held_for_one_by_one() -> None:
@@ -91,7 +110,7 @@ def test_the_tail_is_not_held_by_the_slow_one() -> None:
     while array.pending or live:
         for name in list(idle):
             pace = Pace(seconds / done if done else None, seen.get(name), len(live))
-            if not array.pending or is_too_slow(array, pace):
+            if not array.pending or is_unfit(array, pace):
                 continue
             taken = next_range(array, pace)
             idle.remove(name)

@@ -1,5 +1,6 @@
 """What is told of lines that wait: each reason once, and anew when it no longer holds."""
 
+from potluck.decide.arrays.paces import Seen
 from potluck.decide.plan import Plan, Scheduler
 from potluck.decide.snapshot import AccountShare
 from potluck.model.ids import NodeId, TaskId
@@ -94,7 +95,7 @@ def slow_pool() -> Scheduler:
     pool.put_node(node_with("quick", 1))
     pool.put_task(task("array", pending=(ItemRange(0, 3),), expected_seconds=1.0))
     assert len(pool.plan(NOW, MANY).assignments) == 1
-    pool.observed(TaskId("array"), NodeId("slow"), 500.0)
+    pool.observed(TaskId("array"), {NodeId("slow"): Seen(500.0)})
     pool.put_node(node_with("slow", 1))
     return pool
 

@@ -32,19 +32,21 @@ class Herd:
         self.task_id = task_id
         self.item_seconds = item_seconds
         self.killed: NodeId | None = None
+        self.broken: NodeId | None = None  # every item fails on it
         self.now = 0.0
         self.accepted: Counter[int] = Counter()
+        self.tried: dict[NodeId, Counter[int]] = {node_id: Counter() for node_id in item_seconds}
         self.ends: list[tuple[float, str, NodeId, Grant]] = []
         self.last_end: dict[NodeId, float] = {}
         self.longest_range = 0.0
         self._memory = Memory(pool.parts)
 
-    async def run(self, kill: NodeId) -> None:
+    async def run(self, kill: NodeId | None = None) -> None:
         await self._memory.begin()
         await self._hand_out()
         while self.ends:
             self.now, _, node_id, grant = heapq.heappop(self.ends)
-            if self.killed is None and self.now >= KILLED_AT and node_id != kill:
+            if kill and self.killed is None and self.now >= KILLED_AT and node_id != kill:
                 await self._kill(kill)
             if node_id != self.killed:
                 await self._finish(node_id, grant)
@@ -72,6 +74,10 @@ class Herd:
         """In parts, as a node does that runs them one after the other."""
         items = [item for part in grant.items for item in range(part.start, part.end)]
         seconds = self.item_seconds[node_id]
+        began = (
+            "UPDATE attempts SET started_at = started_at - make_interval(secs => $2) WHERE id = $1"
+        )
+        await self.pool.sql(began, grant.attempt_id, seconds * len(items))
         for start in range(0, len(items), PART):
             await self._part(node_id, grant, items[start : start + PART])
         end = done(grant, usage=used(seconds * len(items)))
@@ -83,7 +89,7 @@ class Herd:
         seconds = self.item_seconds[node_id]
         outcomes = tuple(
             ItemOutcome(item, EndReason.EXIT_STATUS, seconds, 1)
-            if item % 100 == 7
+            if item % 100 == 7 or node_id == self.broken
             else ItemOutcome(item, EndReason.COMPLETED, seconds, 0)
             for item in items
         )
@@ -92,9 +98,10 @@ class Herd:
         assert await self.pool.report(node_id, part, part) == ["accepted", "accepted"]
         assert await self._outcomes() - before == len(items)
         self.accepted.update(items)
+        self.tried[node_id].update(items)
 
     async def _outcomes(self) -> int:
-        counts = "SELECT items_succeeded + items_failed FROM tasks WHERE id = $1"
+        counts = "SELECT sum(items_done) FROM attempts WHERE task_id = $1"
         found: int = await self.pool.sql(counts, self.task_id)
         return found
 
@@ -134,6 +141,22 @@ async def test_each_of_ten_thousand_items_has_one_outcome_and_the_slow_node_hold
     assert herd.longest_range <= 10.0
     # What the killed node had half done is done again; nobody waits for a range of the slow one.
     assert herd.now <= _soonest() + GOOD_SECONDS
+    await pool.check()
+
+
+async def test_a_node_on_which_everything_fails_at_once_gets_through_little_of_an_array(
+    pool: Pool,
+) -> None:
+    nodes = [(await pool.offer()).node_id for _ in range(3)]
+    task = await pool.submit(items=1_000, allow_failures=10, max_attempts=2)
+    herd = Herd(pool, task.id, dict.fromkeys(nodes, ITEM_SECONDS) | {nodes[0]: 0.001})
+    herd.broken = nodes[0]
+    await herd.run()
+    after = await pool.task(task.id)
+    assert after.state is TaskState.SUCCEEDED and after.items is not None
+    assert after.items.failed == 10, "those that fail everywhere"
+    assert max(herd.tried[nodes[0]].values()) == 1, "what failed there is tried elsewhere"
+    assert len(herd.tried[nodes[0]]) <= 12
     await pool.check()
 
 

@@ -76,12 +76,12 @@ class Finder:
         return self._place(task, account, node_ids.__contains__, None)
 
     def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
-        """Which nodes are not kept for others, nor too slow for the rest of an array."""
+        """Which nodes are not kept for others, nor unfit for the rest of an array."""
         permits = self._reservations.permission(task, now)
-        slow = self._paces.too_slow(task) if task.pending else frozenset()
-        if not slow:
+        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        if not unfit:
             return permits
-        return lambda node_id: node_id not in slow and (permits is None or permits(node_id))
+        return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
 
     def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse | None:
         """Nodes on which something else runs at least as long.

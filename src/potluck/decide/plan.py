@@ -8,6 +8,7 @@ the tasks that wait: a line that found no room is not looked at again until some
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from potluck.decide.ahead.rates import Rates
 from potluck.decide.ahead.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.ahead.running import Running
 from potluck.decide.ahead.timetable import Timetable
-from potluck.decide.arrays.paces import Paces
+from potluck.decide.arrays.paces import Paces, Seen
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.explain.told import Told, Waiting
@@ -161,10 +162,10 @@ class Scheduler:
         """What an account had used lately by the time from which on it is counted here."""
         self._account(account_id).recall(used_milli_seconds, until)
 
-    def observed(self, task_id: TaskId, node_id: NodeId, item_seconds: float) -> None:
-        """How long an item of an array took on a node."""
+    def observed(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+        """How an array goes on the nodes that worked on it lately."""
         if self._lines.task(task_id) is not None:
-            self._paces.observe(task_id, node_id, item_seconds)
+            self._paces.observe(task_id, seen)
 
     def plan(self, now: float, most: int) -> Plan:
         """At most about so many decisions; `is_complete` says whether there are more.
@@ -260,8 +261,8 @@ class Scheduler:
     def _suitable(self, task: WaitingTask) -> dict[NodeId, Usable]:
         """Where it could ever run, and would not hold up the end of its array."""
         found = self._suitability.devices(task)
-        slow = self._paces.too_slow(task) if task.pending else frozenset()
-        return {each: found[each] for each in found if each not in slow} if slow else found
+        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        return {each: found[each] for each in found if each not in unfit} if unfit else found
 
     def _release_room(self, most: int) -> int:
         """Looks again at those that found no room, once for each shape, if there is more now.

@@ -52,11 +52,12 @@ class NodeNow(Struct, frozen=True):
 
 
 class Pace(Struct, frozen=True):
-    """How long an item of an array takes on a node."""
+    """How an array goes on a node."""
 
     task_id: TaskId
     node_id: NodeId
     item_seconds: float
+    in_vain: int  # items that failed there, if none succeeded
 
 
 class WaitingId(Struct, frozen=True, gc=False):

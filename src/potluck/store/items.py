@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.arrays.items import Accepted, ItemFailure
+from potluck.decide.arrays.items import Accepted, HeldRange, ItemFailure
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason, ItemRange
 from potluck.store.database import Connection
@@ -19,9 +19,7 @@ class LockedRange(Struct, frozen=True):
     """A live range under lock, and its task with it."""
 
     task_id: TaskId
-    remaining: tuple[ItemRange, ...]
-    max_attempts: int
-    pending_pieces: int
+    held: HeldRange
 
 
 async def lock_range(
@@ -30,8 +28,13 @@ async def lock_range(
     row = await connection.fetchrow(_sql.lock_range, attempt_id, node_id)
     if row is None:
         return None
-    remaining = item_ranges(row["remaining"])
-    return LockedRange(row["task_id"], remaining, row["max_attempts"], row["pending_pieces"])
+    held = HeldRange(
+        item_ranges(row["remaining"]),
+        row["max_attempts"],
+        row["pending_pieces"],
+        row["most_seconds"],
+    )
+    return LockedRange(row["task_id"], held)
 
 
 async def failures(connection: Connection, task_id: TaskId, items: Sequence[int]) -> dict[int, int]:

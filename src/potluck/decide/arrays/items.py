@@ -56,6 +56,15 @@ class ItemFailure(Struct, frozen=True):
     detail: str = ""
 
 
+class HeldRange(Struct, frozen=True):
+    """A live range, and what outcomes of its items are judged by."""
+
+    remaining: tuple[ItemRange, ...]  # items without an outcome
+    max_attempts: int
+    pending_pieces: int  # of the array
+    most_seconds: float  # since it was begun, that no item has accounted for
+
+
 class Accepted(Struct, frozen=True):
     """What a report changes: items that are done; of them, how many succeeded, which come again."""
 
@@ -87,15 +96,14 @@ class RangeEnd(Struct, frozen=True):
 
 
 def accept(
-    outcomes: Sequence[Outcome],
-    remaining: Sequence[ItemRange],
-    failures_before: Mapping[int, int],
-    max_attempts: int,
-    pending_pieces: int,
+    outcomes: Sequence[Outcome], held: HeldRange, failures_before: Mapping[int, int]
 ) -> Accepted:
-    """The outcomes that count; of two for one item in one report the first does."""
-    counted = _counted(outcomes, remaining)
-    most = max_attempts if pending_pieces < MOST_PIECES else 1
+    """The outcomes that count; of two for one item in one report the first does.
+
+    Items come one after the other: together they took no longer than there was time.
+    """
+    counted = _counted(outcomes, held.remaining)
+    most = held.max_attempts if held.pending_pieces < MOST_PIECES else 1
     failures = tuple(
         _failure(each, failures_before.get(each.item, 0) + 1, most)
         for each in counted
@@ -106,7 +114,7 @@ def accept(
         succeeded=len(counted) - len(failures),
         again=ranges_of(each.item for each in failures if not each.is_final),
         failures=failures,
-        run_seconds=sum(each.run_seconds for each in counted),
+        run_seconds=max(0.0, min(sum(each.run_seconds for each in counted), held.most_seconds)),
     )
 
 

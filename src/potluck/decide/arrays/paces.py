@@ -1,30 +1,45 @@
-"""How fast each node works on each array, as far as it has been seen."""
+"""How each node gets on with each array, as far as it has been seen."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
 
 from potluck.decide.ahead.running import Running
-from potluck.decide.arrays.ranges import Pace, is_too_slow
+from potluck.decide.arrays.ranges import Pace, is_unfit
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import NodeId, TaskId
+
+
+class Seen(Struct, frozen=True):
+    """How an array goes on a node."""
+
+    item_seconds: float
+    in_vain: int = 0  # items that failed there, if none succeeded
 
 
 class Paces:
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._seen: dict[TaskId, dict[NodeId, float]] = {}
+        self._seen: dict[TaskId, Mapping[NodeId, Seen]] = {}
 
-    def observe(self, task_id: TaskId, node_id: NodeId, item_seconds: float) -> None:
-        self._seen.setdefault(task_id, {})[node_id] = item_seconds
+    def observe(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+        """Instead of what was known: a node that was not seen for long gets another chance."""
+        self._seen[task_id] = seen
 
     def forget(self, task_id: TaskId) -> None:
         self._seen.pop(task_id, None)
 
     def pace(self, task: WaitingTask, node_id: NodeId) -> Pace:
         seen = self._seen.get(task.id, {}).get(node_id)
-        return Pace(task.expected_seconds, seen, self._running.live(task.id))
+        workers = self._running.live(task.id)
+        if seen is None:
+            return Pace(task.expected_seconds, None, workers)
+        return Pace(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)
 
-    def too_slow(self, task: WaitingTask) -> frozenset[NodeId]:
-        """The nodes that would hold up the end of an array."""
+    def unfit(self, task: WaitingTask) -> frozenset[NodeId]:
+        """The nodes that would hold up the end of an array, or on which it fails."""
         return frozenset(
             node_id
             for node_id in self._seen.get(task.id, ())
-            if is_too_slow(task, self.pace(task, node_id))
+            if is_unfit(task, self.pace(task, node_id))
         )

@@ -2,7 +2,8 @@
 
 A range is a few seconds of work: long enough to be worth a lease, short enough that a lost node
 costs little. Near the end ranges shrink, and a node so slow that it alone would hold the end up
-gets no more, so that all are done at about the same time.
+gets no more, so that all are done at about the same time. On a node where nothing but failures has
+been seen ranges stay short, and it is left out while others are at work: it may be the node.
 """
 
 from math import ceil
@@ -15,9 +16,11 @@ from potluck.model.task import ItemRange
 
 GOOD_SECONDS = 5.0
 # Whatever a node says of its speed, it gets no more than this, nor more than so many times what is
-# good for the others: one that lies, or fails every item at once, gets through little of an array.
+# good for the others: one that lies gets through little of an array.
 _MOST_IN_RANGE = 2_000
 _MOST_TIMES_OTHERS = 8
+# Where this many items have failed and none has succeeded, and as long as that is so.
+_MOST_IN_VAIN = 5
 # Who needs so many times as long for one item as the others for all the rest is not waited for.
 _TOO_SLOW = 2.0
 _SHORTEST_SECONDS = 1e-6
@@ -31,21 +34,39 @@ class Pace(Struct, frozen=True):
     item_seconds: float | None  # over all nodes, as seen so far; None before the first item is done
     node_item_seconds: float | None  # on the node that asks
     workers: int  # live attempts at the array, on any node
+    in_vain: int = 0  # items that failed on the node that asks, if none succeeded there
 
 
 def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> ItemRange:
-    """The first pending items, as many as are good for the node."""
+    """The first pending items, as many as are good for the node.
+
+    Where none has succeeded yet, from the back, one behind the other: those that failed there come
+    again, and are for others.
+    """
     assert task.pending, "an array that waits has items that nobody was granted"
     count = _count(_pending(task), pace)
     if most_items is not None:
         count = max(1, min(count, most_items))
+    if pace.in_vain:
+        last = task.pending[-1]
+        end = max(last.start + 1, last.end - pace.in_vain)
+        return ItemRange(max(last.start, end - count), end)
     first = task.pending[0]
     return ItemRange(first.start, min(first.end, first.start + count))
 
 
-def is_too_slow(task: WaitingTask, pace: Pace) -> bool:
-    """Whether those already at work would be done with all the rest before this node with one."""
-    if not pace.workers or pace.item_seconds is None or pace.node_item_seconds is None:
+def is_unfit(task: WaitingTask, pace: Pace) -> bool:
+    """Whether the rest is better left to those already at work.
+
+    They would be done with all of it before this node with one item, or all items fail on it.
+    """
+    if not pace.workers:
+        return False
+    return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(task, pace)
+
+
+def _is_too_slow(task: WaitingTask, pace: Pace) -> bool:
+    if pace.item_seconds is None or pace.node_item_seconds is None:
         return False
     others = _rest_seconds(_pending(task), pace) + pace.item_seconds
     return pace.node_item_seconds > _TOO_SLOW * others
@@ -58,11 +79,12 @@ def affordable_items(available_micro: int, price_micro_per_hour: int, seconds: f
 
 
 def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
-    """What is pending once the first range has been cut."""
-    first, *others = task.pending
-    assert first.start == taken.start and taken.end <= first.end
-    rest = (ItemRange(taken.end, first.end),) if taken.end < first.end else ()
-    return (*rest, *others)
+    """What is pending once a range has been cut from the first piece, or from the last."""
+    place = 0 if taken.start < task.pending[0].end else len(task.pending) - 1
+    piece = task.pending[place]
+    assert piece.start <= taken.start and taken.end <= piece.end
+    rest = (ItemRange(piece.start, taken.start), ItemRange(taken.end, piece.end))
+    return (*task.pending[:place], *filter(len, rest), *task.pending[place + 1 :])
 
 
 def _count(pending: int, pace: Pace) -> int:
@@ -73,6 +95,8 @@ def _count(pending: int, pace: Pace) -> int:
     here = max(pace.node_item_seconds or overall, _SHORTEST_SECONDS)
     part = _PART_OF_REST * _rest_seconds(pending, pace)
     most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
+    if pace.in_vain:
+        most = min(most, _MOST_IN_VAIN)
     return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 

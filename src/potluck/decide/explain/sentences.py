@@ -126,7 +126,8 @@ _HALTS = {
         "kept", "There is room, and it is kept for tasks that have waited longer."
     ),
     Halt.SLOW: WaitingReason(
-        "slow", "There is room, on nodes so slow that the rest of the array is done before them."
+        "slow",
+        "There is room, on nodes too slow for the rest of the array, or on which its items fail.",
     ),
     Halt.CREDIT: WaitingReason(
         "credit", "Nothing that is free costs as little as the account has credit for."

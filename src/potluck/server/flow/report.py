@@ -209,17 +209,17 @@ async def _items_done(
             raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
         _check_consistent(outcome.reason, outcome.exit_code)
     attempt_id = each.lease.attempt_id
-    held = await items.lock_range(connection, attempt_id, node_id)
-    if held is None and await readopt(parts, connection, attempt_id, node_id):
-        held = await items.lock_range(connection, attempt_id, node_id)
-    if held is None:
+    locked = await items.lock_range(connection, attempt_id, node_id)
+    if locked is None and await readopt(parts, connection, attempt_id, node_id):
+        locked = await items.lock_range(connection, attempt_id, node_id)
+    if locked is None:
         raise stale(attempt_id)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
-    before = await items.failures(connection, held.task_id, failed)
-    accepted = accept(each.outcomes, held.remaining, before, held.max_attempts, held.pending_pieces)
+    before = await items.failures(connection, locked.task_id, failed)
+    accepted = accept(each.outcomes, locked.held, before)
     if accepted.done:
-        await items.accept(connection, held.task_id, attempt_id, accepted)
-    return held.task_id
+        await items.accept(connection, locked.task_id, attempt_id, accepted)
+    return locked.task_id
 
 
 def _check_consistent(reason: EndReason, exit_code: int | None) -> None:

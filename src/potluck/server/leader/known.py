@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
+from potluck.decide.arrays.paces import Seen
 from potluck.decide.plan import Scheduler
 from potluck.decide.snapshot import AccountShare, Assignment
 from potluck.model.ids import AccountId, NodeId, TaskId
@@ -90,8 +91,12 @@ class Known:
             self.scheduler.put_account(each)
 
     def put_paces(self, found: Iterable[Pace]) -> None:
+        seen: dict[TaskId, dict[NodeId, Seen]] = {}
         for each in found:
-            self.scheduler.observed(each.task_id, each.node_id, each.item_seconds)
+            here = Seen(each.item_seconds, each.in_vain)
+            seen.setdefault(each.task_id, {})[each.node_id] = here
+        for task_id, nodes in seen.items():
+            self.scheduler.observed(task_id, nodes)
 
     def came_true(self, assigned: Assigned, now: float) -> None:
         """It runs under this id from now on, however soon it ends."""

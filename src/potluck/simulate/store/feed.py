@@ -199,18 +199,22 @@ _TASK = (
 
 @models(_sql.paces)
 def paces(data: Data, task_ids: list[str]) -> list[Row]:
-    took: dict[tuple[str, str], list[float]] = {}
+    worked: dict[tuple[str, str], list[Row]] = {}
     for task_id in task_ids:
         newest = sorted(data.attempts.of("task", task_id), key=lambda row: -row["number"])[:64]
         for row in newest:
             if row["items_done"] > 0:
-                sums = took.setdefault((task_id, row["node_id"]), [0.0, 0.0])
-                sums[0] += row["items_seconds"]
-                sums[1] += row["items_done"]
+                worked.setdefault((task_id, row["node_id"]), []).append(row)
     return [
-        {"task_id": task_id, "node_id": node_id, "item_seconds": seconds / done}
-        for (task_id, node_id), (seconds, done) in sorted(took.items())
+        {"task_id": task_id, "node_id": node_id, **_pace(rows)}
+        for (task_id, node_id), rows in sorted(worked.items())
     ]
+
+
+def _pace(attempts: list[Row]) -> Row:
+    done, failed = (sum(row[of] for row in attempts) for of in ("items_done", "items_failed"))
+    seconds = sum(row["items_seconds"] for row in attempts)
+    return {"item_seconds": seconds / done, "in_vain": failed if failed == done else 0}
 
 
 def _scheduled(data: Data, task: Row) -> Row:

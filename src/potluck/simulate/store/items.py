@@ -21,7 +21,12 @@ def lock_range(data: Data, attempt_id: str, node_id: str) -> list[Row]:
     task = data.tasks.get(attempt["task_id"])
     assert task is not None, "an attempt has a task"
     left = spans.shown(attempt["remaining"])
-    told = {"max_attempts": task["max_attempts"], "pending_pieces": len(task["pending"])}
+    since = attempt["started_at"] or attempt["assigned_at"]
+    told = {
+        "max_attempts": task["max_attempts"],
+        "pending_pieces": len(task["pending"]),
+        "most_seconds": (data.now - since).total_seconds() - attempt["items_seconds"],
+    }
     return [{"task_id": task["id"], "remaining": left, **told}]
 
 
@@ -48,6 +53,7 @@ def accept(
         changes = {
             "remaining": spans.without(attempt["remaining"], spans.of(done)),
             "items_done": attempt["items_done"] + done_count,
+            "items_failed": attempt["items_failed"] + done_count - succeeded_count,
             "items_seconds": attempt["items_seconds"] + seconds,
             "progressed_at": data.now,
         }

@@ -227,7 +227,9 @@ def _attempts(now: Callable[[], datetime]) -> Shape:
             **_none("prepare_seconds_limit", "log_bytes_limit", "fetched_at"),
             **_none("lease_expires_at", "started_at", "finished_at", "report_hash", "items"),
             **_none("progressed_at"),
-            **_zero("charge_micro", "log_pieces", "log_bytes", "items_done", "adoptions"),
+            **_zero(
+                "charge_micro", "log_pieces", "log_bytes", "items_done", "items_failed", "adoptions"
+            ),
             "state": "granted",
             "detail": "",
             "assigned_at": now,

@@ -145,11 +145,14 @@ FROM accounts LEFT JOIN balances ON account_id = accounts.id
 WHERE accounts.id = ANY($1)
 
 -- name: paces
--- How long an item of these arrays took on each node, by the newest few attempts.
+-- How long an item of these arrays took on each node, and how many failed where none succeeded; by
+-- the newest few attempts.
 SELECT newest.task_id, newest.node_id,
-    (sum(newest.items_seconds) / sum(newest.items_done))::double precision AS item_seconds
+    (sum(newest.items_seconds) / sum(newest.items_done))::double precision AS item_seconds,
+    CASE WHEN sum(newest.items_failed) = sum(newest.items_done)
+        THEN sum(newest.items_failed) ELSE 0 END::integer AS in_vain
 FROM unnest($1::text[]) AS task (id), LATERAL (
-    SELECT task_id, node_id, items_seconds, items_done FROM attempts
+    SELECT task_id, node_id, items_seconds, items_done, items_failed FROM attempts
     WHERE task_id = task.id
     ORDER BY number DESC LIMIT 64
 ) AS newest

@@ -6,7 +6,10 @@ WITH task AS (
     FOR UPDATE
 )
 SELECT task_id, remaining, max_attempts,
-    (SELECT count(*) FROM unnest(task.pending)) AS pending_pieces
+    (SELECT count(*) FROM unnest(task.pending)) AS pending_pieces,
+    -- That no item has accounted for. Of the whole attempt: after an outage many parts come at once.
+    extract(epoch FROM now() - coalesce(started_at, assigned_at))::double precision - items_seconds
+        AS most_seconds
 FROM attempts JOIN task ON task.id = task_id
 WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL AND items IS NOT NULL
 FOR UPDATE OF attempts
@@ -18,7 +21,8 @@ SELECT item, failures FROM failed_items WHERE task_id = $1 AND item = ANY($2::in
 WITH done AS (
     UPDATE attempts SET
         remaining = remaining - $3::int4multirange,
-        items_done = items_done + $4, items_seconds = items_seconds + $5, progressed_at = now()
+        items_done = items_done + $4, items_failed = items_failed + $4 - $6,
+        items_seconds = items_seconds + $5, progressed_at = now()
     WHERE id = $2
 )
 UPDATE tasks SET

@@ -125,6 +125,7 @@ ALTER TABLE attempts
     ADD COLUMN items        int4range,
     ADD COLUMN remaining    int4multirange NOT NULL DEFAULT '{}',
     ADD COLUMN items_done   integer NOT NULL DEFAULT 0,
+    ADD COLUMN items_failed integer NOT NULL DEFAULT 0,  -- of those that are done
     ADD COLUMN items_seconds double precision NOT NULL DEFAULT 0,
     ADD COLUMN progressed_at timestamptz,  -- when an item last had an outcome
     -- How often it was lost and taken back.
