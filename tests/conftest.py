@@ -5,6 +5,7 @@ Everything started here ends with the tests, also when they fail, and by its own
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,10 @@ from tests.databases import (
 from tests.redis_server import RedisServer
 from tests.shared import add_option
 from tests.tally import show_tallies
+
+# Where bytecode is not kept, each of the hundreds of processes that tests start compiles all anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,11 +20,23 @@ from potluck.store.vault import Vault
 from tests.flow.pool import Pool
 
 
-@pytest.fixture(params=["PostgreSQL 18", "the system's PostgreSQL"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked so runs on every PostgreSQL each time; the rest on the older one at length."""
+    if "any_database_url" not in metafunc.fixturenames:
+        return
+    is_for_all = metafunc.definition.get_closest_marker("every_postgres") is not None
+    older = () if is_for_all else (pytest.mark.long,)
+    servers = [
+        pytest.param("database_url", id="PostgreSQL 18"),
+        pytest.param("debian_postgres_url", id="the system's PostgreSQL", marks=older),
+    ]
+    metafunc.parametrize("any_database_url", servers, indirect=True)
+
+
+@pytest.fixture
 def any_database_url(request: pytest.FixtureRequest) -> str:
     """The store's promises hold on the embedded PostgreSQL and on the oldest supported one."""
-    name = "database_url" if request.param == "PostgreSQL 18" else "debian_postgres_url"
-    url: str = request.getfixturevalue(name)
+    url: str = request.getfixturevalue(request.param)
     return url
 
 

@@ -13,6 +13,8 @@ from potluck.wire.consumer import TaskView
 from tests.flow.arrays import place
 from tests.flow.pool import Pool, done, request
 
+pytestmark = pytest.mark.every_postgres
+
 
 async def test_a_task_waits_until_all_before_it_have_succeeded(pool: Pool) -> None:
     first, second = await pool.submit(), await pool.submit()

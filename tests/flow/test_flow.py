@@ -22,6 +22,8 @@ from potluck.wire.provider import AcquireLeases, Heartbeat, Preparing, Started
 from tests.flow.arrays import place
 from tests.flow.pool import Pool, done, lease_of, request, used
 
+pytestmark = pytest.mark.every_postgres
+
 
 async def test_a_task_goes_all_the_way(pool: Pool) -> None:
     node = await pool.offer()

@@ -11,6 +11,8 @@ from potluck.model.task import TaskState
 from potluck.server.flow import cancel, submit
 from tests.flow.pool import Pool, request
 
+pytestmark = pytest.mark.every_postgres
+
 
 async def test_all_that_is_said_is_shown(pool: Pool) -> None:
     said: dict[str, Any] = {

@@ -59,7 +59,7 @@ def planted(plant: Plant, url: str) -> Iterator[None]:
 
 @contextmanager
 def _in_statement(plant: Plant) -> Iterator[None]:
-    blocks = load(plant.file)._blocks
+    blocks = load(plant.file).blocks
     whole = blocks[plant.block]
     assert plant.clause in whole, f"{plant.name}: {plant.file}.{plant.block} has changed"
     blocks[plant.block] = whole.replace(plant.clause, plant.instead)

@@ -16,11 +16,11 @@ class Queries:
     """The blocks of one file, as attributes."""
 
     def __init__(self, blocks: dict[str, str]) -> None:
-        self._blocks = blocks
+        self.blocks = blocks
 
     def __getattr__(self, name: str) -> str:
         try:
-            return self._blocks[name]
+            return self.blocks[name]
         except KeyError:
             raise AttributeError(f"no query is named {name!r}") from None
 
