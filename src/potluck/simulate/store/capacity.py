@@ -29,14 +29,19 @@ def is_to_be_had(
 
 
 def _may_stand_there(data: Data, device: Row, consumer_id: str, is_sharer: bool) -> bool:
+    others = [row for row in _on(data, device) if row["consumer_id"] != consumer_id]
+    return not others or may_serve_several(data, device, others, is_sharer=is_sharer)
+
+
+def may_serve_several(
+    data: Data, device: Row, attempts: list[Row], *, is_sharer: bool = True
+) -> bool:
+    """The SQL function of this name: whether these may stand there, and a newcomer beside them."""
     said = msgspec.json.decode(device["description"])
     if device["kind"] == "cpu" or said.get("is_partition"):
         return True
     is_open = bool(said.get("shares_accounts")) and is_sharer
-    return all(
-        beside["consumer_id"] == consumer_id or (is_open and _agrees(data, beside))
-        for beside in _on(data, device)
-    )
+    return is_open and bool(attempts) and all(_agrees(data, row) for row in attempts)
 
 
 def _on(data: Data, device: Row) -> list[Row]:

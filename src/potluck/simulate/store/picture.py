@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from potluck.simulate.store.capacity import may_serve_several
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.spans import Spans
@@ -136,17 +137,8 @@ def _device(data: Data, device: Row) -> Row:
         "reserved_milli": sum(share["milli"] for share, _ in shares),
         "reserved_memory_bytes": sum(share["memory_bytes"] for share, _ in shares),
         "accounts": len(accounts),
-        "may_serve_several": _may_serve_several(data, device, [row for _, row in shares]),
+        "may_serve_several": may_serve_several(data, device, [row for _, row in shares]),
     }
-
-
-def _may_serve_several(data: Data, device: Row, attempts: list[Row]) -> bool:
-    said = msgspec.json.decode(device["description"])
-    if device["kind"] == "cpu" or said.get("is_partition"):
-        return True
-    tasks = [data.tasks.get(row["task_id"]) for row in attempts]
-    agreed = [msgspec.json.decode(row["requirements"]).get("shares_device") for row in tasks if row]
-    return bool(said.get("shares_accounts")) and all(agreed)
 
 
 @models(_sql.quick_to_add_up)

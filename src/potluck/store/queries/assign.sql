@@ -47,19 +47,15 @@ WITH term AS (
         AND free_milli >= wanted.milli
         AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes
         AND EXISTS (SELECT FROM node)
-        -- A fraction of a card is no wall: it serves one account at a time, unless there is one, or
-        -- its owner and everybody on it let others in.
-        AND (kind = 'cpu' OR coalesce((description ->> 'is_partition')::boolean, false)
-            OR NOT EXISTS (
-                SELECT FROM attempts AS other
-                JOIN attempt_devices ON attempt_id = other.id
-                JOIN tasks AS others ON others.id = other.task_id
-                WHERE other.node_id = $5 AND other.finished_at IS NULL
-                    AND attempt_devices.device_id = devices.id
-                    AND other.consumer_id <> (SELECT account_id FROM task)
-                    AND NOT (coalesce((description ->> 'shares_accounts')::boolean, false)
-                        AND $19
-                        AND coalesce((others.requirements ->> 'shares_device')::boolean, false))))
+        AND (may_serve_several(kind, description, false) OR NOT EXISTS (
+            SELECT FROM attempts AS other
+            JOIN attempt_devices ON attempt_id = other.id
+            JOIN tasks AS others ON others.id = other.task_id
+            WHERE other.node_id = $5 AND other.finished_at IS NULL
+                AND attempt_devices.device_id = devices.id
+                AND other.consumer_id <> (SELECT account_id FROM task)
+                AND NOT may_serve_several(
+                    kind, description, $19 AND shares_device(others.requirements))))
     ORDER BY devices.id
     FOR UPDATE OF devices
 ), guard AS (

@@ -101,21 +101,15 @@ WITH attempt AS (
     WHERE share.attempt_id = $1 AND is_present AND standing = 'bound'
         AND free_milli >= share.milli
         AND devices.memory_bytes - used_memory_bytes >= share.memory_bytes
-        -- Fractions of one card serve one account at a time, unless all sides have said otherwise.
-        AND (kind = 'cpu'
-            OR coalesce((devices.description ->> 'is_partition')::boolean, false)
-            OR NOT EXISTS (
-                SELECT FROM attempts AS beside
-                JOIN attempt_devices AS theirs ON theirs.attempt_id = beside.id
-                JOIN tasks AS their_task ON their_task.id = beside.task_id
-                WHERE beside.node_id = $2 AND beside.finished_at IS NULL
-                    AND theirs.device_id = devices.id
-                    AND beside.consumer_id <> attempt.consumer_id
-                    AND NOT (
-                        coalesce((devices.description ->> 'shares_accounts')::boolean, false)
-                        AND coalesce((attempt.requirements ->> 'shares_device')::boolean, false)
-                        AND coalesce((their_task.requirements ->> 'shares_device')::boolean, false)
-                    )))
+        AND (may_serve_several(kind, description, false) OR NOT EXISTS (
+            SELECT FROM attempts AS beside
+            JOIN attempt_devices AS theirs ON theirs.attempt_id = beside.id
+            JOIN tasks AS their_task ON their_task.id = beside.task_id
+            WHERE beside.node_id = $2 AND beside.finished_at IS NULL
+                AND theirs.device_id = devices.id
+                AND beside.consumer_id <> attempt.consumer_id
+                AND NOT may_serve_several(kind, description,
+                    shares_device(attempt.requirements) AND shares_device(their_task.requirements))))
         AND EXISTS (SELECT FROM node)
     ORDER BY devices.id
     FOR UPDATE OF devices

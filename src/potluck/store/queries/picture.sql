@@ -53,18 +53,14 @@ FROM nodes LEFT JOIN attempts ON node_id = nodes.id AND finished_at IS NULL
 WHERE nodes.id = ANY($1) GROUP BY nodes.id ORDER BY nodes.id
 
 -- name: devices
--- Fractions of a device serve one account at a time, unless a wall stands between them, or its owner
--- and all who are on it agreed. A CPU is had in parts, by anybody.
 SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
     coalesce(sum(share.milli), 0)::bigint AS reserved_milli,
     coalesce(sum(share.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     count(DISTINCT share.consumer_id) AS accounts,
-    kind = 'cpu' OR coalesce((description ->> 'is_partition')::boolean, false)
-        OR coalesce((description ->> 'shares_accounts')::boolean, false)
-        AND coalesce(bool_and(share.agrees), true) AS may_serve_several
+    may_serve_several(kind, description, bool_and(share.agrees)) AS may_serve_several
 FROM devices LEFT JOIN (
     SELECT device_id, milli, attempt_devices.memory_bytes, consumer_id,
-        coalesce((requirements ->> 'shares_device')::boolean, false) AS agrees
+        shares_device(requirements) AS agrees
     FROM attempt_devices
         JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL
         JOIN tasks ON tasks.id = task_id

@@ -48,6 +48,15 @@ ALTER TABLE devices
 CREATE INDEX devices_changed ON devices (changed);
 CREATE TRIGGER devices_changed BEFORE UPDATE ON devices FOR EACH ROW
     EXECUTE FUNCTION stamp_change();
+-- Who may stand beside whom: a CPU is had in parts, by anybody. A fraction of a card is no wall: it
+-- serves one account at a time, unless there is one, or its owner and all who are on it agreed to let
+-- others in. Nobody's silence is an agreement. (Plain expressions, so that they cost no call.)
+CREATE FUNCTION shares_device(requirements jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE
+    RETURN coalesce((requirements ->> 'shares_device')::boolean, false);
+CREATE FUNCTION may_serve_several(kind text, description jsonb, all_agree boolean) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN kind = 'cpu' OR coalesce((description ->> 'is_partition')::boolean, false)
+        OR coalesce((description ->> 'shares_accounts')::boolean AND all_agree, false);
 ALTER TABLE attempt_devices
     ADD COLUMN memory_bytes bigint NOT NULL DEFAULT 0 CHECK (memory_bytes >= 0);
 
