@@ -8,9 +8,25 @@ from potluck.model.error import BadSettings
 from potluck.server.settings import read_settings
 
 
-@pytest.mark.parametrize("name", ["lease_seconds", "silent_after_seconds"])
-def test_nodes_must_beat_before_they_are_missed(tmp_path: Path, name: str) -> None:
-    given = {"data_directory": tmp_path, name: 20.0}
-    with pytest.raises(BadSettings, match=f"POTLUCK_{name.upper()} is 20"):
-        read_settings(given, {})
-    assert read_settings({**given, "heartbeat_seconds": 19.0}, {}).heartbeat_seconds == 19
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        # A node that beats as it is asked to must not be taken for lost, nor for silent.
+        ({"lease_seconds": 20.0}, "HEARTBEAT_SECONDS is 20, and POTLUCK_LEASE_SECONDS is 20"),
+        ({"silent_after_seconds": 20.0}, "and POTLUCK_SILENT_AFTER_SECONDS is 20"),
+        # One that is lost must be known as silent, or it is given the same work anew.
+        ({"silent_after_seconds": 90.0}, "SILENT_AFTER_SECONDS is 90, and POTLUCK_LEASE_SECONDS"),
+        # Who leads must be able to go on leading.
+        ({"leader_renew_seconds": 4.0}, "LEADER_RENEW_SECONDS is 4, and POTLUCK_LEADER_SECONDS"),
+    ],
+)
+def test_times_that_contradict_each_other_are_refused(
+    tmp_path: Path, given: dict[str, float], named: str
+) -> None:
+    with pytest.raises(BadSettings, match=named):
+        read_settings({"data_directory": tmp_path, **given}, {})
+
+
+def test_times_in_their_order_are_fine(tmp_path: Path) -> None:
+    given = {"heartbeat_seconds": 1.0, "silent_after_seconds": 2.0, "lease_seconds": 3.0}
+    assert read_settings({"data_directory": tmp_path, **given}, {}).lease_seconds == 3.0

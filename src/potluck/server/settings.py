@@ -100,7 +100,7 @@ def read_settings(
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
     exposure.check(chosen.host, chosen, chosen.public_url)
-    _check_heartbeat(chosen)
+    _check_times(chosen)
     said = {name for name in ServerSettings.__struct_fields__ if _is_said(name, options, variables)}
     return replace(
         chosen,
@@ -115,15 +115,24 @@ def _is_said(name: str, options: Mapping[str, Any], variables: Mapping[str, str]
     return options.get(name) is not None or bool(variables.get(f"POTLUCK_{name.upper()}"))
 
 
-def _check_heartbeat(chosen: ServerSettings) -> None:
-    """A node that beats as it is asked to must not be taken for silent or lost."""
-    for name in ("lease_seconds", "silent_after_seconds"):
-        seconds = getattr(chosen, name)
-        if chosen.heartbeat_seconds >= seconds:
+# Of these two times the first must be the shorter one, or else.
+_SHORTER = (
+    ("heartbeat_seconds", "lease_seconds", "every node would seem to be away"),
+    ("heartbeat_seconds", "silent_after_seconds", "every node would seem to be away"),
+    ("silent_after_seconds", "lease_seconds", "a node could be given what it still runs"),
+    ("leader_renew_seconds", "leader_seconds", "nobody would lead for long"),
+)
+
+
+def _check_times(chosen: ServerSettings) -> None:
+    """Times that contradict each other are found out now, and not in the middle of the night."""
+    for shorter, longer, consequence in _SHORTER:
+        seconds = getattr(chosen, shorter), getattr(chosen, longer)
+        if seconds[0] >= seconds[1]:
             raise BadSettings(
-                f"POTLUCK_HEARTBEAT_SECONDS is {chosen.heartbeat_seconds:g}, and"
-                f" POTLUCK_{name.upper()} is {seconds:g}: every node would seem to be away.",
-                "Let nodes beat several times in that time.",
+                f"POTLUCK_{shorter.upper()} is {seconds[0]:g}, and"
+                f" POTLUCK_{longer.upper()} is {seconds[1]:g}: {consequence}.",
+                "Let the first be much shorter than the second.",
             )
 
 
