@@ -23,20 +23,20 @@ def test_all_that_is_known_is_told_in_order() -> None:
     said = Explanation(
         TaskId("task_1"),
         TaskState.QUEUED,
-        "12 nodes: has its devices in use.",
+        "12 nodes have their devices in use.",
         nodes=1_234,
-        refusals=[RefusalCount("device_busy", 12, "12 nodes: has its devices in use.")],
+        refusals=[RefusalCount("device_busy", 12, "12 nodes have their devices in use.")],
         changes=["3 nodes would take it with a price ceiling of 0.40."],
         position=4_321,
         estimated_start=NOW + timedelta(minutes=5),
         basis="one like it has started every 3 s lately",
     )
     assert shown(said) == [
-        "12 nodes: has its devices in use.",
-        "It is number 4,321. It may start in 5 min: one like it has started every 3 s lately.",
+        "12 nodes have their devices in use.",
+        "It is number 4,321 in the queue. It may start in 5 min: one like it has started every 3 s lately.",
         "",
         "Of 1,234 nodes:",
-        "  12 nodes: has its devices in use.",
+        "  12 nodes have their devices in use.",
         "",
         "What would help:",
         "  3 nodes would take it with a price ceiling of 0.40.",
@@ -57,4 +57,4 @@ def test_a_guess_that_is_past_is_any_moment() -> None:
         position=1,
         estimated_start=NOW - timedelta(seconds=1),
     )
-    assert shown(said) == ["Is in line.", "It is next. It may start at any moment."]
+    assert shown(said) == ["Is in line.", "It is next in the queue. It may start at any moment."]

@@ -20,6 +20,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"delay_seconds": 60.0, "start_within_seconds": 60.0}, "not to start for 60 s"),
     ({"expected_seconds": 20.0, "run_seconds": 10.0}, "expected to take 20 s .* after 10 s"),
     ({"after": (ONE, ONE)}, "twice"),
+    ({"device_model": "A100||H100"}, "is empty, which every model would match"),
+    ({"device_model": " | "}, "is empty"),
 ]
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.units import show_ahead
+from potluck.cli.units import show_ahead, show_count
 from potluck.wire.consumer import Explanation
 
 
@@ -27,7 +27,7 @@ def _show(pane: Pane, said: Explanation, now: datetime) -> None:
         pane.line(when)
     if said.refusals:
         pane.line()
-        pane.line(f"Of {_nodes(said.nodes)}:", Tone.FAINT)
+        pane.line(f"Of {show_count(said.nodes, 'node')}:", Tone.FAINT)
         for refusal in said.refusals:
             pane.line(f"  {printable(refusal.sentence)}")
     if said.changes:
@@ -41,14 +41,11 @@ def _when(said: Explanation, now: datetime) -> str:
     """Where it stands, and when it may start if there is a basis for a guess."""
     parts = []
     if said.position is not None:
-        parts.append("It is next." if said.position == 1 else f"It is number {said.position:,}.")
+        place = "next" if said.position == 1 else f"number {said.position:,}"
+        parts.append(f"It is {place} in the queue.")
     if said.estimated_start is not None:
         ahead = show_ahead(said.estimated_start, now)
         when = f"in {ahead}" if said.estimated_start > now else "at any moment"
         basis = "" if said.basis is None else f": {printable(said.basis)}"
         parts.append(f"It may start {when}{basis}.")
     return " ".join(parts)
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count:,} nodes"

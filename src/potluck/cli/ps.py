@@ -113,8 +113,8 @@ def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
 
 
 def _phase(task: TaskView) -> str:
-    """Of an array that has begun, with how far it has come."""
-    if task.items is None or not (done := percent(task.items)) or done == 100:
+    """Of an array that is at work, with how far it has come."""
+    if task.items is None or task.state.is_final or not (done := percent(task.items)):
         return task.phase
     return f"{task.phase} {done} %"
 

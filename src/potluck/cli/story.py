@@ -34,8 +34,9 @@ def why(task: TaskView) -> str:
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:
-    """How long the consumer's code ran, or has been running."""
-    if task.started_at is None:
+    """How long the consumer's code ran, or has been running; of what waits again, nothing."""
+    is_waiting = task.items is None and task.state in (TaskState.QUEUED, TaskState.ASSIGNED)
+    if task.started_at is None or is_waiting:
         return None
     return ((task.finished_at or now) - task.started_at).total_seconds()
 

@@ -86,6 +86,11 @@ def _ago(text: str, option: str) -> float:
         ) from error
 
 
+def show_count(count: int, one: str, several: str | None = None) -> str:
+    """`1 node`, `1,234 nodes`; `several` where an s is not enough."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
 def show_milli(milli: int) -> str:
     """A part of a device, as a share of the whole."""
     return f"{milli / WHOLE_DEVICE_MILLI:.3f}".rstrip("0").rstrip(".")

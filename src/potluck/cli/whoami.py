@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
-from potluck.cli.units import show_credits, show_seconds
+from potluck.cli.units import show_count, show_credits, show_seconds
 from potluck.model.account import Credential
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _limits(quota: "Quota") -> str:
     """What there is less of than one might want; empty if nothing is limited."""
     running, queued = quota.max_running_devices, quota.max_queued_tasks
     told = [
-        "" if running is None else f"at most {running:,} devices at a time",
-        "" if queued is None else f"at most {queued:,} tasks waiting",
+        "" if running is None else f"at most {show_count(running, 'device')} at a time",
+        "" if queued is None else f"at most {show_count(queued, 'task')} waiting",
         "" if quota.weight == 1 else f"weight {quota.weight:g}",
     ]
     return ", ".join(filter(None, told))

@@ -17,6 +17,7 @@ def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: i
     """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
     read_metadata(request.spec.source)
     _check_filename(request.spec.filename)
+    _check_model(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
     _check_array(request)
@@ -53,6 +54,14 @@ def _check_filename(filename: str) -> None:
     if "/" in filename or "\\" in filename or filename in {".", ".."}:
         raise InvalidInput(
             f"The file name {filename!r} is a path.", "Send the name alone, for example train.py."
+        )
+
+
+def _check_model(patterns: str | None) -> None:
+    if patterns is not None and not all(map(str.strip, patterns.split("|"))):
+        raise InvalidInput(
+            f"One of the models in {patterns!r} is empty, which every model would match.",
+            'Write it like "RTX 40*|A100".',
         )
 
 

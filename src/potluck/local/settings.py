@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from potluck.local.directory import named_directory
 from potluck.model.error import BadSettings
+from potluck.model.plain import plain
 
 T = TypeVar("T", bound=Struct)
 
@@ -58,7 +59,7 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         return msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         # Not what was said: it may be an address with a password in it.
-        raise BadSettings(f"{source}: {error}.", _advice(kind, source)) from error
+        raise BadSettings(f"{source}: {plain(str(error))}.", _advice(kind, source)) from error
 
 
 def _advice(kind: Any, source: str) -> str:

@@ -20,9 +20,12 @@ AttemptId = NewType("AttemptId", str)
 
 # As they come over the wire; the shape is checked, nothing else.
 _ULID = f"[0-7][0-9a-hjkmnp-tv-z]{{25}}{END}"
-NodeIdText = Annotated[NodeId, Meta(pattern=f"^node_{_ULID}")]
-TaskIdText = Annotated[TaskId, Meta(pattern=f"^task_{_ULID}")]
-AttemptIdText = Annotated[AttemptId, Meta(pattern=f"^attempt_{_ULID}")]
+NODE_PATTERN, TASK_PATTERN, ATTEMPT_PATTERN = (
+    f"^{kind}_{_ULID}" for kind in ("node", "task", "attempt")
+)
+NodeIdText = Annotated[NodeId, Meta(pattern=NODE_PATTERN)]
+TaskIdText = Annotated[TaskId, Meta(pattern=TASK_PATTERN)]
+AttemptIdText = Annotated[AttemptId, Meta(pattern=ATTEMPT_PATTERN)]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _SHAPE = re.compile(

@@ -49,7 +49,9 @@ def _job(path: Path, line: int, row: dict[str, str]) -> Job:
         )
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"Line {line} of {path} is not a job: {error}.", "Mend the line, or leave it out."
+            f"Line {line} of {path} is not a job.",
+            "Write a time such as 2017-10-09 12:30:00, seconds, and a whole number of GPUs;"
+            " or leave it out.",
         ) from error
     if not (isfinite(job.seconds) and job.seconds >= 0 and job.gpus >= 1):
         raise InvalidInput(

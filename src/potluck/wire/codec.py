@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from potluck.model import text
 from potluck.model.error import InvalidInput
+from potluck.model.plain import plain
 
 T = TypeVar("T")
 
@@ -49,16 +49,7 @@ def _invalid(error: Exception) -> InvalidInput:
         return InvalidInput("The body is nested too deeply.")
     if isinstance(error, UnicodeError):
         return InvalidInput("The body is not valid UTF-8.")
-    sentence = str(error)
-    for pattern, words in _WORDS.items():
-        sentence = sentence.replace(pattern, words)
-    return InvalidInput(f"The body does not fit: {sentence}.", _HINT)
+    return InvalidInput(f"The body does not fit: {plain(str(error))}.", _HINT)
 
 
 _HINT = "Compare it with /schema/openapi.json."
-# What the decoder says in its own terms, said for people.
-_WORDS = {
-    f"matching regex {text.NO_NUL!r}": "without NUL characters",
-    f"matching regex {text.PRINTABLE!r}": "without control characters",
-    "Input data was truncated": "the text is cut short, or has a lone surrogate",
-}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from potluck.cli.admin.accounts import AccountArgument
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen
+from potluck.cli.units import show_count
 from potluck.model.account import Quota
 from potluck.model.error import InvalidInput, NotFound
 from potluck.wire.identity import AccountView
@@ -61,12 +62,16 @@ def told(quota: Quota) -> str:
     return ", ".join(
         [
             f"weight {quota.weight:g}",
-            f"{'as many' if running is None else f'at most {running:,}'} devices at a time"
-            f"{' as everybody' if running is None else ''}",
-            f"{'as many' if queued is None else f'at most {queued:,}'} tasks waiting"
-            f"{' as everybody' if queued is None else ''}",
+            _most(running, "device", "at a time"),
+            _most(queued, "task", "waiting"),
         ]
     )
+
+
+def _most(count: int | None, noun: str, when: str) -> str:
+    if count is None:
+        return f"as many {noun}s {when} as everybody"
+    return f"at most {show_count(count, noun)} {when}"
 
 
 def _count(text: str | None, option: str) -> int | str | None:
@@ -74,7 +79,7 @@ def _count(text: str | None, option: str) -> int | str | None:
         return text
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise InvalidInput(
-            f"{option} {text!r} is no number.",
+            f"{option} {text!r} is not a number from 0 to 999,999,999.",
             f"Write {option} 8, or {option} {_DEFAULT} for what holds for everybody.",
         )
     return int(text)

@@ -11,6 +11,7 @@ from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.simulate import picture
 from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_count
 from potluck.model.error import InvalidInput, StartFailed
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _tell(screen: Screen, points: "list[Point]") -> None:
     show_table(screen.out, columns, rows)
     run, jobs = points[0].run, points[0].outcome.jobs
     screen.err.line(
-        f"{jobs:,} jobs on {run.cluster.gpus} GPUs in nodes of {run.cluster.gpus_per_node},"
+        f"{show_count(jobs, 'job')} on {show_count(run.cluster.gpus, 'GPU')}"
+        f" in nodes of {run.cluster.gpus_per_node},"
         f" placed by {run.placement}.",
         Tone.FAINT,
     )

@@ -7,6 +7,7 @@ import typer
 
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
+from potluck.cli.units import show_count
 from potluck.model.error import Internal, StartFailed
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _run(first: int, count: int, nodes: int, steps: int, workers: int, trace: bo
 
 def _tell(screen: Screen, summary: "Summary") -> None:
     screen.out.line(
-        f"{summary.seeds} histories, {summary.steps} steps, {summary.tasks} tasks:"
+        f"{show_count(summary.seeds, 'history', 'histories')},"
+        f" {show_count(summary.steps, 'step')}, {show_count(summary.tasks, 'task')}:"
         f" {summary.violations or 'nothing'} broken."
     )
     happened = ", ".join(f"{count} {kind}" for kind, count in summary.faults.items())

@@ -10,6 +10,7 @@ from litestar.exceptions import HTTPException
 
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError
+from potluck.model.plain import plain
 from potluck.wire import problem
 
 log = structlog.get_logger()
@@ -27,7 +28,7 @@ _FRAMEWORK = {
 
 
 # Parameters that the framework keeps from having their own name inside.
-_SAID = {"only_state": "state"}
+_SAID = {"only_state": "state", "idempotency_key": "Idempotency-Key"}
 
 
 def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
@@ -77,6 +78,7 @@ def _sentence(raised: HTTPException) -> str:
     if any(item.get("key") == "data" for item in extra):
         return "The request has no body."
     parts = [
-        f"{_SAID.get(item.get('key'), item.get('key'))}: {item.get('message')}" for item in extra
+        f"{_SAID.get(item.get('key'), item.get('key'))}: {plain(str(item.get('message')))}"
+        for item in extra
     ]
     return f"{'; '.join(parts)}." if parts else raised.detail
