@@ -85,62 +85,46 @@ class Tasks:
         """A page, and where the next one begins; None after the last."""
         rows = await connection.fetch(_sql.changed_tasks, since.snapshot, *behind, most)
         last = (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
-        return [self._now(*tuple(row)[:-1]) for row in rows], last
+        return [self._now(row) for row in rows], last
 
     async def of_ids(self, connection: Connection, ids: Sequence[TaskId]) -> list[TaskNow]:
-        return [self._now(*row) for row in await connection.fetch(_sql.tasks, ids)]
+        return [self._now(row) for row in await connection.fetch(_sql.tasks, ids)]
 
     async def heads(
         self, connection: Connection, accounts: Sequence[AccountId], most_each: int
     ) -> list[TaskNow]:
         rows = await connection.fetch(_sql.queue_heads, accounts, most_each)
-        return [self._now(*row) for row in rows]
+        return [self._now(row) for row in rows]
 
     async def waiting(self, connection: Connection, behind: str, most: int) -> list[TaskNow]:
         """A page of all that waits, in the order of the ids."""
         rows = await connection.fetch(_sql.waiting_tasks, behind, most)
-        return [self._now(*row) for row in rows]
+        return [self._now(row) for row in rows]
 
-    def _now(
-        self,
-        task_id: TaskId,
-        account_id: AccountId,
-        priority: int,
-        name: str,
-        requirements: bytes,
-        limits: bytes,
-        is_waiting: bool,
-        expected_seconds: float | None,
-        pending: Any,
-        items_done: int,
-        items_seconds: float,
-        submitted_at: float,
-        ready_at: float | None,
-        has_to_wait: bool,
-        is_overdue: bool,
-        failed_on: list[NodeId] | None,
-        took_seconds: float | None,
-    ) -> TaskNow:
-        if took_seconds is not None:
-            self._durations.see(account_id, name, took_seconds)
-        if has_to_wait or is_overdue or not is_waiting:
-            return TaskNow(task_id, None, None)
-        if items_done:
-            expected_seconds = items_seconds / items_done
+    def _now(self, row: Any) -> TaskNow:
+        account_id, name = row["account_id"], row["name"]
+        if row["took_seconds"] is not None:
+            self._durations.see(account_id, name, row["took_seconds"])
+        if row["has_to_wait"] or row["is_overdue"] or not row["is_waiting"]:
+            return TaskNow(row["id"], None, None)
+        expected_seconds = row["expected_seconds"]
+        if row["items_done"]:
+            expected_seconds = row["items_seconds"] / row["items_done"]
         elif expected_seconds is None:
             expected_seconds = self._durations.expected_seconds(account_id, name)
+        pending, failed_on = row["pending"], row["failed_on"]
         task = WaitingTask(
-            task_id,
+            row["id"],
             account_id,
-            self._shapes.requirements(requirements),
-            self._shapes.limits(limits),
-            priority,
+            self._shapes.requirements(row["requirements"]),
+            self._shapes.limits(row["limits"]),
+            row["priority"],
             frozenset(failed_on) if failed_on else _NOWHERE,
-            submitted_at,
+            row["submitted_at"],
             expected_seconds,
             _ranges(pending) if pending else (),
         )
-        return TaskNow(task_id, task, ready_at)
+        return TaskNow(row["id"], task, row["ready_at"])
 
 
 _NOWHERE: frozenset[NodeId] = frozenset()

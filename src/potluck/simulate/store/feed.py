@@ -190,10 +190,9 @@ def accounts(data: Data, account_ids: list[str]) -> list[Row]:
     ]
 
 
-# In the order in which the statements name them: some are taken by their place.
 _TASK = (
     *("id", "account_id", "priority", "name", "requirements", "limits"),
-    *("is_waiting", "expected_seconds"),
+    *("is_waiting", "changed", "expected_seconds"),
 )
 
 

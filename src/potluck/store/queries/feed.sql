@@ -9,28 +9,18 @@ SELECT pg_current_snapshot()::text AS position,
 -- name: changed_tasks
 -- A page of what the position did not see. The index is entered at the first transaction that the
 -- position may not have seen, or behind the last page.
-SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at,
-    has_to_wait, is_overdue, failed_on, took_seconds,
-    changed::text AS changed_by
-FROM scheduled_tasks
+SELECT *, changed::text AS changed_by FROM scheduled_tasks
 WHERE (changed, id) > (greatest($2::text::xid8, pg_snapshot_xmin($1::text::pg_snapshot)), $3)
     AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
 ORDER BY changed, id
 LIMIT $4
 
 -- name: tasks
-SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at,
-    has_to_wait, is_overdue, failed_on, took_seconds
-FROM scheduled_tasks WHERE id = ANY($1)
+SELECT * FROM scheduled_tasks WHERE id = ANY($1)
 
 -- name: waiting_tasks
 -- A page of all that waits, from behind the last page's end on.
-SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds, pending,
-    items_done, items_seconds, submitted_at, ready_at,
-    has_to_wait, is_overdue, failed_on, took_seconds
-FROM scheduled_tasks
+SELECT * FROM scheduled_tasks
 WHERE is_waiting AND id > $1
 ORDER BY id
 LIMIT $2
@@ -54,10 +44,7 @@ SELECT account_id FROM step WHERE account_id IS NOT NULL
 -- The first few of each of these accounts' queues.
 SELECT head.*
 FROM unnest($1::text[]) AS account (id), LATERAL (
-    SELECT id, account_id, priority, name, requirements, limits, is_waiting, expected_seconds,
-        pending, items_done, items_seconds, submitted_at, ready_at,
-        has_to_wait, is_overdue, failed_on, took_seconds
-    FROM scheduled_tasks
+    SELECT * FROM scheduled_tasks
     WHERE is_waiting AND account_id = account.id
     ORDER BY account_id, priority DESC, id
     LIMIT $2

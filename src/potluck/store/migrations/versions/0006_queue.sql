@@ -169,7 +169,7 @@ SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed
     CASE WHEN items IS NULL THEN pending ELSE coalesce((
         SELECT range_agg(part) FROM (SELECT part FROM unnest(pending) AS part LIMIT 1000) AS first
     ), '{}') END AS pending,
-    items, items_succeeded + items_failed AS items_done, items_seconds,
+    items_succeeded + items_failed AS items_done, items_seconds,
     extract(epoch FROM created_at)::double precision AS submitted_at,
     extract(epoch FROM not_before)::double precision AS ready_at,
     -- Ranges that fail as a whole too often fail the array, once nobody is at work on it.
