@@ -77,6 +77,9 @@ class Account:
 
     def _fade(self, now: float) -> None:
         """Old use counts less and less; what runs, or ran until a moment ago, is added."""
+        if now == self._recent_at:
+            self.ended_milli = 0
+            return
         seconds = 0.0 if self._recent_at is None else max(0.0, now - self._recent_at)
         left = exp(-_FADING * seconds)
         grown = (self.running_milli + self.ended_milli) * (1 - left) / _FADING

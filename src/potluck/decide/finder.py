@@ -48,15 +48,12 @@ class Finder:
         """Whether any node has room now, whoever it is kept for."""
         return self._capacity.has_room(task)
 
-    def could_have_room(self, task: WaitingTask) -> bool:
-        """Whether it is worth while to look again for any node that has room."""
-        return self._capacity.could_have_room(task)
-
     def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
-        if _is_over_quota(account, 1):
+        if _is_at_quota(account):
             return Halt.QUOTA
         may_use = self._may_use(task, now)
-        found = self._place(task, account, may_use, self._aligned(task, may_use, now))
+        first = self._aligned(task, may_use, now) if self._aligns else None
+        found = self._place(task, account, may_use, first)
         if found is Halt.ROOM and may_use is not None and self.has_room(task):
             return self._passed_over(task, now)
         return found
@@ -71,7 +68,7 @@ class Finder:
         self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
     ) -> Found | Halt:
         """On these nodes, which are kept for it."""
-        if _is_over_quota(account, 1):
+        if _is_at_quota(account):
             return Halt.QUOTA
         return self._place(task, account, node_ids.__contains__, None)
 
@@ -83,13 +80,11 @@ class Finder:
             return permits
         return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
 
-    def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse | None:
+    def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse:
         """Nodes on which something else runs at least as long.
 
         So whole nodes become free for large tasks, and none is held up by the last small one.
         """
-        if not self._aligns:
-            return None
         end = now + attempt_seconds(task)
         last_end = self._timetable.last_end
         if may_use is None:
@@ -99,8 +94,11 @@ class Finder:
     def _place(
         self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
     ) -> Found | Halt:
-        fits: list[Fit] = []
         outcome = self._one(task, account, may_use, first)
+        if task.nodes == 1 and isinstance(outcome, Fit):
+            self._capacity.take(task, outcome)
+            return self._assignments(task, account, [outcome])
+        fits: list[Fit] = []
         while isinstance(outcome, Fit) and len(fits) < task.nodes - 1:
             self._capacity.take(task, outcome)
             fits.append(outcome)
@@ -120,16 +118,18 @@ class Finder:
         fit = fit or self._capacity.find(task, None, may_use)
         if fit is None:
             return Halt.ROOM
-        seconds = task.limits.run_seconds
-        if hold_micro(fit.price_micro_per_hour, seconds) > account.available_micro:
+        price, seconds = fit.price_micro_per_hour, task.limits.run_seconds
+        if price and hold_micro(price, seconds) > account.available_micro:
             fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
         if fit is None:
             return Halt.CREDIT
-        milli = task.nodes * sum(share.milli for share in fit.shares)
-        if not _is_over_quota(account, milli):
-            return fit
         most = account.most_running_milli
-        return Halt.TOO_LARGE if most is not None and milli > most else Halt.QUOTA
+        if most is None:
+            return fit
+        milli = task.nodes * sum(share.milli for share in fit.shares)
+        if account.running_milli + milli <= most:
+            return fit
+        return Halt.TOO_LARGE if milli > most else Halt.QUOTA
 
     def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
         if not task.pending:
@@ -165,6 +165,6 @@ def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
     return lambda node_id: node_id not in taken and may_use(node_id)
 
 
-def _is_over_quota(account: Account, more_milli: int) -> bool:
+def _is_at_quota(account: Account) -> bool:
     most = account.most_running_milli
-    return most is not None and account.running_milli + more_milli > most
+    return most is not None and account.running_milli >= most

@@ -30,7 +30,7 @@ from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.suitable import Suitability, Usable
 from potluck.decide.queue.halt import Halt
 from potluck.decide.queue.halted import Halted
-from potluck.decide.queue.lines import Line, LineKey, Lines
+from potluck.decide.queue.lines import Line, LineKey, Lines, Shape
 from potluck.decide.queue.ready import Ready
 from potluck.decide.snapshot import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
@@ -65,7 +65,8 @@ class Scheduler:
         self._lines = Lines(order)
         self._ready = Ready(self._lines)
         self._halted = Halted()
-        self._to_try: OrderedDict[object, None] = OrderedDict()  # shapes that may find room now
+        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
+        self._arrived: dict[Line, int] = {}  # tasks that came since the last round
         self._rates = Rates()
         self._turns = 0
         reservations = Reservations(self._timetable, self._suitable)
@@ -91,11 +92,13 @@ class Scheduler:
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
-        if self._lines.task(task.id) is None:
-            self._capacity.learn(task.requirements)
-        self._account(task.account_id)
+        is_new = self._lines.task(task.id) is None
         line = self._lines.put(task)
-        self._look_again(line, task)
+        if is_new:
+            self._arrived[line] = self._arrived.get(line, 0) + 1
+        if line.entries[0][2] is task:
+            self._account(task.account_id)
+            self._look_again(line)
 
     def drop_task(self, task_id: TaskId) -> None:
         task = self._lines.drop(task_id)
@@ -173,6 +176,7 @@ class Scheduler:
         It ends also after so many looks at lines that stay where they are, which may be many more
         than there are nodes.
         """
+        self._learn()
         self._timetable.look(now)
         assignments = self._lay_out(now)  # while those without room are known as such
         looks = max(_FEWEST_LOOKS, most)
@@ -193,6 +197,12 @@ class Scheduler:
         """Why a task waits; None if it does not wait here."""
         return self._explainer.explain(task_id, now)
 
+    def _learn(self) -> None:
+        """What people ask for is what free devices should suit."""
+        for line, count in self._arrived.items():
+            self._capacity.learn(line.key.requirements, count)
+        self._arrived.clear()
+
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
         """Accounts in equal places go by the age of their first task."""
         task = self._ready.first(account_id)
@@ -204,21 +214,17 @@ class Scheduler:
     def _serve(self, account: Account, now: float) -> list[Assignment]:
         """Places the head of the account's first line, or finds out why it must wait."""
         line = self._ready.take(account.id)
-        entry = self._lines.first(line)
-        assert entry is not None
-        found = (
-            Halt.ROOM if line.shape in self._halted else self._finder.find(entry[2], account, now)
-        )
+        task = line.entries[0][2]
+        found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
         if isinstance(found, Halt):
             self._halted.add(line, found)
             self._told.note(line)
             return []
         self._lines.serve(line, found.left)
-        self._rates.count(line.shape, entry[2].submitted_at, now)
-        assignments = self._count(entry[2], found.assignments, account, now)
-        self._ready.offer(line)
-        self._forget_if_empty(line)
-        return assignments
+        self._rates.count(line.shape, task.submitted_at, now)
+        if not self._ready.offer(line):
+            self._forget_if_empty(line)
+        return self._count(task, found.assignments, account, now)
 
     def _count(
         self, task: WaitingTask, given: list[Assignment], account: Account, now: float
@@ -280,7 +286,7 @@ class Scheduler:
             looks += self._try_again(shape)
         return looks
 
-    def _try_again(self, shape: object) -> bool:
+    def _try_again(self, shape: Shape) -> bool:
         """Whether that needed a look."""
         line = self._halted.line_of(shape)
         if line is None:
@@ -288,7 +294,7 @@ class Scheduler:
         entry = self._lines.first(line)
         if entry is None:
             self._forget_if_empty(line)
-        elif self._finder.could_have_room(entry[2]):
+        elif self._capacity.could_have_room(entry[2]):
             self._offer(self._halted.release_shape(shape))
         return True
 
@@ -310,11 +316,8 @@ class Scheduler:
         for line in lines:
             self._ready.offer(line)
 
-    def _look_again(self, line: Line, task: WaitingTask) -> None:
+    def _look_again(self, line: Line) -> None:
         """A new head may go where the one before it could not, being shorter."""
-        entry = self._lines.first(line)
-        if entry is None or entry[2] is not task:
-            return
         if line.halt in (Halt.KEPT, Halt.SLOW):
             self._halted.discard(line)
             self._ready.offer(line)

@@ -20,8 +20,9 @@ class _Rate(Struct):
     at: float
 
     def fade_to(self, now: float) -> None:
-        left = exp(-_FADING * max(0.0, now - self.at))
-        self.starts, self.seconds, self.at = self.starts * left, self.seconds * left, now
+        if now != self.at:
+            left = exp(-_FADING * max(0.0, now - self.at))
+            self.starts, self.seconds, self.at = self.starts * left, self.seconds * left, now
 
 
 class Rates:

@@ -1,7 +1,5 @@
 """What runs, and what has just been planned and will run as soon as the database agrees."""
 
-from collections import Counter
-
 from msgspec import Struct
 
 from potluck.decide.account import Account
@@ -22,12 +20,12 @@ class Running:
     def __init__(self, timetable: Timetable) -> None:
         self._timetable = timetable
         self._planned: dict[TaskId, list[_Planned]] = {}
-        self._live: Counter[TaskId] = Counter()
+        self._live: dict[TaskId, int] = {}
         self._numbers = 0
 
     def live(self, task_id: TaskId) -> int:
         """How many attempts at a task run or are planned."""
-        return self._live[task_id]
+        return self._live.get(task_id, 0)
 
     def expect(self, task: WaitingTask, given: Assignment, account: Account, now: float) -> None:
         """Counts an assignment as running before the database has agreed."""
@@ -68,16 +66,16 @@ class Running:
 
     def _add(self, attempt: RunningAttempt, account: Account) -> None:
         account.running_milli += _milli(attempt)
-        self._live[attempt.task_id] += 1
+        self._live[attempt.task_id] = self._live.get(attempt.task_id, 0) + 1
         self._timetable.put(attempt)
 
     def _remove(self, attempt: RunningAttempt, account: Account) -> None:
         account.running_milli -= _milli(attempt)
         self._timetable.drop(attempt.id)
-        self._live[attempt.task_id] -= 1
-        if not self._live[attempt.task_id]:
-            del self._live[attempt.task_id]
+        left = self._live.pop(attempt.task_id) - 1
+        if left:
+            self._live[attempt.task_id] = left
 
 
 def _milli(attempt: RunningAttempt) -> int:
-    return sum(share.milli for share in attempt.shares)
+    return sum([share.milli for share in attempt.shares])

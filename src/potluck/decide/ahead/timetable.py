@@ -50,10 +50,11 @@ class Timetable:
         self._forget(node_id)
 
     def put(self, attempt: RunningAttempt) -> None:
-        self._running.setdefault(attempt.node_id, {})[attempt.id] = attempt
-        self._node_of[attempt.id] = attempt.node_id
-        self._forget(attempt.node_id)
-        heapq.heappush(self._ends, (attempt.expected_end, attempt.id))
+        attempt_id, node_id = attempt.id, attempt.node_id
+        self._running.setdefault(node_id, {})[attempt_id] = attempt
+        self._node_of[attempt_id] = node_id
+        self._forget(node_id)
+        heapq.heappush(self._ends, (attempt.expected_end, attempt_id))
         if len(self._ends) > 2 * len(self._node_of) + _MOST_STALE:
             self._ends = [
                 (each.expected_end, each.id)

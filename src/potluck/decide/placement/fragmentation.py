@@ -24,6 +24,8 @@ from potluck.decide.pool.room import Profile, Room
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
 
+_MOST_KNOWN = 10_000
+
 
 class Fragmentation(Placement):
     looks_at = 8
@@ -48,15 +50,13 @@ class Fragmentation(Placement):
 
     def score(self, choice: Choice) -> float:
         want, room = choice.want, choice.room
-        worth = self._worth.get(room.profile)
-        if worth is None:
-            worth = self._worth[room.profile] = Worth(room.profile, self._mix.classes())
+        worth = self._worth.get(room.profile) or self._look_at(room.profile)
         known = self._known.get(room)
         if known is None or known[0] != room.version:
             known = self._known[room] = (room.version, worth.of(room))
         value, devices, free, whole = known[1]
         for each in choice.taken:
-            table = worth.devices[each.position]
+            table = worth.devices.get(each.position)
             if table is not None:
                 milli = room.milli[each.position]
                 devices += table[milli - each.milli] - table[milli]
@@ -65,3 +65,10 @@ class Fragmentation(Placement):
         cores = room.cores - want.cores
         memory_bytes = room.memory_bytes - want.memory_bytes
         return value - worth.value(devices, whole, free, cores, memory_bytes)
+
+    def _look_at(self, profile: Profile) -> Worth:
+        if len(self._worth) >= _MOST_KNOWN:  # nodes that come and go are not remembered for ever
+            self._worth.clear()
+            self._known.clear()
+        worth = self._worth[profile] = Worth(profile, self._mix.classes())
+        return worth

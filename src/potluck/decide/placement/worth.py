@@ -19,10 +19,14 @@ from potluck.model.device import WHOLE_DEVICE_MILLI
 class Worth:
     def __init__(self, profile: Profile, classes: Sequence[Class]) -> None:
         served = [(each, gpus) for each in classes if (gpus := gpus_for(each, profile))]
-        self.devices: list[list[float] | None] = [None] * len(profile.node.devices)
+        self.devices: dict[int, list[float]] = {}  # of the GPUs, by their position
+        tables: dict[tuple[int, ...], list[float]] = {}  # most GPUs of a node are alike
         for position in profile.gpus:
             singles = [each for each, gpus in served if position in gpus and each.want.count == 1]
-            self.devices[position] = _device_table(singles)
+            like = tuple(map(id, singles))
+            if like not in tables:
+                tables[like] = _device_table(singles)
+            self.devices[position] = tables[like]
         several = [each for each, _ in served if each.want.count > 1]
         self._whole = [_whole_worth(several, count) for count in range(len(profile.gpus) + 1)]
         self._total = sum(each.weight for each, _ in served)
@@ -35,14 +39,14 @@ class Worth:
 
     def of(self, room: Room) -> tuple[float, float, int, int]:
         """The worth of a room, and what it is made of: devices, free thousandths, whole ones."""
-        devices, free, whole = 0.0, 0, 0
-        for table, milli in zip(self.devices, room.milli, strict=True):
-            if table is not None:
+        devices, free, milli_of = 0.0, 0, room.milli
+        for position, table in self.devices.items():
+            milli = milli_of[position]
+            if milli:
                 devices += table[milli]
                 free += milli
-                whole += milli == WHOLE_DEVICE_MILLI
-        value = self.value(devices, whole, free, room.cores, room.memory_bytes)
-        return value, devices, free, whole
+        value = self.value(devices, room.whole_gpus, free, room.cores, room.memory_bytes)
+        return value, devices, free, room.whole_gpus
 
     def value(self, devices: float, whole: int, free: int, cores: int, memory_bytes: int) -> float:
         if not free:

@@ -46,6 +46,9 @@ class Candidates:
         rooms = pool.rooms(pool.could_do(want, account_id))
         return any(len(want.free(room, account_id)) >= want.count for room in rooms)
 
+    def could_have_room(self, pool: Pool) -> bool:
+        return bool(pool.could_do(self.want, self._account_id))
+
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
     ) -> Offer | None:

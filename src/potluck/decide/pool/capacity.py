@@ -35,16 +35,19 @@ class Capacity:
         self._hosts: Counter[AccountId] = Counter()
         self._has_gained = False
         self._rooms_prepared = 0
+        self._is_due = True
 
     def put_node(self, node: FreeNode) -> None:
         """A node that is new or has changed: replaces what was known."""
         self._count_host(node.id, -1)
         self._has_gained |= self._pool.put(node)
         self._count_host(node.id, 1)
+        self._note_size()
 
     def drop_node(self, node_id: NodeId) -> None:
         self._count_host(node_id, -1)
         self._pool.drop(node_id)
+        self._note_size()
 
     def node(self, node_id: NodeId) -> FreeNode | None:
         """A node as it is now, with what was taken since it was put."""
@@ -70,11 +73,13 @@ class Capacity:
         may_use: Callable[[NodeId], bool] | None = None,
     ) -> Fit | None:
         """The best place, not on nodes that failed the task unless no other could ever take it."""
-        self._prepare()
+        if self._placement.is_due or self._is_due:
+            self._prepare()
         candidates = self._candidates_of(task)
-        accept = _accept(may_use, task.failed_on)
+        failed_on = task.failed_on
+        accept = _accept(may_use, failed_on) if may_use or failed_on else None
         fit = self._best(candidates, accept, most_price_micro_per_hour)
-        if fit is None and task.failed_on and not self._suits_elsewhere(candidates.want, task):
+        if fit is None and failed_on and not self._suits_elsewhere(candidates.want, task):
             fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
         return fit
 
@@ -85,8 +90,8 @@ class Capacity:
         return self._candidates_of(task).has_room(self._pool)
 
     def could_have_room(self, task: WaitingTask) -> bool:
-        """Whether it is worth while to ask `find` again."""
-        return self.has_room(task)
+        """Whether it is worth while to ask `find` again: hardly ever in vain, and for little."""
+        return self._candidates_of(task).could_have_room(self._pool)
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Marks as taken, until `put_node` says otherwise."""
@@ -148,11 +153,14 @@ class Capacity:
         return room
 
     def _prepare(self) -> None:
-        """Lets the placement look at pool and mix again when either has changed a good deal."""
-        count = len(self._pool)
-        if self._placement.is_due or 8 * abs(count - self._rooms_prepared) > self._rooms_prepared:
-            self._placement.prepare(self._pool.profiles)
-            self._rooms_prepared = count
+        """Lets the placement look at pool and mix again, since either has changed a good deal."""
+        self._placement.prepare(self._pool.profiles)
+        self._rooms_prepared = len(self._pool)
+        self._is_due = False
+
+    def _note_size(self) -> None:
+        more = abs(len(self._pool) - self._rooms_prepared)
+        self._is_due |= 8 * more > self._rooms_prepared
 
     def _count_host(self, node_id: NodeId, sign: int) -> None:
         """Who has nodes that run their owner's tasks only."""

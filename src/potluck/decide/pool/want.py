@@ -157,7 +157,10 @@ class Want:
     def shares(self, room: Room, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
         devices = room.node.devices
         return tuple(
-            DeviceShare(devices[each.position].id, each.milli, each.memory_bytes) for each in taken
+            [
+                DeviceShare(devices[each.position].id, each.milli, each.memory_bytes)
+                for each in taken
+            ]
         )
 
 

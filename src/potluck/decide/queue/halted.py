@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from potluck.decide.queue.halt import Halt
-from potluck.decide.queue.lines import Line
+from potluck.decide.queue.lines import Line, Shape
 from potluck.model.ids import AccountId
 
 # Sets that keep the order in which lines were added, so that equal input gives equal plans.
@@ -12,11 +12,11 @@ _LineSet = dict[Line, None]
 
 class Halted:
     def __init__(self) -> None:
-        self._by_shape: dict[object, _LineSet] = {}
+        self._by_shape: dict[Shape, _LineSet] = {}
         self._kept: _LineSet = {}
         self._of_account: dict[AccountId, _LineSet] = {}
 
-    def __contains__(self, shape: object) -> bool:
+    def __contains__(self, shape: Shape) -> bool:
         """Whether lines of this shape are known to find no room."""
         return shape in self._by_shape
 
@@ -29,11 +29,11 @@ class Halted:
         else:
             self._of_account.setdefault(line.key.account_id, {})[line] = None
 
-    def shapes(self) -> Iterable[object]:
+    def shapes(self) -> Iterable[Shape]:
         """Each shape without room."""
         return self._by_shape.keys()
 
-    def line_of(self, shape: object) -> Line | None:
+    def line_of(self, shape: Shape) -> Line | None:
         """One of the lines of this shape that are known to find no room."""
         return next(iter(self._by_shape.get(shape, ())), None)
 
@@ -52,7 +52,7 @@ class Halted:
         self._kept.pop(line, None)
         self._of_account.get(line.key.account_id, {}).pop(line, None)
 
-    def release_shape(self, shape: object) -> list[Line]:
+    def release_shape(self, shape: Shape) -> list[Line]:
         return list(self._by_shape.pop(shape, {}))
 
     def release_kept(self) -> list[Line]:

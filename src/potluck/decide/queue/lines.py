@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import frexp
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from potluck.decide.order.interface import Order
 from potluck.decide.queue.halt import Halt
@@ -34,12 +35,18 @@ class LineKey(NamedTuple):
     array: TaskId | None
 
 
+class Shape:
+    """What lines have in common that find room, or none, together. Equal shapes are one object."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Line:
     __slots__ = ("entries", "halt", "key", "number", "offered", "shape", "stale")
 
-    def __init__(self, key: LineKey, shape: object, number: int) -> None:
+    def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
         self.key = key
-        self.shape = shape  # lines of one shape find room, or none, together
+        self.shape = shape
         self.number = number  # of lines with equal places, the older goes first
         self.halt = Halt.NONE
         self.offered: float | None = None  # the place that it has among lines that could move
@@ -53,6 +60,7 @@ class Lines:
         self._order = order
         self._tasks: dict[TaskId, WaitingTask] = {}
         self._lines: dict[LineKey, Line] = {}
+        self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
         self._numbers = 0
         self._hosts: frozenset[AccountId] = frozenset()
         # The longest waiting first; kept only if the order does not go by age itself.
@@ -79,13 +87,14 @@ class Lines:
     def put(self, task: WaitingTask) -> Line:
         """Puts a task into its line; what was known of it is replaced."""
         line = self._line(_key(task))
-        known = self._tasks.get(task.id)
-        if known == task:
-            return line
+        task_id = task.id
+        known = self._tasks.get(task_id)
         if known is not None:
+            if known == task:
+                return line
             self._forget(known)
-        self._tasks[task.id] = task
-        heapq.heappush(line.entries, (self._order.within(task), task.id, task))
+        self._tasks[task_id] = task
+        heapq.heappush(line.entries, (self._order.within(task), task_id, task))
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
         return line
@@ -198,11 +207,16 @@ class Lines:
             line = self._lines[key] = Line(key, self._shape(key), self._numbers)
         return line
 
-    def _shape(self, key: LineKey) -> object:
+    def _shape(self, key: LineKey) -> Shape:
         """Whose a task is matters for a fraction, which may stand beside its own account's only,
         and for who has nodes that take nobody else's tasks."""
         is_personal = key.requirements.device_milli is not None or key.account_id in self._hosts
-        return (key.requirements, key.failed_on, key.nodes, key.account_id if is_personal else "")
+        whose = key.account_id if is_personal else None
+        parts = (key.requirements, key.failed_on, key.nodes, whose)
+        shape = self._shapes.get(parts)
+        if shape is None:
+            shape = self._shapes[parts] = Shape()
+        return shape
 
     def _forget(self, task: WaitingTask) -> None:
         """Leaves an entry behind that is passed over; too many of them are swept out."""

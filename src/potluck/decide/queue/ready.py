@@ -15,14 +15,17 @@ class Ready:
         self._lines = lines
         self._heaps: dict[AccountId, list[tuple[float, int, Line]]] = {}
 
-    def offer(self, line: Line) -> None:
-        """Says that a line could move, or that its head is a new one."""
+    def offer(self, line: Line) -> bool:
+        """Says that a line could move, or that its head is a new one; False if it has none."""
         line.halt = Halt.NONE
         entry = self._lines.first(line)
-        if entry is not None and line.offered != entry[0]:
+        if entry is None:
+            return False
+        if line.offered != entry[0]:
             line.offered = entry[0]
             heap = self._heaps.setdefault(line.key.account_id, [])
             heapq.heappush(heap, (entry[0], line.number, line))
+        return True
 
     def accounts(self) -> list[AccountId]:
         return list(self._heaps)
