@@ -173,6 +173,25 @@ async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
     await pool.check()
 
 
+@pytest.mark.parametrize("how", ["it leaves", "its leases run out"])
+async def test_what_ends_at_once_ends_in_few_transactions(pool: Pool, how: str) -> None:
+    node = await pool.offer(devices=8)
+    for _ in range(6):
+        await pool.submit()
+    await pool.submit(items=2, expected_seconds=1.0)
+    await pool.plan()
+    assert len(await pool.fetch(node.node_id)) == 8
+    if how == "it leaves":
+        await lease.leave(pool.parts, pool.bobs, node.node_id)
+    else:
+        await _run_out(pool)
+        assert await expire.expire_once(pool.parts, pool.leads) == 8
+    assert await pool.sql("SELECT count(*) FROM attempts WHERE state = 'lost'") == 8
+    # Of the array one range after the other: what becomes of it depends on the one before.
+    assert await pool.sql("SELECT count(DISTINCT xmin::text) FROM attempts") == 2
+    await pool.check()
+
+
 async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(4)]
     task = await pool.submit()

@@ -7,15 +7,15 @@ import structlog
 
 from potluck.decide import grace
 from potluck.decide.grace import Grace, Silence, Times
-from potluck.model.error import Unavailable
 from potluck.model.event import EventKind
-from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
+from potluck.server.flow.endings import end_many
 from potluck.server.flow.notify import ended_in_queue, tell
-from potluck.server.flow.settle import Ending, end_attempt
+from potluck.server.flow.settle import Ending
 from potluck.server.parts import Parts
-from potluck.store import attempts, bindings, leader, leases, nodes, tasks
+from potluck.store import bindings, leader, leases, nodes, tasks
+from potluck.store.attempts import EndingAttempt
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
 
@@ -72,33 +72,17 @@ def _times(parts: Parts) -> Times:
 async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     async with parts.database.transaction() as connection:
         expired = await leases.expired(connection)
-    return sum([await _survive(parts, leadership, each) for each in expired])
+    ended = await end_many(parts, expired, _expiry, leadership)
+    for node_id in sorted({attempt.node_id for attempt in ended}):
+        await parts.live.wake(topics.node(node_id))
+    return len(ended)
 
 
-async def _survive(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -> bool:
-    """One that can not be ended must not keep the others, which come after it each time."""
-    try:
-        return await _expire(parts, leadership, attempt_id)
-    except Unavailable as error:
-        log.warning("a lease waits for the database", attempt_id=attempt_id, detail=str(error))
-        return False
-    except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
-        log.error("a lease could not be ended", attempt_id=attempt_id, error=repr(error))
-        return False
-
-
-async def _expire(parts: Parts, leadership: Leadership, attempt_id: AttemptId) -> bool:
-    """In a transaction of its own; whoever ended or renewed it meanwhile wins."""
-    async with parts.database.transaction() as connection:
-        if not await leader.holds(connection, leadership):
-            return False
-        attempt = await attempts.lock_for_end(connection, attempt_id)
-        if attempt is None or not (attempt.state.is_live and attempt.is_expired):
-            return False
-        reason = EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
-        await end_attempt(parts, connection, attempt, Ending(reason))
-    await parts.live.wake(topics.node(attempt.node_id))
-    return True
+def _expiry(attempt: EndingAttempt) -> Ending | None:
+    """Unless it was renewed meanwhile."""
+    if not attempt.is_expired:
+        return None
+    return Ending(EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN)
 
 
 async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:

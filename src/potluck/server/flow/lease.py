@@ -18,8 +18,9 @@ from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow import binding
 from potluck.server.flow.adopt import take_back
 from potluck.server.flow.binding import Told
+from potluck.server.flow.endings import end_many
 from potluck.server.flow.notify import hurry, tell
-from potluck.server.flow.settle import Ending, end_attempt
+from potluck.server.flow.settle import Ending
 from potluck.server.parts import Parts
 from potluck.store import attempts, bindings, leases, node_keys, nodes
 from potluck.store.database import Connection
@@ -197,18 +198,9 @@ async def leave(parts: Parts, owner: Owner, node_id: NodeId) -> None:
             await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, facts)
-    for attempt_id in sorted(held):
-        await _end(parts, attempt_id, Ending(EndReason.NODE_LEFT))
+    await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
-
-
-async def _end(parts: Parts, attempt_id: AttemptId, ending: Ending) -> None:
-    """In a transaction of its own, unless it has ended meanwhile."""
-    async with parts.database.transaction() as connection:
-        attempt = await attempts.lock_for_end(connection, attempt_id)
-        if attempt is not None and attempt.state.is_live:
-            await end_attempt(parts, connection, attempt, ending)
 
 
 def check_token(parts: Parts, lease: Lease) -> None:
@@ -251,9 +243,9 @@ async def _fetch(
         fetched = await attempts.fetch(
             connection, parts.vault, node_id, owner, held, seconds, request.most
         )
-    for attempt_id in fetched.unreadable:
-        await _end(parts, attempt_id, Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE))
     if fetched.unreadable:
+        unreadable = Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE)
+        await end_many(parts, fetched.unreadable, lambda _: unreadable)
         await hurry(parts)
     return [_grant(parts, attempt) for attempt in fetched.attempts]
 
