@@ -1,0 +1,79 @@
+"""Endings: many attempts that end at once, a hundred in a transaction.
+
+One that can not be ended must not keep the others: if a hundred fail together, each is tried by
+itself, and what fails then is told and left for the next time.
+"""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from potluck.model.error import Unavailable
+from potluck.model.ids import AttemptId
+from potluck.server.flow.settle import Ending, end_attempts
+from potluck.server.parts import Parts
+from potluck.store import attempts, leader
+from potluck.store.attempts import EndingAttempt
+from potluck.store.leader import Leadership
+
+log = structlog.get_logger()
+
+# Their rows are locked for as long as all of them take.
+_TOGETHER = 100
+
+# How a live attempt ends, seen under lock; None if it shall not.
+Choose = Callable[[EndingAttempt], Ending | None]
+
+
+async def end_many(
+    parts: Parts,
+    attempt_ids: Sequence[AttemptId],
+    choose: Choose,
+    leadership: Leadership | None = None,
+) -> list[EndingAttempt]:
+    """Those that ended: whoever ended one meanwhile wins. Of a term, only while it runs."""
+    ended: list[EndingAttempt] = []
+    for start in range(0, len(attempt_ids), _TOGETHER):
+        batch = attempt_ids[start : start + _TOGETHER]
+        done, left = await _survive(parts, batch, choose, leadership)
+        ended += done
+        for attempt_id in left:
+            done, _ = await _survive(parts, [attempt_id], choose, leadership)
+            ended += done
+    return ended
+
+
+async def _survive(
+    parts: Parts, batch: Sequence[AttemptId], choose: Choose, leadership: Leadership | None
+) -> tuple[list[EndingAttempt], Sequence[AttemptId]]:
+    try:
+        return await _end(parts, batch, choose, leadership)
+    except Unavailable as error:
+        log.warning("attempts wait for the database", count=len(batch), detail=str(error))
+        return [], []
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
+        if len(batch) == 1:
+            log.error("an attempt could not be ended", attempt_id=batch[0], error=repr(error))
+        return [], batch
+
+
+async def _end(
+    parts: Parts, batch: Sequence[AttemptId], choose: Choose, leadership: Leadership | None
+) -> tuple[list[EndingAttempt], list[AttemptId]]:
+    """One attempt of each task: what becomes of the task depends on the one before."""
+    ready: dict[str, tuple[EndingAttempt, Ending]] = {}
+    left: list[AttemptId] = []
+    async with parts.database.transaction() as connection:
+        if leadership is not None and not await leader.holds(connection, leadership):
+            return [], []
+        for attempt in await attempts.lock_many_for_end(connection, batch):
+            ending = choose(attempt) if attempt.state.is_live else None
+            if ending is None:
+                continue
+            if attempt.task_id in ready:
+                left.append(attempt.id)
+            else:
+                ready[attempt.task_id] = (attempt, ending)
+        if ready:
+            await end_attempts(parts, connection, list(ready.values()))
+    return [attempt for attempt, _ in ready.values()], left
