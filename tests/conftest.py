@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clusters import CLUSTERS
 from tests.databases import (
     Databases,
     embedded_databases,
@@ -44,6 +45,12 @@ def database_url(databases: Databases) -> Iterator[str]:
     """A fresh, migrated database in the embedded PostgreSQL."""
     with databases.fresh() as url:
         yield url
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clusters() -> Iterator[None]:
+    yield
+    CLUSTERS.close()
 
 
 @pytest.fixture(scope="session")

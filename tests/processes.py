@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import urllib3
 
+from tests.clusters import CLUSTERS
 from tests.wallets import Wallet
 
 T = TypeVar("T")
@@ -140,10 +141,9 @@ class ServerProcess(PotluckProcess):
             str(directory / "server"),
         ]
         given = {"POTLUCK_OPERATOR": self.wallet.address}
-        if (
-            "POTLUCK_DATABASE_URL" in environment
-            and "POTLUCK_ENCRYPTION_KEY_FILE" not in environment
-        ):
+        if "POTLUCK_DATABASE_URL" not in environment:
+            CLUSTERS.put(directory / "server")
+        elif "POTLUCK_ENCRYPTION_KEY_FILE" not in environment:
             # Instances that share a database share its key, and a data directory need not.
             given["POTLUCK_ENCRYPTION_KEY"] = "5e" * 32
         super().__init__(arguments, {**given, **environment}, directory / "server.log")
