@@ -45,6 +45,11 @@ def test_an_array_shows_how_far_it_is_and_what_failed(server: ServerProcess) -> 
     assert me.get(items)["items"] == []
     assert somebody.get(items)["code"] == "not_found"
     assert me.call("GET", f"{items}?cursor=-2").status == 400
+    attempts = f"/v1/tasks/{task['id']}/attempts"
+    assert me.get(attempts) == {"attempts": [], "next_cursor": None}
+    assert somebody.get(attempts)["code"] == "not_found"
+    assert me.call("GET", f"{attempts}?cursor=0").status == 400
+    assert me.call("GET", f"{attempts}?item=-1").status == 400
 
 
 def test_what_comes_after_a_cancelled_task_is_called_off_by_the_leader(

@@ -13,10 +13,11 @@ from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
-from potluck.model.task import EndReason, TaskState, WaitingReason
+from potluck.model.task import EndReason, ItemRange, TaskState, WaitingReason
 from potluck.model.usage import Usage
 from potluck.wire.consumer import (
     AttemptDevice,
+    AttemptPage,
     AttemptView,
     DevicePage,
     DeviceUse,
@@ -173,6 +174,62 @@ def test_logs_of_the_newest_task(user: CommandLine, server: FakeServer) -> None:
     shown = user.run("logs")
     assert (shown.status, shown.stdout, shown.stderr) == (0, b"\xffone\nthree", "two\n")
     assert server.requests[-1].path.endswith("/logs?attempt=2&offset=3")
+
+
+def a_range(number: int, start: int, end: int) -> AttemptView:
+    (attempt,) = an_ended_task().attempts
+    return structs.replace(attempt, number=number, items=ItemRange(start, end))
+
+
+def test_attempts_are_listed_page_by_page(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.RUNNING, attempt_count=52)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(
+        f"/v1/tasks/{task.id}/attempts",
+        says(AttemptPage([a_range(52, 5, 9)], 51)),
+        says(AttemptPage([a_range(50, 4, 5)])),
+    )
+    shown = user.run("attempts", task.id)
+    lines = shown.stdout.decode().splitlines()
+    assert [line.split()[:2] for line in lines] == [["N", "ITEMS"], ["52", "5-8"], ["50", "4"]]
+    assert "attic (CPU Ryzen)" in lines[1]
+    assert server.requests[-1].path.endswith("/attempts?cursor=51")
+
+
+def test_logs_of_one_item_are_those_of_the_newest_attempt_at_it(
+    user: CommandLine, server: FakeServer
+) -> None:
+    task = a_task(TaskState.RUNNING, attempt_count=52)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(
+        f"/v1/tasks/{task.id}/attempts",
+        says(AttemptPage([], 40)),
+        says(AttemptPage([a_range(12, 5, 9), a_range(3, 7, 8)])),
+    )
+    server.plays(f"/v1/tasks/{task.id}/logs", log_page(0, ("stdout", b"seven\n")), log_page(1))
+    shown = user.run("logs", task.id, "--item", "7")
+    assert shown.stdout == b"seven\n" and "attempt 12 ran items 5 to 8" in shown.stderr
+    assert server.requests[-1].path.endswith("/logs?attempt=12&offset=1")
+    assert user.run("logs", task.id, "--item", "7", "--attempt", "1").status == 64
+
+
+def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.RUNNING)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
+    shown = user.run("logs", task.id, "--item", "7")
+    assert shown.status != 0 and "has had an item 7" in shown.stderr
+
+
+def test_what_waits_again_or_is_over_shows_no_progress(
+    user: CommandLine, server: FakeServer
+) -> None:
+    again = a_task(started_at=NOW)
+    over = a_task(TaskState.CANCELLED, items=ItemCounts(100, 51, 49, 0))
+    server.plays("/v1/tasks", says(TaskPage([again, over])))
+    lines = user.run("ps").stdout.decode().splitlines()
+    assert "%" not in lines[2]
+    assert lines[1].split()[-1] == "-", "it has not run since"
 
 
 @pytest.mark.parametrize("part", ["beginning", "end"])

@@ -33,7 +33,8 @@ def test_all_that_is_known_is_told_in_order() -> None:
     )
     assert shown(said) == [
         "12 nodes have their devices in use.",
-        "It is number 4,321 in the queue. It may start in 5 min: one like it has started every 3 s lately.",
+        "It is number 4,321 in the queue."
+        " It may start in 5 min: one like it has started every 3 s lately.",
         "",
         "Of 1,234 nodes:",
         "  12 nodes have their devices in use.",

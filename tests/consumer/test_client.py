@@ -15,6 +15,7 @@ from potluck.model.device import DeviceKind
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
 from potluck.store.mint import new_task_id
 from potluck.wire.consumer import (
+    AttemptPage,
     DevicePage,
     FailedItemPage,
     FollowedLog,
@@ -199,6 +200,9 @@ def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Pot
     server.plays(f"/v1/tasks/{task_id}/items", says(FailedItemPage([], 7)))
     assert potluck.failed_items(task_id, 3, 4).next_cursor == 7
     assert server.requests[1].path == f"/v1/tasks/{task_id}/items?cursor=3&limit=4"
+    server.plays(f"/v1/tasks/{task_id}/attempts", says(AttemptPage([], 9)))
+    assert potluck.attempts(task_id, 12, item=0).next_cursor == 9
+    assert server.requests[2].path == f"/v1/tasks/{task_id}/attempts?cursor=12&item=0"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:

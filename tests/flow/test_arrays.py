@@ -8,7 +8,7 @@ from potluck.decide.arrays.items import MOST_PIECES
 from potluck.model.lease import AttemptState
 from potluck.model.task import GIB, EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, expire
-from potluck.store import items
+from potluck.store import attempt_list, items, tasks
 from potluck.wire.consumer import FailedItem, ItemCounts
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered
 from tests.flow.arrays import assign, failed, give, succeeded
@@ -339,3 +339,33 @@ async def test_only_the_newest_attempts_are_shown(pool: Pool) -> None:
 
 async def _run_out(pool: Pool) -> None:
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+
+
+async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_NEWEST_ATTEMPTS", 2)
+    monkeypatch.setattr(attempt_list, "_LOOKED_AT", 2)
+    node, array = await pool.offer(), await pool.submit(items=9, max_attempts=3)
+    ranges = [(0, 2), (2, 3), (3, 4), (1, 2), (4, 5)]
+    for number, (start, end) in enumerate(ranges):
+        grant = await give(pool, node, array.id, start, end)
+        told = failed(grant, 1) if number == 0 else succeeded(grant, start)
+        first = [succeeded(grant, 0)] if number == 0 else []
+        await pool.report(node.node_id, *first, told, done(grant))
+    task = await pool.task(array.id)
+    assert (len(task.attempts), task.attempt_count) == (2, 5)
+
+    async def numbers(cursor: int | None, limit: int, item: int | None = None) -> object:
+        async with pool.parts.database.transaction() as connection:
+            page = await attempt_list.page(connection, task, cursor, limit, item)
+        return [each.number for each in page.attempts], page.next_cursor
+
+    assert await numbers(None, 2) == ([5, 4], 4)
+    assert await numbers(4, 2) == ([3, 2], 2)
+    assert await numbers(2, 2) == ([1], None)
+    assert await numbers(None, 5) == ([5, 4, 3, 2, 1], None)
+    assert await numbers(None, 50, item=1) == ([4], 4)
+    assert await numbers(4, 50, item=1) == ([], 2)
+    assert await numbers(2, 50, item=1) == ([1], None)
+    assert await numbers(1000, 50, item=8) == ([], 4)

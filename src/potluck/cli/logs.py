@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.cli.attempts import attempts_at
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import pick_task_id, short_id
-from potluck.cli.screen import Screen
+from potluck.cli.screen import Screen, Tone
 from potluck.cli.story import last_attempt
-from potluck.model.error import InvalidInput
+from potluck.model.error import InvalidInput, NotFound
 from potluck.wire.consumer import FollowedLog, LogPage, TaskView
 
 if TYPE_CHECKING:
@@ -26,20 +27,26 @@ def logs(
         int | None,
         typer.Option(min=1, metavar="N", help="Of the N-th attempt, not the newest."),
     ] = None,
+    item: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Of the newest attempt at item N of an array."),
+    ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show what a task wrote: its stdout on stdout, its stderr on stderr."""
-    if follow and attempt is not None:
+    if [follow, attempt is not None, item is not None].count(True) > 1:
         raise InvalidInput(
-            "--follow goes on with the newest attempt, so it does not go with --attempt.",
-            "Leave one of them out.",
+            "--follow, --attempt and --item each say whose log it is.", "Leave all but one out."
         )
-    output = TaskOutput(Screen(json))
+    screen = Screen(json)
+    output = TaskOutput(screen)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         if follow:
             _refuse_array(potluck.task(task_id))
+        if item is not None:
+            attempt = _attempt_at(potluck, task_id, item, screen)
         pages = _followed(potluck, task_id) if follow else log_pages(potluck, task_id, attempt)
         for page in pages:
             output.show(page)
@@ -49,9 +56,27 @@ def _refuse_array(task: TaskView) -> None:
     if task.items is not None:
         raise InvalidInput(
             "The items of an array run side by side, so there is no one log to follow.",
-            f"`potluck logs {short_id(task.id)} --attempt N` shows what one attempt wrote,"
+            f"`potluck logs {short_id(task.id)} --item N` shows what one item wrote,"
             f" `potluck result {short_id(task.id)} --wait` how it ends.",
         )
+
+
+def _attempt_at(potluck: "Potluck", task_id: str, item: int, screen: Screen) -> int:
+    """The number of the newest attempt that had this item, perhaps among others."""
+    found = next(attempts_at(potluck, task_id, item), None)
+    if found is None or found.items is None:
+        raise NotFound(
+            f"No attempt of {short_id(task_id)} has had an item {item}.",
+            f"`potluck attempts {short_id(task_id)}` lists what each of them had.",
+        )
+    if len(found.items) > 1 and not screen.json:
+        last = found.items.end - 1
+        screen.err.line(
+            f"potluck: attempt {found.number} ran items {found.items.start} to {last}; what each"
+            " wrote stands under its number",
+            Tone.FAINT,
+        )
+    return found.number
 
 
 def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> Iterator[LogPage]:

@@ -11,6 +11,7 @@ from potluck.cli.admin.audit import audit
 from potluck.cli.admin.invites import invite, invites
 from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
+from potluck.cli.attempts import attempts
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.devices import devices
@@ -69,7 +70,7 @@ def potluck(
 app.command(
     cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
 )(run)
-for task_command in (ps, explain, logs, result, cancel):
+for task_command in (ps, explain, attempts, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)

@@ -30,6 +30,7 @@ from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
+    AttemptPage,
     DevicePage,
     Explanation,
     FailedItemPage,
@@ -157,6 +158,19 @@ class Potluck:
             if isinstance(event, FollowedState):
                 task = event.task
         return task
+
+    def attempts(
+        self,
+        task_id: str,
+        cursor: int | None = None,
+        *,
+        item: int | None = None,
+        limit: int | None = None,
+    ) -> AttemptPage:
+        """Attempts at a task, newest first, before the number `cursor`; of an array, at an item."""
+        query = {"cursor": cursor, "item": item, "limit": limit}
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.LIST_ATTEMPTS, AttemptPage, named, query=query)
 
     def failed_items(
         self, task_id: str, cursor: int | None = None, limit: int | None = None

@@ -217,7 +217,7 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
     attempts: dict[str, list[AttemptView]] = {}
     task_ids = [row["id"] for row in rows]
     for row in await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS):
-        attempts.setdefault(row["task_id"], []).append(_attempt_view(row))
+        attempts.setdefault(row["task_id"], []).append(attempt_view(row))
     return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
 
 
@@ -243,6 +243,7 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],
         attempts=attempts,
+        attempt_count=attempts[-1].number if attempts else 0,  # they are numbered without a gap
         after=list(row["after_ids"]),
         not_before=row["not_before"],
         start_before=row["start_before"],
@@ -272,7 +273,7 @@ def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
     return AttemptState.PREPARING.value if preparing and is_first else state.value
 
 
-def _attempt_view(row: Any) -> AttemptView:
+def attempt_view(row: Any) -> AttemptView:
     usage, items = row["usage"], row["items"]
     return AttemptView(
         id=row["id"],

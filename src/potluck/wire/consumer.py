@@ -79,11 +79,19 @@ class TaskView(Struct, frozen=True):
     finished_at: datetime | None = None
     charge_micro: int = 0
     attempts: list[AttemptView] = []  # the newest few, oldest of them first
+    attempt_count: int = 0  # of all of them
     after: list[TaskId] = []
     not_before: datetime | None = None
     start_before: datetime | None = None
     expected_seconds: float | None = None
     items: ItemCounts | None = None
+
+
+class AttemptPage(Struct, frozen=True):
+    """Attempts at a task, newest first; `next_cursor` asks for the older ones."""
+
+    attempts: list[AttemptView]
+    next_cursor: int | None = None
 
 
 class FailedItem(Struct, frozen=True):

@@ -11,6 +11,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from potluck import __version__
 from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
+from potluck.server.api.attempts import AttemptController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
 from potluck.server.api.authority import AuthorityController
@@ -41,6 +42,7 @@ _CONTROLLERS = [
     NodeKeyController,
     NodeLoginController,
     TaskController,
+    AttemptController,
     ItemController,
     ExplainController,
     NodeController,

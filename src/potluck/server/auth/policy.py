@@ -48,6 +48,7 @@ POLICY: dict[str, Scope | None] = {
     "follow_task": Scope.TASKS_READ,
     "explain_task": Scope.TASKS_READ,
     "task_logs": Scope.TASKS_READ,
+    "list_attempts": Scope.TASKS_READ,
     "failed_items": Scope.TASKS_READ,
     # the pool
     "list_nodes": Scope.POOL_READ,

@@ -52,7 +52,7 @@ def _is_in_line(task: TaskView) -> bool:
 
 
 def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation:
-    """An array of which something has begun stands in no queue and need not start: its rest waits."""
+    """An array that has begun stands in no queue and need not start: its rest waits."""
     if items is None or items.pending == items.total:
         return said
     sentence = f"{_progress(items)} {said.sentence}"

@@ -1,0 +1,97 @@
+"""`potluck attempts`: every try of a task, and where it was."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.pick import pick_task_id
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.story import place
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_seconds
+from potluck.wire.consumer import AttemptView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+def attempts(
+    task: TaskArgument,
+    item: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only those that were granted item N of an array."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the attempts at a task, the newest first."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        found = []
+        for attempt in attempts_at(potluck, pick_task_id(potluck, task), item):
+            found.append(attempt)
+            if len(found) == limit:
+                break
+    if json:
+        screen.emit({"attempts": found})
+    elif found:
+        _show(screen.out, found)
+    else:
+        screen.err.line("There is none yet. `potluck explain` says why a task waits.")
+
+
+def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> Iterator[AttemptView]:
+    """The newest first; of an array, those that were granted this item."""
+    cursor: int | None = None
+    while True:
+        page = potluck.attempts(task_id, cursor, item=item)
+        yield from page.attempts
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _show(pane: Pane, found: list[AttemptView]) -> None:
+    columns = [
+        Column("N", is_number=True),
+        Column("ITEMS"),
+        Column("STATE"),
+        Column("NODE", shrinks=True),
+        Column("RAN", is_number=True),
+        Column("WHY", shrinks=True),
+    ]
+    show_table(pane, columns, [_row(each) for each in found])
+
+
+def _row(attempt: AttemptView) -> list[Cell]:
+    return [
+        Cell(f"{attempt.number}", Tone.STRONG),
+        Cell(_items(attempt)),
+        Cell(attempt.state.value),
+        Cell(place(attempt)),
+        Cell(_ran(attempt)),
+        Cell(_why(attempt), Tone.FAINT),
+    ]
+
+
+def _items(attempt: AttemptView) -> str:
+    items = attempt.items
+    if items is None:
+        return ""
+    last = items.end - 1
+    return f"{items.start}" if last == items.start else f"{items.start}-{last}"
+
+
+def _ran(attempt: AttemptView) -> str:
+    if attempt.started_at is None or attempt.finished_at is None:
+        return ""
+    return show_seconds((attempt.finished_at - attempt.started_at).total_seconds())
+
+
+def _why(attempt: AttemptView) -> str:
+    if attempt.detail:
+        return printable(attempt.detail)
+    return "" if attempt.reason is None else attempt.reason.value.replace("_", " ")
