@@ -6,12 +6,17 @@ import os
 import subprocess
 import sys
 
+import msgspec
+import psutil
 import pytest
 
 from potluck.server.flow import report
+from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
+from potluck.simulate.faults.many import Tally, run_many
+from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.faults.run import Outcome, run_seed
-from potluck.simulate.faults.world import Plan
+from potluck.simulate.faults.worker import Order
 from potluck.store import attempts, leases
 
 _SMALL = Plan(nodes=4, steps=250)
@@ -25,10 +30,10 @@ def simulate(*options: str) -> tuple[int, dict[str, object]]:
 
 
 def test_a_few_hundred_histories_break_nothing() -> None:
-    status, told = simulate("--seeds", "200", "--steps", "60", "--nodes", "3", "--workers", "1")
+    status, told = simulate("--seeds", "200", "--steps", "80", "--nodes", "3", "--workers", "1")
     assert told["failures"] == []
-    assert (status, told["seeds"], told["violations"]) == (0, 200, 0)
-    assert int(str(told["steps"])) > 200 * 60
+    assert (status, told["seeds"], told["violations"], told["next_seed"]) == (0, 200, 0, None)
+    assert int(str(told["steps"])) > 200 * 80
     assert set(_KINDS) <= set(dict(told["faults"])), "a kind of fault did not happen"  # type: ignore[call-overload]
 
 
@@ -62,8 +67,8 @@ def test_thousands_of_nodes_can_take_part() -> None:
     assert outcome.violations == []
 
 
-def _broken_by(monkeypatch: pytest.MonkeyPatch, seeds: int = 40) -> Outcome:
-    for seed in range(seeds):
+def _broken_by(seeds: range = range(40)) -> Outcome:
+    for seed in seeds:
         outcome = run_seed(seed, _SMALL)
         if outcome.violations:
             return outcome
@@ -84,7 +89,7 @@ def test_work_that_is_given_to_two_is_noticed(monkeypatch: pytest.MonkeyPatch) -
         return await honest(connection, attempt_id, node_id, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(leases, "adopt", adopt)
-    assert _broken_by(monkeypatch).violations
+    assert _broken_by().violations
 
 
 def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +105,7 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
             data.nodes.update(node, {"used_cores": max(0, node["used_cores"] - row["cores"])})
 
     monkeypatch.setattr(attempts, "finish", finish)
-    assert any("in use" in each for each in _broken_by(monkeypatch).violations)
+    assert any("in use" in each for each in _broken_by().violations)
 
 
 def test_a_server_that_raises_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +113,53 @@ def test_a_server_that_raises_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyError("planted")
 
     monkeypatch.setattr(report, "check_token", check_token)
-    assert "planted" in str(_broken_by(monkeypatch).violations)
+    assert "planted" in str(_broken_by().violations)
+
+
+def test_large_tasks_that_starve_among_small_ones_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is ever kept for who has waited long."""
+    monkeypatch.setattr(instance, "SOON", msgspec.structs.replace(instance.SOON, after_seconds=1e9))
+    large = range(15, 16 * 40, 16)
+    assert all(map(has_large_tasks, large))
+    assert any("starves" in each for each in _broken_by(large).violations)
+
+
+def test_a_history_that_does_not_end_is_a_failure_and_can_be_replayed() -> None:
+    command = [sys.executable, "-m", "potluck", "simulate", "faults", "--seeds", "7-7"]
+    options = ["--nodes", "2", "--steps", "100000000", "--seconds", "2", "--json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["seeds"], told["violations"]) == (1, 1, 1), done.stderr
+    assert "had not come to its end after 2 s" in str(told["failures"])
+    assert "simulate/faults" in done.stderr, "it says where it was"
+    assert "potluck simulate faults --seed 7 --nodes 2 --steps 100000000 --trace" in done.stderr
+
+
+def test_who_stops_it_learns_what_there_was_and_where_to_go_on() -> None:
+    def stop(outcome: Outcome, _: Tally) -> None:
+        if outcome.seed == 1:
+            raise KeyboardInterrupt
+
+    summary = run_many(range(100), Order(Plan(nodes=1, steps=1), 60.0), workers=1, seen=stop)
+    assert (summary.seeds, summary.next_seed) == (2, 2)
+
+
+def test_a_seed_whose_process_dies_is_a_failure_and_the_others_go_on() -> None:
+    def kill(outcome: Outcome, _: Tally) -> None:
+        if outcome.seed == 0:
+            (worker,) = (
+                each
+                for each in psutil.Process().children()
+                if "potluck.simulate.faults.worker" in each.cmdline()
+            )
+            worker.kill()
+
+    summary = run_many(range(3), Order(Plan(nodes=1, steps=1), 60.0), workers=1, seen=kill)
+    (failure,) = summary.failures
+    assert (summary.seeds, summary.violations, failure.seed) == (3, 1, 1)
+    assert failure.violations == ["its process ended with status -9"]
 
 
 def test_virtual_time_costs_no_time() -> None:
@@ -123,5 +174,5 @@ def test_virtual_time_costs_no_time() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
 def test_thousands_of_histories_break_nothing() -> None:
-    _, told = simulate("--seed", "1000", "--seeds", "5000", "--steps", "300")
+    _, told = simulate("--seeds", "1000-5999")
     assert told["failures"] == []

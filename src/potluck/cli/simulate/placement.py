@@ -1,6 +1,5 @@
 """`potluck simulate placement`: how much of a pool a placement policy can fill."""
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,9 @@ import typer
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.simulate import picture
+from potluck.cli.simulate.seeds import number, span
 from potluck.cli.table import Cell, Column, show_table
-from potluck.model.error import InvalidInput, StartFailed
+from potluck.model.error import StartFailed
 
 if TYPE_CHECKING:
     from potluck.simulate.placement import Run
@@ -48,12 +48,8 @@ def placement(
 
 
 def _seeds(text: str) -> range:
-    found = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
-    first = int(found[1]) if found else 0
-    last = int(found[2] or first) if found else -1
-    if last < first:
-        raise InvalidInput(f"{text!r} is no range of seeds.", "Say it like this: --seeds 42-51")
-    return range(first, last + 1)
+    one_or_more = span(text)
+    return range(number(text), number(text) + 1) if one_or_more is None else one_or_more
 
 
 def _run(

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from potluck.decide.ahead.durations import Durations
+from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.decide.plan import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.server.leader.known import Doubts, Known
@@ -29,10 +30,11 @@ T = TypeVar("T")
 
 
 class Memory:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, reserve: ReserveSettings | None = None) -> None:
         settings = parts.settings
         order = order_by_name(settings.order_policy)
-        self.known = Known(Scheduler(order, placement_by_name(settings.placement_policy)))
+        placement = placement_by_name(settings.placement_policy)
+        self.known = Known(Scheduler(order, placement, reserve))
         self.position = Position("", 0.0)
         self.has_begun = False
         self.is_loaded = False

@@ -2,15 +2,17 @@
 
 import asyncio
 
+from potluck.model.device import DeviceKind
 from potluck.model.error import Conflict, UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, ScriptSpec, TaskRequest
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
 from potluck.simulate.faults.network import Line
+from potluck.simulate.faults.provider import CORES
 from potluck.simulate.faults.world import World
 
-_SPEC = ScriptSpec("simulated.py", "pass")
+SPEC = ScriptSpec("simulated.py", "pass")
 
 
 class Consumer:
@@ -55,7 +57,7 @@ class Consumer:
         chance = self.world.chance
         items = chance.number(1, 30) if chance.is_so(0.3) else None
         return TaskRequest(
-            spec=_SPEC,
+            spec=SPEC,
             requirements=self._requirements(),
             limits=Limits(run_seconds=20.0, prepare_seconds=10.0),
             priority=chance.one_of([0, 0, 0, 5]),
@@ -76,12 +78,21 @@ class Consumer:
 
     def _requirements(self) -> Requirements:
         chance = self.world.chance
+        if self.world.has_large_tasks and chance.is_so(0.2):
+            return large(self.world)
         milli = chance.one_of([None, None, 250, 500])
         return Requirements(
-            device_count=1 if milli else chance.one_of([1, 1, 1, 2]),
+            device_count=1 if milli else min(chance.one_of([1, 1, 1, 2]), self.world.most_devices),
             device_milli=milli,
             device_memory_bytes=chance.one_of([0, 4 * GIB]),
             shares_device=chance.is_so(0.5),
             cores=chance.number(1, 3),
             memory_bytes=GIB,
         )
+
+
+def large(world: World) -> Requirements:
+    """All that the largest node has of something."""
+    if world.chance.is_so(0.5):
+        return Requirements(device_kind=DeviceKind.CPU, cores=CORES)
+    return Requirements(device_kind=DeviceKind.GPU, device_count=world.most_devices)

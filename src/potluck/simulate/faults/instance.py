@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
+from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
 from potluck.server.leader.memory import Memory
@@ -43,6 +44,11 @@ SETTINGS = ServerSettings(
     back_off_longest_seconds=1.0,
 )
 
+# So soon is something kept for who waits, where large tasks wait among small ones.
+SOON = ReserveSettings(
+    after_seconds=1.0, every_seconds=0.1, most_without_promise=4, most_of_account=2
+)
+
 
 class Instance:
     def __init__(self, world: World, name: str) -> None:
@@ -53,7 +59,7 @@ class Instance:
         self._awake.set()
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have none
         self.parts = _parts(world, name, ModelDatabase(world.data, self._turn, world.done))
-        self.spawn(_Lead(self.parts).run())
+        self.spawn(_Lead(self.parts, SOON if world.has_large_tasks else None).run())
 
     @property
     def answers(self) -> bool:
@@ -103,9 +109,13 @@ class Instance:
 class _Lead(LeadLoop):
     """The leader's loop, with the duties that work depends on."""
 
+    def __init__(self, parts: Parts, reserve: ReserveSettings | None) -> None:
+        super().__init__(parts)
+        self._reserve = reserve
+
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
         return (
-            ScheduleLoop(self._parts, leadership, Memory(self._parts)),
+            ScheduleLoop(self._parts, leadership, Memory(self._parts, self._reserve)),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
         )

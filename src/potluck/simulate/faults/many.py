@@ -5,17 +5,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from queue import SimpleQueue
-from threading import Thread
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, suppress
+from selectors import EVENT_READ, DefaultSelector
+from typing import IO
 
 import msgspec
 from msgspec import Struct
 
+from potluck.simulate.faults.plan import Plan
 from potluck.simulate.faults.run import Outcome
 from potluck.simulate.faults.worker import Order
-from potluck.simulate.faults.world import Plan
 
 
 class Failure(Struct, frozen=True):
@@ -38,79 +38,136 @@ class Summary(Struct, frozen=True):
     steps_per_seed: int
     seconds: float
     steps_per_second: float
+    next_seed: int | None  # where to go on, if it was stopped
+
+
+class Tally:
+    """What the seeds so far came to."""
+
+    def __init__(self, seeds: range, plan: Plan) -> None:
+        self._all = seeds
+        self._plan = plan
+        self._begun = time.monotonic()
+        self._missing = set(seeds)
+        self._faults: Counter[str] = Counter()
+        self._failures: list[Failure] = []
+        self._steps = self._tasks = 0
+
+    def count(self, outcome: Outcome) -> None:
+        self._missing.remove(outcome.seed)
+        self._faults.update(outcome.faults)
+        self._steps += outcome.steps
+        self._tasks += outcome.tasks
+        if outcome.violations:
+            self._failures.append(Failure(outcome.seed, outcome.violations))
+
+    def summary(self) -> Summary:
+        seconds = time.monotonic() - self._begun
+        return Summary(
+            seeds=len(self._all) - len(self._missing),
+            steps=self._steps,
+            violations=sum(len(failure.violations) for failure in self._failures),
+            tasks=self._tasks,
+            faults=dict(sorted(self._faults.items())),
+            failures=sorted(self._failures, key=lambda failure: failure.seed),
+            nodes=self._plan.nodes,
+            steps_per_seed=self._plan.steps,
+            seconds=round(seconds, 1),
+            steps_per_second=round(self._steps / seconds, 1),
+            next_seed=min(self._missing, default=None),
+        )
 
 
 def run_many(
-    first: int,
-    count: int,
-    plan: Plan,
+    seeds: range,
+    order: Order,
     *,
     workers: int,
-    is_traced: bool = False,
-    seen: Callable[[Outcome], None] = lambda _: None,
+    seen: Callable[[Outcome, Tally], None] = lambda _outcome, _tally: None,
 ) -> Summary:
-    """Every seed from the first on. A worker that dies is a failure of all that it did not tell."""
-    begun = time.monotonic()
-    outcomes = []
-    for outcome in _outcomes(first, count, plan, min(workers, count), is_traced):
-        outcomes.append(outcome)
-        seen(outcome)
-    return _summary(outcomes, first, count, plan, time.monotonic() - begun)
+    """Every seed, in its turn. Who interrupts it gets what there is so far."""
+    tally = Tally(seeds, order.plan)
+    try:
+        with closing(_outcomes(seeds, order, min(workers, len(seeds)))) as outcomes:
+            for outcome in outcomes:
+                tally.count(outcome)
+                seen(outcome, tally)
+    except KeyboardInterrupt:
+        pass
+    return tally.summary()
 
 
-def _outcomes(
-    first: int, count: int, plan: Plan, workers: int, is_traced: bool
-) -> Iterator[Outcome]:
-    with ExitStack() as running:
-        told: SimpleQueue[bytes | None] = SimpleQueue()
-        for place in range(workers):
-            mine = len(range(place, count, workers))
-            order = Order(first + place, mine, workers, plan, is_traced)
-            process = running.enter_context(_start(order))
-            running.callback(process.kill)
-            Thread(target=_read, args=(process, told), daemon=True).start()
-        silent = 0
-        while silent < workers:
-            line = told.get()
-            silent += line is None
-            if line is not None:
-                yield msgspec.json.decode(line, type=Outcome)
+def _outcomes(seeds: range, order: Order, workers: int) -> Generator[Outcome]:
+    """A seed whose worker dies over it is a failure, and another worker goes on with the next."""
+    todo = iter(seeds)
+    with DefaultSelector() as telling, ExitStack() as crew:
+        for _, seed in zip(range(workers), todo, strict=False):
+            _Worker(order, telling, crew).begin(seed)
+        while telling.get_map():
+            for key, _ in telling.select():
+                worker: _Worker = key.data
+                yield worker.outcome()
+                following = next(todo, None)
+                if following is None or worker.is_gone:
+                    worker.end()
+                if following is not None:
+                    (_Worker(order, telling, crew) if worker.is_gone else worker).begin(following)
+
+
+class _Worker:
+    """A process that runs one seed at a time."""
+
+    def __init__(self, order: Order, telling: DefaultSelector, crew: ExitStack) -> None:
+        self._order = order
+        self._telling = telling
+        self._process = crew.enter_context(_start(order))
+        crew.callback(self._process.kill)
+        self._seed = -1
+        self._begun = 0.0
+        self.is_gone = False
+        telling.register(self._answers, EVENT_READ, self)
+
+    def begin(self, seed: int) -> None:
+        self._seed = seed
+        self._begun = time.monotonic()
+        with suppress(BrokenPipeError):  # then there will be no answer
+            self._orders.write(f"{seed}\n".encode())
+            self._orders.flush()
+
+    def outcome(self) -> Outcome:
+        line = self._answers.readline()
+        if line:
+            return msgspec.json.decode(line, type=Outcome)
+        self.is_gone = True
+        return Outcome(self._seed, 0, [self._why_silent()], {}, 0, 0.0)
+
+    def end(self) -> None:
+        self._telling.unregister(self._answers)
+        with suppress(BrokenPipeError):
+            self._orders.close()
+
+    def _why_silent(self) -> str:
+        if time.monotonic() - self._begun >= self._order.seconds:
+            return f"it had not come to its end after {self._order.seconds:g} s"
+        return f"its process ended with status {self._process.wait()}"
+
+    @property
+    def _orders(self) -> IO[bytes]:
+        assert self._process.stdin is not None, "it is a pipe"
+        return self._process.stdin
+
+    @property
+    def _answers(self) -> IO[bytes]:
+        assert self._process.stdout is not None, "it is a pipe"
+        return self._process.stdout
 
 
 def _start(order: Order) -> "subprocess.Popen[bytes]":
+    """In a session of its own: who interrupts us in a terminal does not mean each of them."""
     return subprocess.Popen(
         [sys.executable, "-m", "potluck.simulate.faults.worker", msgspec.json.encode(order)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONHASHSEED": "0"},
-    )
-
-
-def _read(process: "subprocess.Popen[bytes]", told: "SimpleQueue[bytes | None]") -> None:
-    assert process.stdout is not None, "it is a pipe"
-    for line in process.stdout:
-        told.put(line)
-    told.put(None)
-
-
-def _summary(
-    outcomes: list[Outcome], first: int, count: int, plan: Plan, seconds: float
-) -> Summary:
-    silent = set(range(first, first + count)) - {outcome.seed for outcome in outcomes}
-    failures = [Failure(each.seed, each.violations) for each in outcomes if each.violations]
-    failures += [Failure(seed, ["nobody knows how it ended"]) for seed in sorted(silent)[:10]]
-    faults: Counter[str] = Counter()
-    for outcome in outcomes:
-        faults.update(outcome.faults)
-    steps = sum(outcome.steps for outcome in outcomes)
-    return Summary(
-        seeds=len(outcomes),
-        steps=steps,
-        violations=sum(len(failure.violations) for failure in failures),
-        tasks=sum(outcome.tasks for outcome in outcomes),
-        faults=dict(sorted(faults.items())),
-        failures=sorted(failures, key=lambda failure: failure.seed),
-        nodes=plan.nodes,
-        steps_per_seed=plan.steps,
-        seconds=round(seconds, 1),
-        steps_per_second=round(steps / seconds, 1),
+        start_new_session=True,
     )

@@ -31,6 +31,7 @@ from potluck.wire.provider import (
     Started,
 )
 
+CORES = 8  # that the largest nodes have
 _FAILURES = (EndReason.EXIT_STATUS, EndReason.SIGNAL, EndReason.SANDBOX_FAILED)
 
 
@@ -52,12 +53,12 @@ class Held(Struct):
 class Provider:
     """A process that comes and goes, on a machine whose disk stays."""
 
-    def __init__(self, world: World, line: Line, owner: Owner, name: str) -> None:
+    def __init__(self, world: World, line: Line, owner: Owner, machine: tuple[str, int]) -> None:
         self.world = world
         self.line = line
-        self.name = name
+        self.name, gpus = machine
         self._owner = owner
-        self._description = _description(world, name)
+        self._description = _description(world, self.name, gpus)
         self._node_id: NodeId | None = None
         self._journal: dict[AttemptId, Held] = {}
         self._life: asyncio.Task[None] | None = None
@@ -160,12 +161,13 @@ class Provider:
             self._run_items(held)
         else:
             self._end(held, EndReason.COMPLETED if chance.is_so(0.85) else chance.one_of(_FAILURES))
-        slowness = 0.1 if self.world.is_mended else self._slowness
+        slowness = self.world.slowness or self._slowness
         held.ready_at = self.world.now + chance.seconds(0.1, 2.0) * slowness
 
     def _run_items(self, held: Held) -> None:
         chance = self.world.chance
-        done = [held.items.pop(0) for _ in range(min(len(held.items), chance.number(1, 4)))]
+        most = len(held.items) if self.world.is_mended else chance.number(1, 4)
+        done, held.items = held.items[:most], held.items[most:]
         outcomes = tuple(_outcome(item, chance.is_so(0.9)) for item in done)
         held.unsaid.append(ItemsDone(held.lease, outcomes))
         if not held.items:
@@ -212,28 +214,33 @@ def _outcome(item: int, is_good: bool) -> ItemOutcome:
     return ItemOutcome(item, reason, 0.1, 0 if is_good else 1)
 
 
-def _description(world: World, name: str) -> NodeDescription:
+def _description(world: World, name: str, gpus: int) -> NodeDescription:
     chance = world.chance
     price = chance.one_of([0, 0, 3_600_000])
+    cpus = [DeviceKind.CPU] if world.has_large_tasks else []
     return NodeDescription(
         name=name,
         platform="linux",
         python_version="3.11",
         potluck_version="0.1.0",
-        cores=8,
+        cores=CORES if gpus == world.most_devices else CORES // 2,
         memory_bytes=64 * GIB,
         disk_bytes=64 * GIB,
         sandbox=SandboxReport("bwrap"),
         devices=tuple(
-            DeviceDescription(
-                kind=DeviceKind.GPU,
-                uuid=f"{name}-{place}",
-                vendor="NVIDIA",
-                model="RTX 4090",
-                memory_bytes=24 * GIB,
-                price_micro_per_hour=price,
-                shares_accounts=chance.is_so(0.5),
-            )
-            for place in range(chance.number(1, 4))
+            _device(kind, f"{name}-{place}", price, shares_accounts=chance.is_so(0.5))
+            for place, kind in enumerate([DeviceKind.GPU] * gpus + cpus)
         ),
+    )
+
+
+def _device(kind: DeviceKind, uuid: str, price: int, *, shares_accounts: bool) -> DeviceDescription:
+    return DeviceDescription(
+        kind=kind,
+        uuid=uuid,
+        vendor="NVIDIA",
+        model="RTX 4090",
+        memory_bytes=24 * GIB,
+        price_micro_per_hour=price,
+        shares_accounts=shares_accounts,
     )

@@ -1,4 +1,4 @@
-"""One seed from its beginning to its end, and many of them."""
+"""One seed from its beginning to its end."""
 
 import asyncio
 import random
@@ -17,9 +17,11 @@ from potluck.simulate.faults.check import all_violations
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.consumer import Consumer
 from potluck.simulate.faults.network import Line, Network
+from potluck.simulate.faults.plan import Plan
 from potluck.simulate.faults.provider import Provider
+from potluck.simulate.faults.steady import Steady
 from potluck.simulate.faults.trouble import Trouble
-from potluck.simulate.faults.world import Plan, World
+from potluck.simulate.faults.world import World
 from potluck.simulate.store.data import BEGINNING
 from potluck.simulate.store.database import ModelDatabase
 from potluck.store import accounts, ledger
@@ -87,8 +89,11 @@ class _Pool:
         self._people = people
         owner = Owner(people[0])
         lines = [Line(self._network) for _ in range(world.plan.nodes)]
+        machines = [(f"node-{place}", _gpus(world, place)) for place in range(len(lines))]
+        world.most_devices = max(gpus for _, gpus in machines)
         providers = [
-            Provider(world, line, owner, f"node-{place}") for place, line in enumerate(lines)
+            Provider(world, line, owner, machine)
+            for line, machine in zip(lines, machines, strict=True)
         ]
         self._trouble = Trouble(world, self._network, providers, lines)
         self._consumers = [Consumer(world, Line(self._network), each) for each in people[1:]]
@@ -117,6 +122,9 @@ class _Pool:
             world.is_mended = True
             await self._trouble.mend()
             await self._give(_PLENTY_MICRO)
+            if world.has_large_tasks:
+                await Steady(world, Line(self._network), self._people[1:]).run()
+            world.slowness = 0.1
             await self._await_ends()
         await self._trouble.end()
         world.fail(all_violations(world.data))
@@ -150,6 +158,13 @@ class _Pool:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+def _gpus(world: World, place: int) -> int:
+    """Where tasks are large, two nodes are, too: who failed on one has another."""
+    if not world.has_large_tasks:
+        return world.chance.number(1, 4)
+    return 4 if place < 2 else world.chance.number(1, 2)
 
 
 @contextmanager

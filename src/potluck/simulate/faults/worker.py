@@ -1,32 +1,38 @@
-"""Runs seeds in a process of its own, and tells what each came to, a line of JSON for each.
+"""Runs seeds in a process of its own: a seed a line comes in, and what it came to goes out as JSON.
 
 Python shuffles its sets anew in each process unless it is told how: a history that must replay is
 run by a process that `many` has started, with the same shuffle each time.
 """
 
+import faulthandler
+import gc
 import sys
 
 import msgspec
 from msgspec import Struct
 
+from potluck.simulate.faults.plan import Plan
 from potluck.simulate.faults.run import run_seed
-from potluck.simulate.faults.world import Plan
+
+# A history makes few cycles, and is short: looking for them as often as usual takes a tenth of it.
+_ALLOCATIONS = 100_000
 
 
 class Order(Struct, frozen=True):
-    """What a worker is to do: every `stride`th seed from the first on."""
+    """How a worker is to work."""
 
-    first: int
-    count: int
-    stride: int
     plan: Plan
+    seconds: float  # that a seed may take; then the worker says where it is, and ends
     is_traced: bool = False
 
 
 def work(order: Order) -> None:
     trace = _trace if order.is_traced else None
-    for place in range(order.count):
-        outcome = run_seed(order.first + place * order.stride, order.plan, trace)
+    gc.set_threshold(_ALLOCATIONS)
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(order.seconds, exit=True)
+        outcome = run_seed(int(line), order.plan, trace)
+        faulthandler.cancel_dump_traceback_later()
         _say(msgspec.json.encode(outcome).decode())
 
 

@@ -6,25 +6,15 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from potluck.model.error import PotluckError, Unavailable
 from potluck.simulate.faults.chance import Chance
 from potluck.simulate.faults.check import violations_after
 from potluck.simulate.faults.live import LossyLive
+from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.store.database import unavailable
 
 T = TypeVar("T")
-
-
-class Plan(Struct, frozen=True):
-    """How large a simulation is."""
-
-    nodes: int = 5
-    accounts: int = 3
-    instances: int = 2
-    steps: int = 150  # transactions with faults; then all is mended, and must come to an end
 
 
 class World:
@@ -32,6 +22,8 @@ class World:
 
     def __init__(self, seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> None:
         self.plan = plan
+        self.has_large_tasks = has_large_tasks(seed)
+        self.most_devices = 1  # that any node has of one kind: nobody asks for more
         self.chance = Chance(seed)
         self.data = Data()
         self.live = LossyLive(lambda: self.chance.strikes("wake_lost"))
@@ -39,6 +31,7 @@ class World:
         self.broken: list[str] = []
         self.over = asyncio.Event()  # all steps with faults were taken, or something broke
         self.is_mended = False
+        self.slowness: float | None = None  # of all providers; each has its own while it is None
         self._ahead = timedelta()
         self._trace = trace
 

@@ -1,0 +1,86 @@
+"""Whether large tasks start among small ones that never end coming.
+
+When all is mended, a crowd keeps every device busy, and somebody asks, again and again, for a whole
+node: no moment comes at which that is free by itself. It must be kept, and within a few runs. What
+nobody has is asked for meanwhile, too, and must not stand in the way.
+"""
+
+import asyncio
+from functools import partial
+
+import msgspec
+
+from potluck.model.device import DeviceKind
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
+from potluck.server.flow.cancel import cancel
+from potluck.server.flow.submit import submit
+from potluck.simulate.faults.consumer import SPEC, large
+from potluck.simulate.faults.network import Line
+from potluck.simulate.faults.world import World
+
+# Runs take up to two and a half seconds, and something is kept for who has waited for one.
+_SLOWNESS = 0.5
+STARTS_WITHIN_SECONDS = 25.0
+_LARGE_TASKS = 2
+_IMPOSSIBLE = 5  # more than are laid out at a time
+_LIMITS = Limits(run_seconds=20.0, prepare_seconds=10.0)
+
+
+class Steady:
+    def __init__(self, world: World, line: Line, people: list[AccountId]) -> None:
+        self._world = world
+        self._line = line
+        self._patient, *self._crowd = people
+
+    async def run(self) -> None:
+        self._world.say("large tasks among small ones")
+        self._world.slowness = _SLOWNESS
+        impossible = [await self._ask_in_vain(number) for number in range(_IMPOSSIBLE)]
+        crowding = asyncio.get_running_loop().create_task(self._crowd_in())
+        self._world.watch(crowding)
+        try:
+            for _ in range(_LARGE_TASKS):
+                await self._await_end(await self._submit(self._patient, large(self._world)))
+        finally:
+            crowding.cancel()
+            await asyncio.gather(crowding, return_exceptions=True)
+        for owner, task_id in impossible:
+            await self._line.call(partial(cancel, account_id=owner, task_id=task_id))
+
+    async def _ask_in_vain(self, number: int) -> tuple[AccountId, TaskId]:
+        owner = self._world.chance.one_of(self._crowd)
+        nothing = Requirements(device_model="none such", memory_bytes=GIB + number)
+        return owner, await self._submit(owner, nothing, priority=5)
+
+    async def _crowd_in(self) -> None:
+        chance = self._world.chance
+        while True:
+            waiting = len(self._world.data.tasks.of("waiting", True)) - _IMPOSSIBLE
+            for _ in range(len(self._world.data.devices) - waiting):
+                wanted = Requirements(device_kind=DeviceKind.GPU, cores=chance.number(1, 2))
+                await self._submit(chance.one_of(self._crowd), wanted)
+            await asyncio.sleep(0.05)
+
+    async def _submit(self, owner: AccountId, wanted: Requirements, priority: int = 0) -> TaskId:
+        request = TaskRequest(
+            SPEC, requirements=wanted, limits=_LIMITS, max_attempts=3, priority=priority
+        )
+        key = self._world.chance.bytes(8).hex()
+        view = await self._line.call(lambda parts: submit(parts, owner, request, key))
+        return view.id
+
+    async def _await_end(self, task_id: TaskId) -> None:
+        """However often it is tried, it never waits for longer than a few runs."""
+        world, since = self._world, self._world.now
+        while not world.broken:
+            row = world.data.tasks.get(task_id)
+            assert row is not None, "it was submitted"
+            if row["finished_at"] is not None:
+                return
+            if row["state"] != TaskState.QUEUED:
+                since = world.now
+            if world.now - since > STARTS_WITHIN_SECONDS:
+                wanted = msgspec.json.decode(row["requirements"])
+                world.fail([f"{task_id} starves among smaller ones; it wants {wanted}"])
+            await asyncio.sleep(0.1)
