@@ -1,5 +1,7 @@
 """Before it believes in many deaths, the server doubts itself; once."""
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 import pytest
 
@@ -7,8 +9,11 @@ from potluck.model.ids import NodeId
 from potluck.model.node import NodeState
 from potluck.server.flow import expire
 from potluck.store import leader
+from potluck.store.named import load
 from potluck.wire.provider import Grant
 from tests.flow.pool import Pool, lease_of
+
+leases, nodes = load("leases"), load("nodes")
 
 
 @pytest.fixture
@@ -187,3 +192,26 @@ async def test_an_old_leader_forgives_nothing(pool: Pool) -> None:
     await pool.sql("UPDATE leader SET term = term + 1, expires_at = now() + interval '1 hour'")
     await expire.begin_term(pool.parts, old)
     assert await pool.sql("SELECT forgiven_beat_at FROM leader") is None
+
+
+async def test_who_is_silent_is_found_without_a_look_at_all_nodes(pool: Pool) -> None:
+    """It is asked each second; a node that was never heard of again is kept for ever."""
+    await pool.offer()
+    await pool.sql(
+        "INSERT INTO nodes (id, account_id, name, state, own_tasks_only, description, cores,"
+        " memory_bytes, disk_bytes, heartbeat_at)"
+        " SELECT 'node_' || number, account_id, name, 'silent', own_tasks_only, description, cores,"
+        " memory_bytes, disk_bytes, now() - interval '1 day'"
+        " FROM nodes, generate_series(1, 3000) AS number"
+    )
+    await pool.sql("ANALYZE nodes, leader")
+    moment, minute = datetime.now(UTC), timedelta(minutes=1)
+    asked = [
+        (leases.silence, (moment, minute, minute), "nodes_heard"),
+        (nodes.fall_silent, (minute,), "nodes_online"),
+    ]
+    async with pool.parts.database.transaction() as connection:
+        for statement, values, index in asked:
+            plan = await connection.fetch(f"EXPLAIN {statement}", *values)
+            told = "\n".join(line for (line,) in plan)
+            assert index in told and "Seq Scan on nodes" not in told, told

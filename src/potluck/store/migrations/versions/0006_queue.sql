@@ -33,6 +33,9 @@ ALTER TABLE nodes
     ADD COLUMN is_polling        boolean NOT NULL DEFAULT true,
     ADD COLUMN changed           xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX nodes_changed ON nodes (changed);
+-- Who was heard lately, and who of those online was not, is asked each second among all that ever were.
+CREATE INDEX nodes_heard ON nodes (heartbeat_at) WHERE state <> 'left';
+CREATE INDEX nodes_online ON nodes (heartbeat_at) WHERE state = 'online';
 -- A heartbeat changes nothing that is planned with.
 CREATE TRIGGER nodes_changed BEFORE UPDATE ON nodes FOR EACH ROW
     WHEN ((OLD.state, OLD.own_tasks_only, OLD.description, OLD.cores, OLD.memory_bytes, OLD.disk_bytes,
