@@ -118,6 +118,7 @@ class Author:
             "submit": (4, self._submit),
             "assign": (10, self._assign),
             "fetch": (3, self._fetch),
+            "ask": (2, self._ask),
             "beat": (4, self._beat),
             "adopt": (3, self._adopt),
             "prepare": (1, self._prepare),
@@ -140,6 +141,7 @@ class Author:
             "register": (1, lambda: self._register(self._node_id(), self._random.randint(0, 2))),
             "acquire": (1, self._acquire),
             "expire": (2, self._expire),
+            "overtake": (2, self._overtake),
             "depend": (1, lambda: _depend(self._leadership())),
             "notify": (1, lambda: lambda side: notify.notify_once(side.parts)),
             "feed": (3, self._feed),
@@ -204,6 +206,9 @@ class Author:
         free = [row for row in offered if row["free_milli"] >= milli]
         devices = free if free and self._random.random() < 0.85 else offered
         chosen = self._random.sample(devices, k=min(len(devices), self._one([1, 1, 1, 2])))
+        return self._plan(task, node_id, chosen, milli)
+
+    def _plan(self, task: Row, node_id: str, chosen: list[Row], milli: int) -> assign.Planned:
         memory = self._one([0, 4 * GIB, 12 * GIB, 20 * GIB])  # more or less than its share
         price = sum(row["price_micro_per_hour"] * milli for row in chosen) // 1000
         wanted = Requirements(
@@ -266,6 +271,10 @@ class Author:
 
         return act
 
+    def _ask(self) -> Act:
+        node_id = self._node_id()
+        return _of(nodes.ask, node_id, Owner(self._owner_of(node_id)))
+
     def _beat(self) -> Act:
         node_id = self._node_id()
         owner = Owner(self._owner_of(node_id))
@@ -280,6 +289,38 @@ class Author:
                 return await adopt.readopt(
                     side.parts, connection, attempt["id"], node_id, is_over=is_over
                 )
+
+        return act
+
+    def _overtake(self) -> Act:
+        """One is lost, another task of its account takes its place, and it wants to come back."""
+        lost, leadership = self._attempt(), self._leadership()
+        shares = self._data.attempt_devices.of("attempt", lost["id"])
+        devices = [self._data.devices.get(share["device_id"]) for share in shares]
+        chosen = [row for row in devices if row is not None]
+        others = [
+            row
+            for row in self._data.tasks.of("waiting", True)
+            if row["account_id"] == lost.get("consumer_id") and row["id"] != lost.get("task_id")
+        ]
+        task = self._one(sorted(others, key=_by_id)) if others else self._waiting_task()
+        free_milli = min((row["free_milli"] for row in chosen), default=0)
+        milli = min(1000, free_milli + self._one([0, 250, 500, 1000]))
+        planned = self._plan(task, lost["node_id"], chosen, milli)
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                ending = await attempts.lock_for_end(connection, lost["id"])
+                if ending is not None and ending.state.is_live:
+                    ended = settle.Ending(EndReason.LEASE_EXPIRED)
+                    await settle.end_attempt(side.parts, connection, ending, ended)
+            async with side.database.transaction() as connection:
+                done = await assign.assign(connection, [planned], leadership, 5.0)
+            async with side.database.transaction() as connection:
+                is_back = await adopt.readopt(
+                    side.parts, connection, lost["id"], lost["node_id"], is_over=True
+                )
+            return done, is_back
 
         return act
 

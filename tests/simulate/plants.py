@@ -47,6 +47,7 @@ PLANTS = (
     Plant("no guard on the memory", "assign", "assign",
           "AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes"),
     Plant("no guard on the range", "assign", "assign", "pending @> $18 AND state IN", "state IN"),
+    Plant("no guard on the way back", "leases", "adopt", "AND free_milli >= share.milli"),
     Plant("no lock on the task", "attempts", "lock_task_of", "FOR UPDATE"),
 )  # fmt: skip
 
