@@ -96,7 +96,8 @@ class Scheduler:
         line = self._lines.put(task)
         if is_new:
             self._arrived[line] = self._arrived.get(line, 0) + 1
-        if line.entries[0][2] is task:
+        entry = self._lines.first(line)
+        if entry is not None and entry[2] is task:
             self._account(task.account_id)
             self._look_again(line)
 
@@ -213,8 +214,7 @@ class Scheduler:
 
     def _serve(self, account: Account, now: float) -> list[Assignment]:
         """Places the head of the account's first line, or finds out why it must wait."""
-        line = self._ready.take(account.id)
-        task = line.entries[0][2]
+        line, task = self._ready.take(account.id)
         found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
         if isinstance(found, Halt):
             self._halted.add(line, found)

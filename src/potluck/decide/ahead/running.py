@@ -34,7 +34,8 @@ class Running:
         attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
         self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
         account.planned_micro += given.hold_micro
-        self._add(attempt, account)
+        self._count(attempt, account)
+        self._timetable.put_planned(attempt)
 
     def put(self, attempt: RunningAttempt, account: Account) -> None:
         """An attempt that runs; it takes the place of what was planned."""
@@ -43,7 +44,8 @@ class Running:
             self._remove(known, account)
         else:
             self.cease(attempt.task_id, attempt.node_id)
-        self._add(attempt, account)
+        self._count(attempt, account)
+        self._timetable.put(attempt)
 
     def drop(self, attempt_id: AttemptId, account: Account) -> None:
         known = self._timetable.get(attempt_id)
@@ -64,10 +66,9 @@ class Running:
         self._remove(found.attempt, found.account)
         return found.account.id
 
-    def _add(self, attempt: RunningAttempt, account: Account) -> None:
+    def _count(self, attempt: RunningAttempt, account: Account) -> None:
         account.running_milli += _milli(attempt)
         self._live[attempt.task_id] = self._live.get(attempt.task_id, 0) + 1
-        self._timetable.put(attempt)
 
     def _remove(self, attempt: RunningAttempt, account: Account) -> None:
         account.running_milli -= _milli(attempt)

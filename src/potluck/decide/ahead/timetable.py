@@ -49,12 +49,16 @@ class Timetable:
         self._sizes.pop(node_id, None)
         self._forget(node_id)
 
-    def put(self, attempt: RunningAttempt) -> None:
+    def put_planned(self, attempt: RunningAttempt) -> None:
+        """One that will run in a moment or never: nobody waits for its end."""
         attempt_id, node_id = attempt.id, attempt.node_id
         self._running.setdefault(node_id, {})[attempt_id] = attempt
         self._node_of[attempt_id] = node_id
         self._forget(node_id)
-        heapq.heappush(self._ends, (attempt.expected_end, attempt_id))
+
+    def put(self, attempt: RunningAttempt) -> None:
+        self.put_planned(attempt)
+        heapq.heappush(self._ends, (attempt.expected_end, attempt.id))
         if len(self._ends) > 2 * len(self._node_of) + _MOST_STALE:
             self._ends = [
                 (each.expected_end, each.id)

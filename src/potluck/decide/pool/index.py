@@ -26,7 +26,7 @@ class Index:
         self._size = size
         self._count = 0
         self._rooms: list[Room | None] = [None] * size
-        self._whole, self._most, self._open = Levels(), Levels(), Levels()
+        self._whole, self._part, self._shared = Levels(), Levels(), Levels()
         self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
         self._reliability = Levels()
         # What an account could have of devices on which its own fractions stand.
@@ -66,18 +66,22 @@ class Index:
         room.slot = slot
         self._rooms[slot] = room
         self._count += 1
+        self.rate(room)
         self.write(room, {})
+
+    def rate(self, room: Room) -> None:
+        """After it was heard how reliable the room's node is."""
+        self._reliability.write(room.slot, room.node.reliability)
 
     def write(self, room: Room, own_before: dict[AccountId, int]) -> None:
         """After a room has changed: what is free of it, and whose fractions stood there before."""
         slot = room.slot
         self._whole.write(slot, room.whole_gpus)
-        self._most.write(slot, room.most_gpu_milli)
-        self._open.write(slot, room.open_milli)
+        self._part.write(slot, room.part_milli)
+        self._shared.write(slot, room.shared_milli)
         self._cores.write(slot, room.cores)
         self._memory.write(slot, room.memory_bytes)
         self._disk.write(slot, room.disk_bytes)
-        self._reliability.write(slot, room.node.reliability)
         own = room.own_milli
         if own != own_before:
             for account_id in own_before.keys() | own.keys():
@@ -105,10 +109,10 @@ class Index:
         return found
 
     def _open_to(self, want: Want, account_id: AccountId) -> int:
-        """Where an account could have a fraction."""
+        """Where an account could have a fraction: of an unused GPU, or beside whom it may stand."""
         milli = want.needs.gpu_milli
         own = self._own.get(account_id)
-        anybodys = self._open.at_least(milli)
+        anybodys = self._whole.at_least(1) | self._shared.at_least(milli)
         return anybodys if own is None else anybodys | own.at_least(milli)
 
     def busy(self, want: Want, account_id: AccountId, suited: int) -> tuple[int, int, int]:
@@ -118,7 +122,7 @@ class Index:
         if needs.whole_gpus:
             has_devices = is_open = suited & self._whole.at_least(needs.whole_gpus)
         else:
-            has_devices = suited & self._most.at_least(needs.gpu_milli)
+            has_devices = suited & (self._whole.at_least(1) | self._part.at_least(needs.gpu_milli))
             is_open = has_devices & self._open_to(want, account_id)
         is_short = is_open & ~self.could_do(want, account_id)
         return suited & ~has_devices, has_devices & ~is_open, is_short

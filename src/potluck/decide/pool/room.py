@@ -1,7 +1,5 @@
 """A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
 
-from collections.abc import Iterable
-
 import msgspec
 
 from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, RunningAttempt
@@ -45,15 +43,18 @@ class Room:
 
     __slots__ = (
         *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
-        *("milli", "most_gpu_milli", "node", "open_milli", "own_milli", "profile", "serves"),
+        *("milli", "node", "own_milli", "part_milli", "profile", "serves", "shared_milli"),
         *("sharers", "slot", "version", "whole_gpus"),
     )
 
     def __init__(self, node: FreeNode, profile: Profile) -> None:
         self.profile = profile
         self.slot = 0
-        self.open_milli = 0  # what anybody could have of a GPU
-        self.own_milli: dict[AccountId, int] = _NONE  # and whose fractions stand there
+        # Of GPUs that are partly in use, the most that is free of one: of any, of those that let
+        # other accounts in, and by whose fractions stand there.
+        self.part_milli = 0
+        self.shared_milli = 0
+        self.own_milli: dict[AccountId, int] = _NONE
         self.version = 0
         self._take_over(node)
 
@@ -144,17 +145,20 @@ class Room:
         device = self.node.devices[position]
         return device.is_partition or (device.shares_accounts and self.sharers[position])
 
-    def _count_open(self, partly: Iterable[int]) -> None:
-        """What can be had by anybody of GPUs that are partly in use, and by whose these are."""
+    def _count_parts(self) -> None:
         own: dict[AccountId, int] = {}
-        for position in partly:
+        self.own_milli = own
+        for position in self.profile.gpus:
             milli = self.milli[position]
+            if not 0 < milli < WHOLE_DEVICE_MILLI:
+                continue
+            if milli > self.part_milli:
+                self.part_milli = milli
+            if milli > self.shared_milli and self.may_share(position):
+                self.shared_milli = milli
             account_id = self.serves[position]
-            if milli > self.open_milli and self.may_share(position):
-                self.open_milli = milli
             if account_id is not None and own.get(account_id, 0) < milli:
                 own[account_id] = milli
-        self.own_milli = own
 
     def _device(self, position: int) -> FreeDevice:
         return msgspec.structs.replace(
@@ -175,14 +179,11 @@ class Room:
             and min(milli, default=0) == WHOLE_DEVICE_MILLI
         )
         gpus = [milli[each] for each in self.profile.gpus]
-        self.most_gpu_milli = max(gpus, default=0)
         self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
-        self.open_milli = WHOLE_DEVICE_MILLI if self.whole_gpus else 0
+        self.part_milli = self.shared_milli = 0
         self.own_milli = _NONE
         if self.whole_gpus + gpus.count(0) < len(gpus):
-            self._count_open(
-                each for each in self.profile.gpus if 0 < milli[each] < WHOLE_DEVICE_MILLI
-            )
+            self._count_parts()
 
 
 def profile_key(node: FreeNode) -> _Make:

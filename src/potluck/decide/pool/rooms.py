@@ -42,6 +42,7 @@ class Pool:
         if room is not None and room.profile is self._profiles.get(key):
             own_before, was_idle = room.own_milli, room.is_idle
             has_gained = room.read(node)
+            self._index.rate(room)
             self._changed(room, own_before, was_idle)
             return has_gained
         self.drop(node.id)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from potluck.decide.order.interface import Order
 from potluck.decide.queue.halt import Halt
+from potluck.decide.queue.row import Entry, Row
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
@@ -42,7 +43,7 @@ class Shape:
 
 
 class Line:
-    __slots__ = ("entries", "halt", "key", "number", "offered", "shape", "stale")
+    __slots__ = ("halt", "key", "number", "offered", "row", "shape", "stale")
 
     def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
         self.key = key
@@ -50,8 +51,7 @@ class Line:
         self.number = number  # of lines with equal places, the older goes first
         self.halt = Halt.NONE
         self.offered: float | None = None  # the place that it has among lines that could move
-        # By place; an entry whose task has been replaced or dropped since is passed over.
-        self.entries: list[tuple[float, TaskId, WaitingTask]] = []
+        self.row = Row()  # an entry whose task has been replaced or dropped since is passed over
         self.stale = 0
 
 
@@ -64,7 +64,7 @@ class Lines:
         self._numbers = 0
         self._hosts: frozenset[AccountId] = frozenset()
         # The longest waiting first; kept only if the order does not go by age itself.
-        self._ages: list[tuple[float, TaskId, WaitingTask]] = []
+        self._ages: list[Entry] = []
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -94,7 +94,7 @@ class Lines:
                 return line
             self._forget(known)
         self._tasks[task_id] = task
-        heapq.heappush(line.entries, (self._order.within(task), task_id, task))
+        line.row.add((self._order.within(task), task_id, task))
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
         return line
@@ -105,14 +105,14 @@ class Lines:
             self._forget(task)
         return task
 
-    def first(self, line: Line) -> tuple[float, TaskId, WaitingTask] | None:
+    def first(self, line: Line) -> Entry | None:
         """The place, the id and the task at the head of a line; None if nobody stands in it."""
-        entries = line.entries
-        while entries and self._tasks.get(entries[0][1]) is not entries[0][2]:
-            heapq.heappop(entries)
+        row = line.row
+        while (entry := row.first()) is not None:
+            if self._tasks.get(entry[1]) is entry[2]:
+                return entry
+            row.take()
             line.stale -= 1
-        if entries:
-            return entries[0]
         if self._lines.get(line.key) is line:  # and not one that was begun since it was empty
             del self._lines[line.key]
         return None
@@ -131,13 +131,15 @@ class Lines:
 
     def serve(self, line: Line, left: WaitingTask | None = None) -> None:
         """Takes the head out of a line, or puts what is left of it in its place."""
-        place, task_id, _ = line.entries[0]
+        entry = line.row.first()
+        assert entry is not None
+        place, task_id, _ = entry
         if left is None:
-            heapq.heappop(line.entries)
+            line.row.take()
             del self._tasks[task_id]
             return
         self._tasks[task_id] = left
-        heapq.heapreplace(line.entries, (place, task_id, left))
+        line.row.replace((place, task_id, left))
         if self._order.promises:
             heapq.heappush(self._ages, (left.submitted_at, task_id, left))
 
@@ -148,7 +150,7 @@ class Lines:
         if len(self._ages) > 2 * len(self._tasks) + 1000:
             self._ages = [each for each in self._ages if self._tasks.get(each[1]) is each[2]]
             heapq.heapify(self._ages)
-        seen: list[tuple[float, TaskId, WaitingTask]] = []
+        seen: list[Entry] = []
         found: list[WaitingTask] = []
         while self._ages and self._ages[0][0] <= before:
             if len(found) >= most or len(seen) >= _MOST_LOOKS:
@@ -175,29 +177,29 @@ class Lines:
         ahead = sum(self._ahead(line, task) for line in own)
         others: Counter[AccountId] = Counter()
         for line in alike:
-            others[line.key.account_id] += len(line.entries)
+            others[line.key.account_id] += len(line.row)
         del others[task.account_id]
         return ahead + sum(min(count, ahead + 1) for count in others.values())
 
     def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
         """The first task of each account, and about how many it has."""
-        best: dict[AccountId, tuple[float, TaskId, WaitingTask]] = {}
+        best: dict[AccountId, Entry] = {}
         counts: Counter[AccountId] = Counter()
         for line in self.lines():
             entry = self.first(line)
             if entry is not None:
                 account_id = line.key.account_id
-                counts[account_id] += len(line.entries)
+                counts[account_id] += len(line.row)
                 best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
         return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
 
     def _ahead(self, line: Line, task: WaitingTask) -> int:
         """Looks at every so many-th of a long line, which tells enough."""
         place = (self._order.within(task), task.id)
-        stride = 1 + len(line.entries) // _MOST_LOOKS
+        stride = 1 + len(line.row) // _MOST_LOOKS
         return stride * sum(
             entry[:2] < place and self._tasks.get(entry[1]) is entry[2]
-            for entry in line.entries[::stride]
+            for entry in line.row.every(stride)
         )
 
     def _line(self, key: LineKey) -> Line:
@@ -224,9 +226,8 @@ class Lines:
         if line is None:
             return
         line.stale += 1
-        if line.stale > 64 and line.stale * 2 > len(line.entries):
-            line.entries = [each for each in line.entries if self._tasks.get(each[1]) is each[2]]
-            heapq.heapify(line.entries)
+        if line.stale > 64 and line.stale * 2 > len(line.row):
+            line.row.keep(lambda each: self._tasks.get(each[1]) is each[2])
             line.stale = 0
 
 

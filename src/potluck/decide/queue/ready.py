@@ -45,8 +45,12 @@ class Ready:
         self._heaps.pop(account_id, None)
         return None
 
-    def take(self, account_id: AccountId) -> Line:
-        """The account's first line, which is no longer here; `first` has just said that it is."""
+    def take(self, account_id: AccountId) -> tuple[Line, WaitingTask]:
+        """The account's first line, which is no longer here, and its head.
+
+        `first` has just said that it is."""
         _, _, line = heapq.heappop(self._heaps[account_id])
         line.offered = None
-        return line
+        entry = line.row.first()
+        assert entry is not None
+        return line, entry[2]
