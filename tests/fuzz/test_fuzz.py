@@ -13,7 +13,7 @@ from tests.tally import tallying
 SEED = 20_261_116  # the same requests in every run; `make fuzz` draws its own
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_no_request_is_the_server_s_mistake(
     tmp_path: Path, database_url: str, request: pytest.FixtureRequest
 ) -> None:

@@ -45,12 +45,16 @@ Seen = dict[tuple[str, str, str], Answer]
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
     directory = tmp_path_factory.mktemp("matrix")
     # Nobody beats here, and strangers are many.
-    patient = {"POTLUCK_SILENT_AFTER_SECONDS": "600", "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0"}
+    patient = {
+        "POTLUCK_SILENT_AFTER_SECONDS": "600",
+        "POTLUCK_LEASE_SECONDS": "1200",
+        "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0",
+    }
     with ServerProcess(directory, 0, **patient) as server:
         yield Matrix(server)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_everybody_gets_what_the_policy_says(
     matrix: Matrix, request: pytest.FixtureRequest
 ) -> None:
