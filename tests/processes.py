@@ -113,7 +113,7 @@ class PotluckProcess:
         return self.process.returncode
 
     def _close(self) -> None:
-        self.process.wait(30)
+        self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

@@ -349,7 +349,7 @@ async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:
     task = await pool.submit()
     async with pool.parts.live.listen(f"task:{task.id}") as listener:
         assert await notify.notify_once(pool.parts) == 1
-        assert await listener.wait(1)
+        assert await listener.wait(10)
     assert await notify.notify_once(pool.parts) == 0
 
 

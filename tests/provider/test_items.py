@@ -260,7 +260,7 @@ async def until_written(directory: Path, outcomes: int) -> None:
         kept = [each for path in directory.rglob("journal") for each in _read(path).values()]
         return sum(len(one.outcomes) for each in kept for one in each.outcomes.values())
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while written() < outcomes:
             await asyncio.sleep(0.01)
 

@@ -160,6 +160,6 @@ async def test_a_provider_whose_listener_has_gone_ends_in_good_order(
 
 
 async def until_gone(processes: list[psutil.Process]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while any(one.is_running() and one.status() != "zombie" for one in processes):
             await asyncio.sleep(0.01)

@@ -28,7 +28,7 @@ async def test_who_is_called_off_ends_at_whatever_step_it_is(database: Database)
         for _ in range(steps):
             await asyncio.sleep(0)
         asking.cancel()
-        done, _ = await asyncio.wait([asking], timeout=2)
+        done, _ = await asyncio.wait([asking], timeout=10)
         went_on = not done
         while not asking.done():
             asking.cancel()
