@@ -15,7 +15,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One that does not take an assignment back because nobody fetched it."""
     directory = tmp_path_factory.mktemp("server")
     with ServerProcess(
-        directory, POTLUCK_FETCH_SECONDS="60", POTLUCK_SILENT_AFTER_SECONDS="60"
+        directory,
+        POTLUCK_FETCH_SECONDS="60",
+        POTLUCK_SILENT_AFTER_SECONDS="60",
+        POTLUCK_LEASE_SECONDS="120",
     ) as running:
         yield running
 
