@@ -66,7 +66,6 @@ class Scheduler:
         self._ready = Ready(self._lines)
         self._halted = Halted()
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
-        self._arrived: dict[Line, int] = {}  # tasks that came since the last round
         self._rates = Rates()
         self._turns = 0
         reservations = Reservations(self._timetable, self._suitable)
@@ -92,10 +91,7 @@ class Scheduler:
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
-        is_new = self._lines.task(task.id) is None
         line = self._lines.put(task)
-        if is_new:
-            self._arrived[line] = self._arrived.get(line, 0) + 1
         entry = self._lines.first(line)
         if entry is not None and entry[2] is task:
             self._account(task.account_id)
@@ -200,9 +196,8 @@ class Scheduler:
 
     def _learn(self) -> None:
         """What people ask for is what free devices should suit."""
-        for line, count in self._arrived.items():
+        for line, count in self._lines.take_arrived().items():
             self._capacity.learn(line.key.requirements, count)
-        self._arrived.clear()
 
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
         """Accounts in equal places go by the age of their first task."""
@@ -258,8 +253,9 @@ class Scheduler:
         line = self._lines.line_of(task)
         assert line is not None
         self._rates.count(line.shape, task.submitted_at, now)
-        self._lines.drop(task.id)
-        if found.left is not None:
+        if found.left is None:
+            self._lines.drop(task.id)
+        else:
             self._lines.put(found.left)
         self._forget_if_empty(line)
         return self._count(task, found.assignments, account, now)

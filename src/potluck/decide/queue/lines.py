@@ -25,6 +25,11 @@ from potluck.model.task import Limits, Requirements
 _MOST_LOOKS = 20_000
 
 
+_Parts = tuple[
+    AccountId, Requirements, Limits, int, frozenset[NodeId], int, int | None, TaskId | None
+]
+
+
 class LineKey(NamedTuple):
     account_id: AccountId
     requirements: Requirements
@@ -59,8 +64,9 @@ class Lines:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._tasks: dict[TaskId, WaitingTask] = {}
-        self._lines: dict[LineKey, Line] = {}
+        self._lines: dict[_Parts, Line] = {}
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
+        self._arrived: dict[Line, int] = {}
         self._numbers = 0
         self._hosts: frozenset[AccountId] = frozenset()
         # The longest waiting first; kept only if the order does not go by age itself.
@@ -82,22 +88,29 @@ class Lines:
         return list(self._lines.values())
 
     def line_of(self, task: WaitingTask) -> Line | None:
-        return self._lines.get(_key(task))
+        return self._lines.get(_parts(task))
 
     def put(self, task: WaitingTask) -> Line:
         """Puts a task into its line; what was known of it is replaced."""
-        line = self._line(_key(task))
+        line = self._line(task)
         task_id = task.id
         known = self._tasks.get(task_id)
-        if known is not None:
-            if known == task:
-                return line
+        if known is None:
+            self._arrived[line] = self._arrived.get(line, 0) + 1
+        elif known == task:
+            return line
+        else:
             self._forget(known)
         self._tasks[task_id] = task
         line.row.add((self._order.within(task), task_id, task))
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
         return line
+
+    def take_arrived(self) -> dict[Line, int]:
+        """How many tasks have come into which lines since this was last asked."""
+        arrived, self._arrived = self._arrived, {}
+        return arrived
 
     def drop(self, task_id: TaskId) -> WaitingTask | None:
         task = self._tasks.pop(task_id, None)
@@ -171,7 +184,7 @@ class Lines:
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
         """How many go before it that ask for the same; of other accounts as many as of its own."""
-        shape = self._lines[_key(task)].shape
+        shape = self._lines[_parts(task)].shape
         alike = [line for line in self._lines.values() if line.shape == shape]
         own = [line for line in alike if line.key.account_id == task.account_id]
         ahead = sum(self._ahead(line, task) for line in own)
@@ -202,10 +215,12 @@ class Lines:
             for entry in line.row.every(stride)
         )
 
-    def _line(self, key: LineKey) -> Line:
-        line = self._lines.get(key)
+    def _line(self, task: WaitingTask) -> Line:
+        parts = _parts(task)
+        line = self._lines.get(parts)
         if line is None:
             self._numbers += 1
+            key = LineKey(*parts)
             line = self._lines[key] = Line(key, self._shape(key), self._numbers)
         return line
 
@@ -222,7 +237,7 @@ class Lines:
 
     def _forget(self, task: WaitingTask) -> None:
         """Leaves an entry behind that is passed over; too many of them are swept out."""
-        line = self._lines.get(_key(task))
+        line = self._lines.get(_parts(task))
         if line is None:
             return
         line.stale += 1
@@ -231,8 +246,9 @@ class Lines:
             line.stale = 0
 
 
-def _key(task: WaitingTask) -> LineKey:
-    return LineKey(
+def _parts(task: WaitingTask) -> _Parts:
+    """Of the key of its line, which is as good as the key to find it by, and quicker made."""
+    return (
         task.account_id,
         task.requirements,
         task.limits,

@@ -30,10 +30,10 @@ class Row:
 
     def add(self, entry: Entry) -> None:
         entries = self._entries
-        if len(entries) == self._start or entries[-1][:2] <= entry[:2]:
-            entries.append(entry)
-        else:
+        if len(entries) > self._start and entry < entries[-1]:
             heapq.heappush(self._late, entry)
+        else:
+            entries.append(entry)
 
     def first(self) -> Entry | None:
         entry = self._entries[self._start] if self._start < len(self._entries) else None
