@@ -65,7 +65,7 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
     operator, (ann, ann_id) = server.client(), signed_in(server, "with a quota")
     assert ann.get("/v1/me")["quota"]["weight"] == 1
     path = f"/v1/accounts/{ann_id}/quota"
-    wanted = {"weight": 2.5, "max_running_devices": 4, "max_queued_tasks": 1}
+    wanted = {"weight": 2.5, "max_running_devices": 4, "max_queued_tasks": 1, "max_priority": 10}
     assert status(ann, "PUT", path, json.dumps(wanted).encode()) == 403
     assert status(operator, "PUT", path, json.dumps(wanted).encode()) == 204
     assert ann.get("/v1/me")["quota"] == wanted
@@ -86,6 +86,7 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
         "weight": "2.5",
         "max_running_devices": "4",
         "max_queued_tasks": "1",
+        "max_priority": "10",
     }
 
 
@@ -100,6 +101,7 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
         b'{"max_queued_tasks":4294967296}',
         b'{"max_running_devices":1.5}',
         b'{"priority":1}',
+        b'{"max_priority":101}',
     ],
 )
 def test_a_quota_that_makes_no_sense_is_refused(server: ServerProcess, body: bytes) -> None:

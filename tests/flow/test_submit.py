@@ -79,3 +79,16 @@ async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None
     await pool.sql("UPDATE accounts SET max_queued_tasks = 0 WHERE id = $1", pool.alice)
     with pytest.raises(QuotaExceeded, match="may not submit"):
         await submit.submit(parts, pool.alice, request(), None)
+
+
+async def test_the_priority_of_an_accounts_tasks_has_its_limit(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, quota_priority=0)
+    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    await pool.submit(priority=100)
+    await submit.submit(parts, pool.alice, request(priority=0), None)
+    with pytest.raises(QuotaExceeded, match="priority 1; the account's tasks may have 0"):
+        await submit.submit(parts, pool.alice, request(priority=1), None)
+    await pool.sql("UPDATE accounts SET max_priority = 10 WHERE id = $1", pool.alice)
+    await submit.submit(parts, pool.alice, request(priority=10), None)
+    with pytest.raises(QuotaExceeded):
+        await pool.submit(priority=11)

@@ -41,6 +41,7 @@ def _limits(quota: "Quota") -> str:
     told = [
         "" if running is None else f"at most {show_count(running, 'device')} at a time",
         "" if queued is None else f"at most {show_count(queued, 'task')} waiting",
+        "" if quota.max_priority is None else f"priority at most {quota.max_priority}",
         "" if quota.weight == 1 else f"weight {quota.weight:g}",
     ]
     return ", ".join(filter(None, told))

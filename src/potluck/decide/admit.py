@@ -37,6 +37,15 @@ def admit_after(after: Iterable[TaskId], states: Mapping[TaskId, TaskState]) -> 
             )
 
 
+def admit_priority(priority: int, most: int | None) -> None:
+    """Where people do not know each other, the highest is not for everybody to take."""
+    if most is not None and priority > most:
+        raise QuotaExceeded(
+            f"It has the priority {priority}; the account's tasks may have {most} at most.",
+            "Lower it (--priority), or ask the operator.",
+        )
+
+
 def queue_is_full(most: int) -> QuotaExceeded:
     if most == 0:
         return QuotaExceeded("The account may not submit tasks.", "Ask the operator for a quota.")

@@ -51,6 +51,7 @@ class Quota(Struct, frozen=True):
     weight: Annotated[float, Meta(ge=0.001, le=1_000)] = 1.0
     max_running_devices: SmallCount | None = None  # none: as the server's settings say
     max_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # none: likewise
+    max_priority: Annotated[int, Meta(ge=-100, le=100)] | None = None  # none: likewise
 
 
 # What each credential can carry at most. An API key carries what its maker chose of it.

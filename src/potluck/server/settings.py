@@ -17,6 +17,7 @@ from potluck.local import settings
 from potluck.local.directory import data_directory
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.task import Priority
 from potluck.model.text import SmallCount
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
@@ -68,6 +69,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # Of an account for which no admin said otherwise; none: no limit.
     quota_running_devices: SmallCount | None = None
     quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    quota_priority: Priority | None = None
     binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
 

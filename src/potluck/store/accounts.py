@@ -114,7 +114,7 @@ async def quota(connection: Connection, account_id: AccountId) -> Quota:
 
 
 async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
-    most = (quota.max_running_devices, quota.max_queued_tasks)
+    most = (quota.max_running_devices, quota.max_queued_tasks, quota.max_priority)
     return account(await connection.fetchrow(_sql.set_quota, account_id, quota.weight, *most))
 
 
@@ -129,7 +129,8 @@ async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId
 
 
 def _quota(row: Any) -> Quota:
-    return Quota(row["weight"], row["max_running_devices"], row["max_queued_tasks"])
+    most = ("max_running_devices", "max_queued_tasks", "max_priority")
+    return Quota(row["weight"], *(row[each] for each in most))
 
 
 def account(row: Any) -> Account | None:

@@ -63,6 +63,13 @@ class TaskChange(Struct, frozen=True):
     items_failed: int = 0
 
 
+class Allowance(Struct, frozen=True):
+    """How many tasks of an account may wait, and with which priority at most; None: no limit."""
+
+    queued: int | None
+    priority: int | None
+
+
 class EarlierSubmission(Struct, frozen=True):
     id: TaskId
     request_hash: bytes
@@ -106,16 +113,19 @@ def _interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def room_in_queue(
-    connection: Connection, account_id: AccountId, most_of_all: int | None
-) -> tuple[bool, int]:
-    """Whether one more may wait, and how many may; nobody takes the place before this one."""
-    most = await connection.fetchval(_sql.most_queued, account_id, most_of_all)
-    if most is None:
-        return True, 0
+async def allowance(connection: Connection, account_id: AccountId, of_all: Allowance) -> Allowance:
+    """What the account may submit, by its own limits or those of all."""
+    values = (of_all.queued, of_all.priority)
+    row = await connection.fetchrow(_sql.allowance, account_id, *values)
+    assert row is not None, "whoever submits has an account"
+    return Allowance(row["queued"], row["priority"])
+
+
+async def has_room_in_queue(connection: Connection, account_id: AccountId, most: int) -> bool:
+    """Whether one more may wait; nobody takes the place before this one."""
     await connection.execute(_sql.lock_queue, account_id)
     queued = await connection.fetchval(_sql.count_queued, account_id, most)
-    return queued < most, most
+    return bool(queued < most)
 
 
 async def by_idempotency_key(

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from potluck.cli.admin.accounts import AccountArgument
@@ -11,6 +12,7 @@ from potluck.cli.screen import Screen
 from potluck.cli.units import show_count
 from potluck.model.account import Quota
 from potluck.model.error import InvalidInput, NotFound
+from potluck.model.task import Priority
 from potluck.wire.identity import AccountView
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ def quota(
         str | None,
         typer.Option(metavar="N", help="The most that may wait, or `default`."),
     ] = None,
+    priority: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="The highest that its tasks may have, or `default`."),
+    ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -43,6 +49,7 @@ def quota(
         "weight": weight,
         "max_running_devices": _count(running_devices, "--running-devices"),
         "max_queued_tasks": _count(queued_tasks, "--queued-tasks"),
+        "max_priority": _priority(priority),
     }
     said = {name: value for name, value in changes.items() if value is not None}
     with connect(server) as potluck:
@@ -64,6 +71,7 @@ def told(quota: Quota) -> str:
             f"weight {quota.weight:g}",
             _most(running, "device", "at a time"),
             _most(queued, "task", "waiting"),
+            *([] if quota.max_priority is None else [f"priority at most {quota.max_priority}"]),
         ]
     )
 
@@ -83,6 +91,18 @@ def _count(text: str | None, option: str) -> int | str | None:
             f"Write {option} 8, or {option} {_DEFAULT} for what holds for everybody.",
         )
     return int(text)
+
+
+def _priority(text: str | None) -> int | str | None:
+    if text is None or text == _DEFAULT:
+        return text
+    try:
+        return convert(text, Priority, strict=False)
+    except ValidationError as error:
+        raise InvalidInput(
+            f"--priority {text!r} is not a number from -100 to 100.",
+            f"Write --priority 0, or --priority {_DEFAULT} for what holds for everybody.",
+        ) from error
 
 
 def _find(potluck: "Potluck", named: str) -> AccountView:

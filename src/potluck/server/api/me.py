@@ -131,11 +131,12 @@ async def _me(parts: Parts, caller: Caller) -> Me:
 
 
 def _in_force(own: Quota, settings: ServerSettings) -> Quota:
-    running, queued = own.max_running_devices, own.max_queued_tasks
+    running, queued, priority = own.max_running_devices, own.max_queued_tasks, own.max_priority
     return Quota(
         own.weight,
         settings.quota_running_devices if running is None else running,
         settings.quota_queued_tasks if queued is None else queued,
+        settings.quota_priority if priority is None else priority,
     )
 
 

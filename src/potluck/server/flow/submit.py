@@ -4,7 +4,7 @@ What it is to come after is looked at under a shared lock: a task that ends at t
 either seen as ended, or sees that it is waited for.
 """
 
-from potluck.decide.admit import admit, admit_after, queue_is_full
+from potluck.decide.admit import admit, admit_after, admit_priority, queue_is_full
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
@@ -17,6 +17,7 @@ from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.events import Event
 from potluck.store.mint import new_task_id
+from potluck.store.tasks import Allowance
 from potluck.wire.consumer import TaskView
 
 
@@ -80,8 +81,9 @@ async def _admit(parts: Parts, connection: Connection, new: tasks.NewTask) -> No
     balance = await accounts.balance(connection, new.account_id)
     cheapest = await prices.cheapest_micro_per_hour(connection, new.request.requirements)
     admit(new.request, balance.available_micro if balance else 0, cheapest)
-    has_room, most = await tasks.room_in_queue(
-        connection, new.account_id, parts.settings.quota_queued_tasks
-    )
-    if not has_room:
+    of_all = Allowance(parts.settings.quota_queued_tasks, parts.settings.quota_priority)
+    may = await tasks.allowance(connection, new.account_id, of_all)
+    admit_priority(new.request.priority, may.priority)
+    most = may.queued
+    if most is not None and not await tasks.has_room_in_queue(connection, new.account_id, most):
         raise queue_is_full(most)

@@ -48,6 +48,7 @@ def _people(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, S
             key=("id",),
             columns={
                 **_none("id", "address", "suspended_at", "max_running_devices", "max_queued_tasks"),
+                **_none("max_priority"),
                 "created_at": now,
                 "roles": [],
                 "suspended_for": "",

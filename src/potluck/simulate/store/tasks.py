@@ -68,13 +68,18 @@ def insert(
     return [{"id": task_id}]
 
 
-@models(_sql.most_queued)
-def most_queued(data: Data, account_id: str, most_of_all: int | None) -> list[Row]:
+@models(_sql.allowance)
+def allowance(data: Data, account_id: str, queued: int | None, priority: int | None) -> list[Row]:
     account = data.accounts.get(account_id)
     if account is None:
         return []
-    own = account["max_queued_tasks"]
-    return [{"most": most_of_all if own is None else own}]
+    own_queued, own_priority = account["max_queued_tasks"], account["max_priority"]
+    return [
+        {
+            "queued": queued if own_queued is None else own_queued,
+            "priority": priority if own_priority is None else own_priority,
+        }
+    ]
 
 
 @models(_sql.lock_queue)

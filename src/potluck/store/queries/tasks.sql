@@ -9,9 +9,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::
 ON CONFLICT (account_id, idempotency_key) DO NOTHING
 RETURNING id
 
--- name: most_queued
--- How many may wait: the account's own limit, or that of all.
-SELECT coalesce(max_queued_tasks, $2) FROM accounts WHERE id = $1
+-- name: allowance
+-- How many may wait, and with which priority: the account's own limits, or those of all.
+SELECT coalesce(max_queued_tasks, $2) AS queued, coalesce(max_priority, $3) AS priority
+FROM accounts WHERE id = $1
 
 -- name: lock_queue
 -- One submission of an account at a time, so that two do not both take the last place.

@@ -13,6 +13,7 @@ ALTER TABLE accounts
     ADD COLUMN weight              double precision NOT NULL DEFAULT 1 CHECK (weight > 0),
     ADD COLUMN max_running_devices integer CHECK (max_running_devices >= 0),
     ADD COLUMN max_queued_tasks    integer CHECK (max_queued_tasks >= 0),
+    ADD COLUMN max_priority        integer,
     ADD COLUMN changed             xid8 NOT NULL DEFAULT pg_current_xact_id();
 CREATE INDEX accounts_changed ON accounts (changed);
 CREATE TRIGGER accounts_changed BEFORE UPDATE ON accounts FOR EACH ROW
