@@ -8,7 +8,10 @@ python -m tests.simulate.run --plant all
 import argparse
 import asyncio
 import json
+import sys
 import time
+
+import structlog
 
 from tests.databases import embedded_databases
 from tests.simulate.clocked import clocked_database
@@ -24,6 +27,7 @@ def main() -> None:
     options.add_argument("--together", type=int, default=6)
     options.add_argument("--plant", help="the name of a planted fault, or all")
     chosen = options.parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with embedded_databases() as databases, clocked_database(databases.server_url) as url:
         if chosen.plant:
             _plant(chosen.plant, url)

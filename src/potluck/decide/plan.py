@@ -59,7 +59,8 @@ class Scheduler:
         self._accounts: dict[AccountId, Account] = {}
         self._capacity = Capacity(placement)
         self._suitability = Suitability()
-        self._timetable = Timetable()
+        settings = reserve or ReserveSettings()
+        self._timetable = Timetable(settings.every_seconds)
         self._running = Running(self._timetable)
         self._paces = Paces(self._running)
         self._lines = Lines(order)
@@ -75,7 +76,7 @@ class Scheduler:
             self._accounts,
             self._suitability,
             reservations,
-            reserve or ReserveSettings(),
+            settings,
         )
         self._finder = Finder(
             self._capacity, reservations, self._timetable, self._paces, order.promises

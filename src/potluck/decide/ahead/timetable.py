@@ -14,7 +14,6 @@ from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.task import Requirements
 
-_LEAST_MORE_SECONDS = 60.0
 _NEVER = 0.0
 # More ends than twice what runs and so many: most of them are of attempts that were put again.
 _MOST_STALE = 1000
@@ -28,7 +27,8 @@ def amounts(wanted: Requirements) -> Amounts:
 
 
 class Timetable:
-    def __init__(self) -> None:
+    def __init__(self, least_more_seconds: float = 60.0) -> None:
+        self._least_more_seconds = least_more_seconds
         self._devices: dict[NodeId, tuple[DeviceId, ...]] = {}
         self._running: dict[NodeId, dict[AttemptId, RunningAttempt]] = {}
         self._node_of: dict[AttemptId, NodeId] = {}
@@ -89,7 +89,7 @@ class Timetable:
             end, attempt_id = heapq.heappop(self._ends)
             attempt = self.get(attempt_id)
             if attempt is not None and attempt.expected_end == end:
-                more = max(_LEAST_MORE_SECONDS, 2 * (now - end))
+                more = max(self._least_more_seconds, 2 * (now - end))
                 self.put(msgspec.structs.replace(attempt, expected_end=now + more))
 
     def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:
