@@ -63,6 +63,8 @@ class Line:
 class Lines:
     def __init__(self, order: Order) -> None:
         self._order = order
+        # Where the shortest go first anyway, nobody short stands behind a long one.
+        self._has_spans = not order.promises
         self._tasks: dict[TaskId, WaitingTask] = {}
         self._lines: dict[_Parts, Line] = {}
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
@@ -88,7 +90,7 @@ class Lines:
         return list(self._lines.values())
 
     def line_of(self, task: WaitingTask) -> Line | None:
-        return self._lines.get(_parts(task))
+        return self._lines.get(_parts(task, self._has_spans))
 
     def put(self, task: WaitingTask) -> Line:
         """Puts a task into its line; what was known of it is replaced."""
@@ -184,7 +186,7 @@ class Lines:
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
         """How many go before it that ask for the same; of other accounts as many as of its own."""
-        shape = self._lines[_parts(task)].shape
+        shape = self._lines[_parts(task, self._has_spans)].shape
         alike = [line for line in self._lines.values() if line.shape == shape]
         own = [line for line in alike if line.key.account_id == task.account_id]
         ahead = sum(self._ahead(line, task) for line in own)
@@ -216,7 +218,7 @@ class Lines:
         )
 
     def _line(self, task: WaitingTask) -> Line:
-        parts = _parts(task)
+        parts = _parts(task, self._has_spans)
         line = self._lines.get(parts)
         if line is None:
             self._numbers += 1
@@ -237,7 +239,7 @@ class Lines:
 
     def _forget(self, task: WaitingTask) -> None:
         """Leaves an entry behind that is passed over; too many of them are swept out."""
-        line = self._lines.get(_parts(task))
+        line = self._lines.get(_parts(task, self._has_spans))
         if line is None:
             return
         line.stale += 1
@@ -246,7 +248,7 @@ class Lines:
             line.stale = 0
 
 
-def _parts(task: WaitingTask) -> _Parts:
+def _parts(task: WaitingTask, has_spans: bool) -> _Parts:
     """Of the key of its line, which is as good as the key to find it by, and quicker made."""
     return (
         task.account_id,
@@ -255,6 +257,10 @@ def _parts(task: WaitingTask) -> _Parts:
         task.priority,
         task.failed_on,
         task.nodes,
-        None if task.expected_seconds is None else frexp(task.expected_seconds)[1],
+        _span(task.expected_seconds) if has_spans else None,
         task.id if task.pending else None,
     )
+
+
+def _span(seconds: float | None) -> int | None:
+    return None if seconds is None else frexp(seconds)[1]
