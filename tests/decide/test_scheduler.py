@@ -296,3 +296,15 @@ def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -
         pool.put_node(small)
         given += pool.plan(NOW + 1 + second, 200).assignments
     assert [each.task_id for each in given] == ["t2999"]
+
+
+def test_who_has_gone_to_another_line_is_not_forgotten_with_the_old_one() -> None:
+    """Both lines find no room; the first of them is empty when there is some."""
+    pool = scheduler()
+    pool.put_task(task("waits", expected_seconds=10.0))
+    assert not pool.plan(NOW, 10).assignments
+    pool.put_task(task("waits", expected_seconds=10_000.0))
+    assert not pool.plan(NOW, 10).assignments
+    pool.put_node(node_with("n0", 1))
+    (given,) = pool.plan(NOW, 10).assignments
+    assert given.task_id == "waits"

@@ -60,7 +60,7 @@ class Scheduler:
         self._capacity = Capacity(placement)
         self._suitability = Suitability()
         settings = reserve or ReserveSettings()
-        self._timetable = Timetable(settings.every_seconds)
+        self._timetable = Timetable(settings.overrun_seconds)
         self._running = Running(self._timetable)
         self._paces = Paces(self._running)
         self._lines = Lines(order)
@@ -284,16 +284,15 @@ class Scheduler:
         return looks
 
     def _try_again(self, shape: Shape) -> bool:
-        """Whether that needed a look."""
-        line = self._halted.line_of(shape)
-        if line is None:
-            return False
-        entry = self._lines.first(line)
-        if entry is None:
+        """Whether that needed a look. Lines that nobody stands in any more are no reason for one."""
+        while (line := self._halted.line_of(shape)) is not None:
+            entry = self._lines.first(line)
+            if entry is not None:
+                if self._capacity.could_have_room(entry[2]):
+                    self._offer(self._halted.release_shape(shape))
+                return True
             self._forget_if_empty(line)
-        elif self._capacity.could_have_room(entry[2]):
-            self._offer(self._halted.release_shape(shape))
-        return True
+        return False
 
     def _forget_if_empty(self, line: Line) -> None:
         if self._lines.first(line) is None:

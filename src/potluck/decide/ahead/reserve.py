@@ -44,6 +44,7 @@ class ReserveSettings(Struct, frozen=True):
     most: int = 400  # tasks that are laid out at a time
     most_without_promise: int = 16
     most_of_account: int = 4  # as long as others wait for a place
+    overrun_seconds: float = 60.0  # what takes longer than expected gets at least so much more
 
     @property
     def soon_seconds(self) -> float:

@@ -46,7 +46,11 @@ SETTINGS = ServerSettings(
 
 # So soon is something kept for who waits, where large tasks wait among small ones.
 SOON = ReserveSettings(
-    after_seconds=1.0, every_seconds=0.1, most_without_promise=4, most_of_account=2
+    after_seconds=1.0,
+    every_seconds=0.1,
+    most_without_promise=4,
+    most_of_account=2,
+    overrun_seconds=0.1,
 )
 
 
