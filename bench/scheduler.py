@@ -4,8 +4,11 @@ A decision is all that `plan` does: whose turn it is, which node and devices, an
 pool is a mixture of node shapes, the tasks are of many classes (fractions, whole devices, several,
 none at all; some ask for a model) and of several accounts. First an empty pool is filled, then it
 is kept full for a while: a part of what runs ends, each on its own, so that no two nodes look
-alike, and what waits takes the room. One process, one core, and the time is what it had of that
-core: what else the machine does counts only as far as it slows the core down.
+alike, and what waits takes the room. Then the same again when tasks have waited for long and
+devices are kept for them. Some decisions, in the midst of the others, are made one by one, a round
+for each: `p99_us` is of these. Rounds in which nothing could be placed count like all others. One
+process, one core, and the time is what it had of that core: what else the machine does counts only
+as far as it slows the core down.
 """
 
 import argparse
@@ -57,21 +60,22 @@ CORES_OF_A_GPU = (3, 4, 6, 8, 9, 11, 12, 16)
 MODELS = ("G2", "T4", "V100", "P100|V100")
 
 
+# Decisions that are made one by one each time the pool is filled again.
+SINGLES = 50
+A_MINUTE = 61.0  # after it what is kept for whom is laid out anew
+
+
 class Rounds(Struct):
     """What was measured: rounds of plan, and all that it took to feed them."""
 
-    seconds: list[float]
-    decisions: list[int]
+    seconds: float = 0.0
+    decisions: int = 0
     whole_seconds: float = 0.0
+    singles: list[float] = []  # the seconds of rounds with one decision each
 
     @property
-    def total(self) -> int:
-        return sum(self.decisions)
-
-    def by_decision(self) -> list[float]:
-        """The seconds of each decision: of its round, divided by the decisions in it."""
-        pairs = zip(self.seconds, self.decisions, strict=True)
-        return [seconds / count for seconds, count in pairs for _ in range(count)]
+    def each_second(self) -> int:
+        return round(self.decisions / self.seconds)
 
 
 class Bench:
@@ -95,20 +99,30 @@ class Bench:
         self._put_tasks(self._waiting)
 
     def fill(self, most: int) -> Rounds:
-        rounds = Rounds([], [])
+        rounds = Rounds()
+        self._put_tasks(len(self._round(rounds, SINGLES).assignments))
+        self._singles(rounds)
         while (made := self._round(rounds, most)).assignments:
             self._put_tasks(len(made.assignments))
         return rounds
 
-    def keep_full(self, rounds_count: int, part: float, most: int) -> Rounds:
-        rounds = Rounds([], [])
+    def keep_full(self, rounds_count: int, part: float, most: int, moves: float = 0.0) -> Rounds:
+        """Each time so much of what runs ends, after so many seconds."""
+        rounds = Rounds()
         for _ in range(rounds_count):
+            self._now += moves
             began = time.process_time()
             self._end(max(1, round(part * len(self._running))))
             rounds.whole_seconds += time.process_time() - began
+            self._put_tasks(len(self._round(rounds, SINGLES).assignments))
+            self._singles(rounds)
             while (made := self._round(rounds, most)).assignments:
                 self._put_tasks(len(made.assignments))
         return rounds
+
+    def wait(self, seconds: float) -> None:
+        """All that waits grows old."""
+        self._now += seconds
 
     def idle(self, rounds_count: int) -> list[float]:
         """Nothing has changed, and all waits."""
@@ -122,13 +136,20 @@ class Bench:
             assert not made.assignments
         return seconds
 
+    def _singles(self, rounds: Rounds) -> None:
+        for _ in range(SINGLES):
+            began = time.process_time()
+            made = self._plan(1)
+            rounds.singles.append(time.process_time() - began)
+            self._apply(made)
+            self._put_tasks(len(made.assignments))
+
     def _round(self, rounds: Rounds, most: int) -> Plan:
         began = time.process_time()
         made = self._plan(most)
         planned = time.process_time()
-        if made.assignments:
-            rounds.seconds.append(planned - began)
-            rounds.decisions.append(len(made.assignments))
+        rounds.seconds += planned - began
+        rounds.decisions += len(made.assignments)
         self._apply(made)
         rounds.whole_seconds += time.process_time() - began
         return made
@@ -246,18 +267,21 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
     fill = bench.fill(asked.most)
     steady = bench.keep_full(asked.rounds, asked.part, asked.most)
     idle = bench.idle(200)
-    seconds = sum(fill.seconds) + sum(steady.seconds)
-    each = sorted(fill.by_decision() + steady.by_decision())
+    bench.wait(3600)
+    kept = bench.keep_full(asked.rounds, asked.part, asked.most, A_MINUTE)
+    idle_kept = bench.idle(200)
+    decisions = fill.decisions + steady.decisions
+    each = sorted(fill.singles + steady.singles)
     return {
-        "decisions_per_s": round((fill.total + steady.total) / seconds),
+        "decisions_per_s": round(decisions / (fill.seconds + steady.seconds)),
         "p99_us": round(each[int(0.99 * len(each))] * 1e6, 1),
         "idle_round_ms": round(statistics.mean(idle) * 1e3, 4),
-        "fill_decisions_per_s": round(fill.total / sum(fill.seconds)),
-        "steady_decisions_per_s": round(steady.total / sum(steady.seconds)),
-        "with_all_else_per_s": round(
-            (fill.total + steady.total) / (fill.whole_seconds + steady.whole_seconds)
-        ),
-        "decisions": fill.total + steady.total,
+        "fill_decisions_per_s": fill.each_second,
+        "steady_decisions_per_s": steady.each_second,
+        "steady_with_reservations_per_s": kept.each_second,
+        "idle_round_with_reservations_ms": round(statistics.mean(idle_kept) * 1e3, 4),
+        "with_all_else_per_s": round(decisions / (fill.whole_seconds + steady.whole_seconds)),
+        "decisions": decisions,
         "load_s": round(loaded, 2),
         "gpus": asked.gpus,
         "nodes": len(bench.nodes),

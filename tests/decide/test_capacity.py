@@ -324,3 +324,26 @@ def _check(wanted: WaitingTask, found: Fit, known: FreeNode) -> None:
         assert needs.device_count > 1 or isinstance(alone, Fit)
     price = sum(devices[s.device_id].price_micro_per_hour * s.milli for s in found.shares) // 1000
     assert found.price_micro_per_hour == price
+
+
+def test_what_a_node_was_is_forgotten_with_it() -> None:
+    """One that announces itself again and again as something else does not fill the memory."""
+    pool = capacity(whole_node("n1"))
+    for number in range(50):
+        pool.put_node(whole_node("n2", disk_bytes=(17 + number) * GIB))
+        pool.find(task())
+        assert len(pool.pool.profiles) == 2
+    known = pool.want_of(task())
+    assert len(known.usable) <= 2
+    pool.drop_node(NodeId("n2"))
+    assert len(pool.pool.profiles) == 1
+
+
+def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:
+    nodes = [whole_node(f"n{number}") for number in range(200)]
+    pool = capacity(*nodes[:10])
+    assert pool.find(task()) is not None
+    for each in nodes[10:]:
+        pool.put_node(each)
+    assert len({taken_node(pool, task(f"t{number}")) for number in range(200)}) == 200
+    assert pool.find(task()) is None

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.decide.account import Account
 from potluck.decide.explain.sentences import waiting_reason
-from potluck.decide.finder import Found
+from potluck.decide.finder import Finder, Found
 from potluck.decide.order import ORDERS
 from potluck.decide.queue.halt import Halt
 from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
@@ -308,3 +308,26 @@ def test_who_has_gone_to_another_line_is_not_forgotten_with_the_old_one() -> Non
     pool.put_node(node_with("n0", 1))
     (given,) = pool.plan(NOW, 10).assignments
     assert given.task_id == "waits"
+
+
+def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = scheduler()
+    for account_id in (ALICE, BOB):
+        pool.put_task(task(f"of {account_id}", account_id=account_id, device_count=3))
+    pool.plan(NOW, MANY)
+    looked: list[str] = []
+    find = Finder.find
+
+    def noted(self: Finder, each: WaitingTask, account: Account, now: float) -> Found | Halt:
+        looked.append(each.account_id)
+        return find(self, each, account, now)
+
+    monkeypatch.setattr(Finder, "find", noted)
+    for number in range(1, 4):
+        pool.put_node(node_with("own", 1, own_tasks_only=True, account_id=BOB))
+        pool.plan(NOW + number, MANY)
+        pool.drop_node(NodeId("own"))
+        pool.plan(NOW + number, MANY)
+    assert set(looked) == {BOB}

@@ -58,7 +58,7 @@ class Scheduler:
         self._order = order
         self._accounts: dict[AccountId, Account] = {}
         self._capacity = Capacity(placement)
-        self._suitability = Suitability()
+        self._suitability = Suitability(self._capacity)
         settings = reserve or ReserveSettings()
         self._timetable = Timetable(settings.overrun_seconds)
         self._running = Running(self._timetable)
@@ -69,7 +69,7 @@ class Scheduler:
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
         self._rates = Rates()
         self._turns = 0
-        reservations = Reservations(self._timetable, self._suitable)
+        reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
         self._promises = Promises(
             order,
             (self._lines, self._halted),
@@ -121,18 +121,14 @@ class Scheduler:
         return len(self._lines)
 
     def put_node(self, node: FreeNode) -> None:
-        self._capacity.put_node(node)
-        if self._suitability.put_node(node):
-            self._told.doubt()
+        if self._capacity.put_node(node):
+            self._pool_changed()
         self._timetable.put_node(node)
-        self._regroup()
 
     def drop_node(self, node_id: NodeId) -> None:
         self._capacity.drop_node(node_id)
-        self._suitability.drop_node(node_id)
         self._timetable.drop_node(node_id)
-        self._told.doubt()
-        self._regroup()
+        self._pool_changed()
 
     def put_running(self, attempt: RunningAttempt) -> None:
         """A live attempt; of one that was planned it says that it has been applied."""
@@ -303,10 +299,15 @@ class Scheduler:
     def _release_account(self, account_id: AccountId) -> None:
         self._offer(self._halted.release_account(account_id))
 
-    def _regroup(self) -> None:
-        """When others have nodes for themselves than before, lines find room in other company."""
-        if self._lines.set_hosts(self._suitability.hosts):
-            self._offer(self._halted.release_all())
+    def _pool_changed(self) -> None:
+        """Other nodes are there. Who has nodes for itself, or no longer, finds room in other
+        company than before; the lines of all others stay where they are."""
+        self._suitability.forget()
+        self._told.doubt()
+        for line in self._lines.set_hosts(self._capacity.hosts):
+            self._halted.discard(line)
+            self._lines.regroup(line)
+            self._ready.offer(line)
 
     def _offer(self, lines: list[Line]) -> None:
         for line in lines:

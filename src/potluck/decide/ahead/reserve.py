@@ -30,6 +30,8 @@ from potluck.model.task import Requirements
 
 # The devices of each node that would do for a task, if they were free.
 Suitable = Callable[[WaitingTask], dict[NodeId, Usable]]
+# Those of one node; None if it could never take the task.
+SuitableOn = Callable[[WaitingTask, NodeId], Usable | None]
 
 # After so many askings of an account that no node could ever serve, its others are not looked at.
 _MOST_MISSES = 100
@@ -81,9 +83,10 @@ class Kept(Struct, frozen=True):
 
 
 class Reservations:
-    def __init__(self, timetable: Timetable, suitable: Suitable) -> None:
+    def __init__(self, timetable: Timetable, suitable: Suitable, on: SuitableOn) -> None:
         self._timetable = timetable
         self._suitable = suitable
+        self._on = on
         self._kept: dict[NodeId, list[Kept]] = {}
         self._starts: dict[TaskId, float] = {}
 
@@ -96,16 +99,15 @@ class Reservations:
 
     def permission(self, task: WaitingTask, now: float) -> Callable[[NodeId], bool] | None:
         """On which nodes the task could run without taking what is kept; None if on all."""
-        if not self._kept:
+        kept = self._kept
+        if not kept:
             return None
-        usable = self._suitable(task)
-        end = now + attempt_seconds(task)
-        return lambda node_id: self._permits(task, node_id, usable.get(node_id), (now, end))
+        span = (now, now + attempt_seconds(task))
+        return lambda node_id: node_id not in kept or self._permits(task, node_id, span)
 
-    def _permits(
-        self, task: WaitingTask, node_id: NodeId, usable: Usable | None, span: tuple[float, float]
-    ) -> bool:
+    def _permits(self, task: WaitingTask, node_id: NodeId, span: tuple[float, float]) -> bool:
         now, end = span
+        usable = self._on(task, node_id)
         owed: list[Kept] = []
         for kept in self._kept.get(node_id, ()):
             if kept.latest >= end:

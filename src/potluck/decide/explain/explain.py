@@ -47,16 +47,16 @@ class Explainer:
         refusals = self._capacity.refusals(task)
         suitable = self._suitability.devices(task)
         # Whom none of them could ever take is not the next, wherever it stands.
-        is_in_order = suitable or not self._suitability.nodes
+        is_in_order = suitable or not self._suitability.node_count
         forecast = None
         if not line.halt.is_of_account:
             place = (line.shape, 1 + self._lines.ahead_in_shape(task))
             forecast = self._foresight.forecast(task, place, suitable, now)
         return Explained(
             reason=waiting_reason(line.halt, refusals),
-            nodes=len(self._suitability.nodes),
+            nodes=self._suitability.node_count,
             refusals=dict(refusals.most_common()),
-            changes=changes(task, [(node, len(ids)) for node, ids in self._suitability.kinds()]),
+            changes=changes(task, self._suitability.kinds()),
             position=self._position(task, now) if is_in_order else None,
             forecast=forecast,
         )

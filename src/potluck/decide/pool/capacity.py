@@ -29,33 +29,38 @@ _MOST_WANTS = 20_000
 class Capacity:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self._pool = Pool()
+        self.pool = Pool()
         self._wants: dict[_WantKey, Want] = {}
         self._candidates: dict[_WantKey, Candidates] = {}
-        self._hosts: Counter[AccountId] = Counter()
+        self._host_nodes: Counter[AccountId] = Counter()
+        self.hosts: frozenset[AccountId] = frozenset()  # who has nodes for its own tasks only
         self._has_gained = False
         self._rooms_prepared = 0
         self._is_due = True
 
-    def put_node(self, node: FreeNode) -> None:
-        """A node that is new or has changed: replaces what was known."""
-        self._count_host(node.id, -1)
-        self._has_gained |= self._pool.put(node)
-        self._count_host(node.id, 1)
-        self._note_size()
+    def put_node(self, node: FreeNode) -> bool:
+        """Replaces what was known of a node; says whether it is another one, and not only has more
+        or less free than before."""
+        before = self.pool.get(node.id)
+        self._has_gained |= self.pool.put(node)
+        room = self.pool.get(node.id)
+        if room is before:
+            return False
+        self._note_change(before, room)
+        return True
 
     def drop_node(self, node_id: NodeId) -> None:
-        self._count_host(node_id, -1)
-        self._pool.drop(node_id)
-        self._note_size()
+        before = self.pool.get(node_id)
+        self.pool.drop(node_id)
+        self._note_change(before, None)
 
     def node(self, node_id: NodeId) -> FreeNode | None:
         """A node as it is now, with what was taken since it was put."""
-        room = self._pool.get(node_id)
+        room = self.pool.get(node_id)
         return None if room is None else room.as_node()
 
     def nodes(self) -> Iterator[FreeNode]:
-        return (room.as_node() for room in self._pool)
+        return (room.as_node() for room in self.pool)
 
     def learn(self, requirements: Requirements, count: int = 1) -> None:
         """Somebody asks for this: what is kept usable should suit it."""
@@ -87,35 +92,35 @@ class Capacity:
         """Whether `find` would find anything, at any price."""
         if task.failed_on:
             return self.find(task) is not None
-        return self._candidates_of(task).has_room(self._pool)
+        return self._candidates_of(task).has_room(self.pool)
 
     def could_have_room(self, task: WaitingTask) -> bool:
         """Whether it is worth while to ask `find` again: hardly ever in vain, and for little."""
-        return self._candidates_of(task).could_have_room(self._pool)
+        return self._candidates_of(task).could_have_room(self.pool)
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Marks as taken, until `put_node` says otherwise."""
         room = self._room(fit.node_id)
-        self._pool.take(room, task.requirements, fit.shares, task.account_id)
+        self.pool.take(room, task.requirements, fit.shares, task.account_id)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
-        self._pool.give(self._room(fit.node_id), task.requirements, fit.shares)
+        self.pool.give(self._room(fit.node_id), task.requirements, fit.shares)
 
     def give(self, attempt: RunningAttempt) -> None:
         """Frees what an ended attempt had, where nobody reads the node again."""
-        room = self._pool.get(attempt.node_id)
+        room = self.pool.get(attempt.node_id)
         if room is not None:
-            self._pool.give(room, attempt, attempt.shares)
+            self.pool.give(room, attempt, attempt.shares)
             self._has_gained = True
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
         """How many nodes refuse the task for which reason."""
-        return count_refusals(self._candidates_of(task).want, task.account_id, self._pool)
+        return count_refusals(self._candidates_of(task).want, task.account_id, self.pool)
 
     def _best(
         self, candidates: Candidates, accept: Accept | None, most_price: int | None
     ) -> Fit | None:
-        offer = candidates.best(self._pool, self._placement, accept, most_price)
+        offer = candidates.best(self.pool, self._placement, accept, most_price)
         if offer is None:
             return None
         room = offer.room
@@ -123,56 +128,63 @@ class Capacity:
 
     def _candidates_of(self, task: WaitingTask) -> Candidates:
         wanted, account_id = task.requirements, task.account_id
-        is_personal = wanted.device_milli is not None or account_id in self._hosts
+        is_personal = wanted.device_milli is not None or account_id in self.hosts
         key = (wanted, account_id if is_personal else _NOBODY)
         known = self._candidates.get(key)
         if known is None:
             if len(self._candidates) >= _MOST_WANTS:
-                self._candidates.clear()
-                self._wants.clear()
-                self._pool.forget_wants()
-            known = self._candidates[key] = Candidates(self._want_of(task), key[1])
+                self._forget_wants()
+            known = self._candidates[key] = Candidates(self.want_of(task), key[1])
         return known
 
-    def _want_of(self, task: WaitingTask) -> Want:
+    def want_of(self, task: WaitingTask) -> Want:
         """What all share is asked for in nobody's name: no node is nobody's own."""
-        asker = task.account_id if task.account_id in self._hosts else _NOBODY
+        asker = task.account_id if task.account_id in self.hosts else _NOBODY
         key = (task.requirements, asker)
         want = self._wants.get(key)
         if want is None:
+            if len(self._wants) >= _MOST_WANTS:
+                self._forget_wants()
             want = self._wants[key] = Want(replace(task, account_id=asker))
         return want
 
+    def _forget_wants(self) -> None:
+        self._candidates.clear()
+        self._wants.clear()
+        self.pool.forget_wants()
+
     def _suits_elsewhere(self, want: Want, task: WaitingTask) -> bool:
         """Whether a node that has not failed the task could ever take it."""
-        return any(room.node.id not in task.failed_on and want.suits(room) for room in self._pool)
+        return any(room.node.id not in task.failed_on and want.suits(room) for room in self.pool)
 
     def _room(self, node_id: NodeId) -> Room:
-        room = self._pool.get(node_id)
+        room = self.pool.get(node_id)
         assert room is not None, f"nothing is known of {node_id}"
         return room
 
     def _prepare(self) -> None:
         """Lets the placement look at pool and mix again, since either has changed a good deal."""
-        self._placement.prepare(self._pool.profiles)
-        self._rooms_prepared = len(self._pool)
+        self._placement.prepare(self.pool.profiles)
+        self._rooms_prepared = len(self.pool)
         self._is_due = False
 
-    def _note_size(self) -> None:
-        more = abs(len(self._pool) - self._rooms_prepared)
+    def _note_change(self, before: Room | None, after: Room | None) -> None:
+        """A node has come, gone or become another one."""
+        more = abs(len(self.pool) - self._rooms_prepared)
         self._is_due |= 8 * more > self._rooms_prepared
+        for room, sign in ((before, -1), (after, 1)):
+            if room is not None and room.node.own_tasks_only:
+                self._count_host(room.node.account_id, sign)
 
-    def _count_host(self, node_id: NodeId, sign: int) -> None:
-        """Who has nodes that run their owner's tasks only."""
-        room = self._pool.get(node_id)
-        if room is None or not room.node.own_tasks_only:
-            return
-        host = room.node.account_id
-        self._hosts[host] += sign
-        if not self._hosts[host]:
-            del self._hosts[host]
-        # Whoever asked as one without nodes of its own asks anew.
-        self._candidates = {key: each for key, each in self._candidates.items() if key[1] != host}
+    def _count_host(self, host: AccountId, sign: int) -> None:
+        self._host_nodes[host] += sign
+        if not self._host_nodes[host]:
+            del self._host_nodes[host]
+        if (host in self._host_nodes) != (host in self.hosts):
+            self.hosts ^= {host}
+            # Whoever asked as one with nodes of its own, or without, asks anew.
+            kept = {key: each for key, each in self._candidates.items() if key[1] != host}
+            self._candidates = kept
 
 
 def _accept(

@@ -43,13 +43,14 @@ class Room:
 
     __slots__ = (
         *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
-        *("milli", "node", "own_milli", "part_milli", "profile", "serves", "shared_milli"),
-        *("sharers", "slot", "version", "whole_gpus"),
+        *("milli", "node", "own_milli", "part_milli", "profile", "rating", "serves"),
+        *("shared_milli", "sharers", "slot", "version", "whole_gpus"),
     )
 
     def __init__(self, node: FreeNode, profile: Profile) -> None:
         self.profile = profile
         self.slot = 0
+        self.rating = round(node.reliability, 2)
         # Of GPUs that are partly in use, the most that is free of one: of any, of those that let
         # other accounts in, and by whose fractions stand there.
         self.part_milli = 0
@@ -57,6 +58,11 @@ class Room:
         self.own_milli: dict[AccountId, int] = _NONE
         self.version = 0
         self._take_over(node)
+
+    def is_of(self, node: FreeNode) -> bool:
+        """Whether it is this node still, whatever of it is free."""
+        ids = [device.id for device in node.devices]
+        return self.rating == round(node.reliability, 2) and list(self._positions) == ids
 
     def read(self, node: FreeNode) -> bool:
         """Takes over what is free now; says whether anything is freer, or open to more."""

@@ -39,7 +39,7 @@ class Pool:
         """Takes a node in as it is; says whether it has gained anything."""
         key = profile_key(node)
         room = self._rooms.get(node.id)
-        if room is not None and room.profile is self._profiles.get(key):
+        if room is not None and room.profile is self._profiles.get(key) and room.is_of(node):
             own_before, was_idle = room.own_milli, room.is_idle
             has_gained = room.read(node)
             self._index.rate(room)

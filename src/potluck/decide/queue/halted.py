@@ -73,10 +73,3 @@ class Halted:
         for line in released:
             del self._of_account[line.key.account_id][line]
         return released
-
-    def release_all(self) -> list[Line]:
-        released = [line for shape in list(self._by_shape) for line in self.release_shape(shape)]
-        released += self.release_kept()
-        for account_id in list(self._of_account):
-            released += self.release_account(account_id)
-        return released

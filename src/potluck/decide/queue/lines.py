@@ -132,17 +132,19 @@ class Lines:
             del self._lines[line.key]
         return None
 
-    def set_hosts(self, hosts: frozenset[AccountId]) -> bool:
+    def set_hosts(self, hosts: frozenset[AccountId]) -> list[Line]:
         """Who has nodes that run their owner's tasks only: their lines find room on their own.
 
-        Says whether that is news. Nothing may be halted by shape when it is.
+        Answers with the lines of whom that is news, to be regrouped; they must not be halted then.
         """
-        if hosts == self._hosts:
-            return False
+        changed = hosts ^ self._hosts
         self._hosts = hosts
-        for line in self._lines.values():
-            line.shape = self._shape(line.key)
-        return True
+        if not changed:
+            return []
+        return [line for line in self._lines.values() if line.key.account_id in changed]
+
+    def regroup(self, line: Line) -> None:
+        line.shape = self._shape(line.key)
 
     def serve(self, line: Line, left: WaitingTask | None = None) -> None:
         """Takes the head out of a line, or puts what is left of it in its place."""
