@@ -100,7 +100,6 @@ class Bench:
 
     def fill(self, most: int) -> Rounds:
         rounds = Rounds()
-        self._put_tasks(len(self._round(rounds, SINGLES).assignments))
         self._singles(rounds)
         while (made := self._round(rounds, most)).assignments:
             self._put_tasks(len(made.assignments))
@@ -114,7 +113,6 @@ class Bench:
             began = time.process_time()
             self._end(max(1, round(part * len(self._running))))
             rounds.whole_seconds += time.process_time() - began
-            self._put_tasks(len(self._round(rounds, SINGLES).assignments))
             self._singles(rounds)
             while (made := self._round(rounds, most)).assignments:
                 self._put_tasks(len(made.assignments))
@@ -137,6 +135,9 @@ class Bench:
         return seconds
 
     def _singles(self, rounds: Rounds) -> None:
+        """After a few rounds, in which those that had found no room are looked at again."""
+        for _ in range(3):
+            self._put_tasks(len(self._round(rounds, SINGLES).assignments))
         for _ in range(SINGLES):
             began = time.process_time()
             made = self._plan(1)

@@ -22,7 +22,7 @@ from potluck.model.task import ItemRange
 MayUse = Callable[[NodeId], bool]
 
 
-class Found(Struct, frozen=True):
+class Found(Struct, frozen=True, gc=False):
     assignments: list[Assignment]
     left: WaitingTask | None  # an array that has more pending items
 

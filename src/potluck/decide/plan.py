@@ -280,7 +280,7 @@ class Scheduler:
         return looks
 
     def _try_again(self, shape: Shape) -> bool:
-        """Whether that needed a look. Lines that nobody stands in any more are no reason for one."""
+        """Whether that needed a look. Lines in which nobody stands any more do not."""
         while (line := self._halted.line_of(shape)) is not None:
             entry = self._lines.first(line)
             if entry is not None:

@@ -63,13 +63,13 @@ class FreeNode(Struct, frozen=True):
     sandbox: SandboxStrength = SandboxStrength.NONE
 
 
-class DeviceShare(Struct, frozen=True):
+class DeviceShare(Struct, frozen=True, gc=False):
     device_id: DeviceId
     milli: int
     memory_bytes: int = 0
 
 
-class RunningAttempt(Struct, frozen=True):
+class RunningAttempt(Struct, frozen=True, gc=False):
     """What a live attempt holds, and when it will probably be over."""
 
     id: AttemptId
@@ -92,7 +92,7 @@ class AccountShare(Struct, frozen=True):
     most_running_milli: int | None = None  # its quota
 
 
-class Assignment(Struct, frozen=True):
+class Assignment(Struct, frozen=True, gc=False):
     """This task to this node, with these devices, at this price; applied if all still holds."""
 
     task_id: TaskId

@@ -47,7 +47,7 @@ class Refusal(StrEnum):
 _PASSING = {Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY, Refusal.CREDIT}
 
 
-class Fit(Struct, frozen=True):
+class Fit(Struct, frozen=True, gc=False):
     """The devices of a node that would serve a task, and what they cost."""
 
     node_id: NodeId
