@@ -129,6 +129,16 @@ def test_a_node_that_comes_later_is_also_for_its_owner_alone() -> None:
     assert taken_node(pool, task("a2", account_id=ALICE)) == "mine"
 
 
+def test_who_gets_a_node_of_its_own_later_finds_it_also_with_a_fraction() -> None:
+    pool = capacity(whole_node("everybodys"))
+    first, second = (task(name, account_id=ALICE, device_milli=600) for name in ("a1", "a2"))
+    assert taken_node(pool, first) == "everybodys"
+    assert pool.find(second) is None
+    pool.put_node(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(msgspec.structs.replace(second, account_id=BOB)) is None
+    assert taken_node(pool, second) == "mine"
+
+
 def test_a_node_that_is_not_reliable_enough_is_passed_over() -> None:
     pool = capacity(whole_node("n1", reliability=0.5), whole_node("n2", reliability=0.99))
     assert taken_node(pool, task(min_reliability=0.9)) == "n2"
@@ -251,7 +261,9 @@ def some_node(chance: Random, number: int) -> FreeNode:
 @pytest.mark.parametrize("policy", sorted(PLACEMENTS))
 @pytest.mark.parametrize("seed", range(25))
 def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
-    """Through takes and gives: found if and only if some node would do, and never over-committed.
+    """Through takes, gives and new nodes: found if and only if some node would do.
+
+    And never over-committed.
 
     `find` is believed in nothing: each answer is compared with what `feasible.fit` says of every
     node as it is at that moment.
@@ -282,6 +294,9 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
             live.append((each, found))
         if live and chance.random() < 0.4:
             pool.give(attempt(*live.pop(chance.randrange(len(live)))))
+        if chance.random() < 0.1:
+            nodes.append(some_node(chance, len(nodes)))
+            pool.put_node(nodes[-1])
         if nodes and chance.random() < 0.1:
             known = pool.node(chance.choice(nodes).id)
             assert known is not None
