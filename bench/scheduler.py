@@ -162,7 +162,7 @@ class Bench:
     def _apply(self, made: Plan) -> None:
         for given in made.assignments:
             attempt = _attempt(given, self._account_of.pop(given.task_id), self._now + 3600)
-            self._scheduler.put_running(attempt)
+            self._scheduler.put_running(attempt, self._now)
             self._running.append(attempt)
 
     def _end(self, count: int) -> None:
@@ -171,7 +171,7 @@ class Bench:
             if self._running:
                 place = self._chance.randrange(len(self._running))
                 last, self._running[place] = self._running[place], last
-            self._scheduler.give(last)
+            self._scheduler.give(last, self._now)
 
     def _put_tasks(self, count: int) -> None:
         chosen = self._chance.choices(self.classes, self._weights, k=count)

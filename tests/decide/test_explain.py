@@ -208,7 +208,7 @@ def test_the_first_in_line_starts_when_something_ends() -> None:
     pool.put_node(node_with("n1", 1))
     pool.put_task(task("t1", submitted_at=NOW))
     (given,) = pool.plan(NOW, 1).assignments
-    pool.put_running(running(given, ALICE, NOW + 120))
+    pool.put_running(running(given, ALICE, NOW + 120), NOW)
     pool.put_task(task("t2", submitted_at=NOW))
     pool.put_task(task("t3", submitted_at=NOW + 1))
     forecast = explained(pool, "t2").forecast
@@ -226,9 +226,9 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
     for _ in range(40):
         (given,) = pool.plan(now, 1).assignments
         attempt = running(given, ALICE, now + 60)
-        pool.put_running(attempt)
+        pool.put_running(attempt, now)
         now += 60.0
-        pool.give(attempt)
+        pool.give(attempt, now)
     pool.plan(now, 1)
     forecast = explained(pool, "t50", now).forecast
     assert forecast is not None

@@ -31,8 +31,8 @@ def served(order: str, tasks: list[WaitingTask], *shares: AccountShare) -> list[
         (given,) = pool.plan(NOW + len(done), 1).assignments
         done.append(given.task_id)
         attempt = running(given, owners[given.task_id], NOW + len(done))
-        pool.put_running(attempt)
-        pool.give(attempt)
+        pool.put_running(attempt, NOW + len(done) - 1)
+        pool.give(attempt, NOW + len(done))
     return done
 
 
@@ -90,11 +90,11 @@ def test_of_ten_thousand_that_came_first_the_ten_of_another_wait_for_few() -> No
                 pool.put_task(each)
         for given in pool.plan(now, 100).assignments:
             live.append(running(given, owners[given.task_id], now + 600))
-            pool.put_running(live[-1])
+            pool.put_running(live[-1], now)
         if now >= NOW + 3600:
             ends += 1
         for attempt in live:
-            pool.give(attempt)
+            pool.give(attempt, now + 600.0)
         live.clear()
     assert ends <= 2, "ten devices are free at each end: the ten are served in a round or two"
     assert pool.waiting_count > 9_000
@@ -119,7 +119,7 @@ def test_what_was_used_lately_counts_and_fades() -> None:
     account.recall(8000.0, NOW)
     assert account.use(NOW) == 8000.0
     assert account.use(NOW + HALF_LIFE_SECONDS) == pytest.approx(4000.0)
-    account.running_milli = 1000
+    account.have(1000, NOW + HALF_LIFE_SECONDS)
     before = account.use(NOW + HALF_LIFE_SECONDS)
     assert account.use(NOW + HALF_LIFE_SECONDS + 60) > before
 
@@ -138,8 +138,8 @@ def test_who_gets_nothing_rises_above_higher_priorities_of_others() -> None:
             started = now
             break
         attempt = running(given, BOB, now)
-        pool.put_running(attempt)
-        pool.give(attempt)
+        pool.put_running(attempt, now)
+        pool.give(attempt, now + 60.0)
     assert started is not None and started - NOW <= 11 * STEP_SECONDS, fair
 
 

@@ -43,12 +43,12 @@ class Clock:
         while self.now < end:
             for attempt in [each for each in self.live if each.expected_end <= self.now]:
                 self.live.remove(attempt)
-                self.pool.give(attempt)
+                self.pool.give(attempt, self.now)
             for given in self.pool.plan(self.now, 10_000).assignments:
                 expected = self._tasks[given.task_id].expected_seconds or 0.0
                 attempt = running(given, ALICE, self.now + expected)
                 self.live.append(attempt)
-                self.pool.put_running(attempt)
+                self.pool.put_running(attempt, self.now)
                 self.starts.setdefault(given.task_id, self.now)
             self.now += step
 
@@ -260,7 +260,7 @@ def test_a_wrong_estimate_is_not_believed_for_ever() -> None:
     explained = clock.pool.explain(TaskId("next"), clock.now)
     assert explained is not None and explained.forecast is not None
     assert explained.forecast.start > clock.now
-    clock.pool.give(attempt)
+    clock.pool.give(attempt, clock.now)
     clock.run(20.0)
     assert "next" in clock.starts
 

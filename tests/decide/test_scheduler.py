@@ -60,9 +60,9 @@ def test_what_ends_makes_room_for_who_waits() -> None:
     pool.put_task(task("t2", submitted_at=NOW + 1))
     (given,) = pool.plan(NOW + 2, MANY).assignments
     attempt = running(given, ALICE, NOW + 100)
-    pool.put_running(attempt)
+    pool.put_running(attempt, NOW + 2)
     assert pool.plan(NOW + 3, MANY).assignments == ()
-    pool.give(attempt)
+    pool.give(attempt, NOW + 4)
     assert [each.task_id for each in pool.plan(NOW + 4, MANY).assignments] == ["t2"]
 
 
@@ -84,7 +84,7 @@ def test_what_was_refused_counts_no_longer() -> None:
     pool.put_task(task("t1"))
     pool.put_task(task("t2"))
     (given,) = pool.plan(NOW, MANY).assignments
-    pool.refused(given)
+    pool.refused(given, NOW)
     assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["t2"]
 
 
@@ -101,8 +101,8 @@ def test_a_quota_holds_an_account_back_and_nobody_else() -> None:
     assert [waiting.reason.code for waiting in plan.waiting.values()] == ["quota"]
     first = next(each for each in plan.assignments if each.task_id == "a0")
     attempt = running(first, ALICE, NOW + 1)
-    pool.put_running(attempt)
-    pool.give(attempt)
+    pool.put_running(attempt, NOW)
+    pool.give(attempt, NOW)
     assert [each.task_id for each in pool.plan(NOW, MANY).assignments] == ["a2"]
 
 
@@ -240,7 +240,7 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
 
 
 def test_halts_have_a_reason_each() -> None:
-    codes = {waiting_reason(halt, Counter()).code for halt in Halt if halt is not Halt.NONE}
+    codes = {waiting_reason(halt, Counter(), 0).code for halt in Halt if halt is not Halt.NONE}
     assert codes == {"no_nodes", "kept", "slow", "credit", "quota"}
 
 

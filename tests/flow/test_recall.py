@@ -50,10 +50,8 @@ async def _state(pool: Pool, task_id: TaskId) -> str:
 def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
     """The same use, counted all along by one leader and read back by the next."""
     counted, recalled = Account(AccountId("a")), Account(AccountId("b"))
-    counted.use(0.0)
-    counted.running_milli = 500
-    counted.use(3 * HOUR)
-    counted.running_milli = 0
+    counted.have(500, 0.0)
+    counted.have(-500, 3 * HOUR)
     recalled.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert recalled.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
     late = Account(AccountId("c"))

@@ -169,7 +169,8 @@ async def test_a_difference_is_mended_counted_and_logged(
     free = memory.known.nodes[node_id].node
     assert free is not None
     taller = msgspec.structs.replace(free, free_cores=999)
-    memory.known.put_nodes([msgspec.structs.replace(memory.known.nodes[node_id], node=taller)])
+    taller_now = msgspec.structs.replace(memory.known.nodes[node_id], node=taller)
+    memory.known.put_nodes([taller_now], memory.now)
     memory.known.put_accounts(
         [msgspec.structs.replace(memory.known.accounts[pool.alice], weight=7.0)]
     )

@@ -18,7 +18,6 @@ class Account:
     __slots__ = (
         "_recent_at",
         "_recent_milli_seconds",
-        "ended_milli",
         "id",
         "most_running_milli",
         "planned_micro",
@@ -40,7 +39,6 @@ class Account:
         self.turn = 0  # the number of the assignment that it got last, over all accounts
         self._recent_milli_seconds = 0.0
         self._recent_at: float | None = None
-        self.ended_milli = 0  # what has ended since it was last looked at
 
     def read(self, share: AccountShare) -> Self:
         """Takes over what the database says."""
@@ -55,6 +53,11 @@ class Account:
             self._recent_at = until
         since = max(0.0, self._recent_at - until)
         self._recent_milli_seconds += used_milli_seconds * exp(-_FADING * since)
+
+    def have(self, milli: int, now: float) -> None:
+        """From now on it has so much more of devices, or less; until now it had what it had."""
+        self._fade(now)
+        self.running_milli += milli
 
     @property
     def available_micro(self) -> int:
@@ -76,16 +79,19 @@ class Account:
         return now - max(since, self.served_at)
 
     def _fade(self, now: float) -> None:
-        """Old use counts less and less; what runs, or ran until a moment ago, is added."""
-        if now == self._recent_at:
-            self.ended_milli = 0
+        """Old use counts less and less, and what it has had since is added.
+
+        A moment that is known already is not gone through again: after a reading that failed, time
+        begins once more where that had begun.
+        """
+        if self._recent_at is None:
+            self._recent_at = now
+        if now <= self._recent_at:
             return
-        seconds = 0.0 if self._recent_at is None else max(0.0, now - self._recent_at)
-        left = exp(-_FADING * seconds)
-        grown = (self.running_milli + self.ended_milli) * (1 - left) / _FADING
+        left = exp(-_FADING * (now - self._recent_at))
+        grown = self.running_milli * (1 - left) / _FADING
         self._recent_milli_seconds = self._recent_milli_seconds * left + grown
         self._recent_at = now
-        self.ended_milli = 0
 
 
 def lately_used(milli: int, began_at: float, ended_at: float, now: float) -> float:

@@ -130,26 +130,26 @@ class Scheduler:
         self._timetable.drop_node(node_id)
         self._pool_changed()
 
-    def put_running(self, attempt: RunningAttempt) -> None:
+    def put_running(self, attempt: RunningAttempt, now: float) -> None:
         """A live attempt; of one that was planned it says that it has been applied."""
-        self._running.put(attempt, self._account(attempt.account_id))
+        self._running.put(attempt, self._account(attempt.account_id), now)
 
-    def drop_running(self, attempt_id: AttemptId) -> None:
+    def drop_running(self, attempt_id: AttemptId, now: float) -> None:
         attempt = self._timetable.get(attempt_id)
         if attempt is not None:
-            self._running.drop(attempt_id, self._account(attempt.account_id))
+            self._running.drop(attempt_id, self._account(attempt.account_id), now)
             self._release_account(attempt.account_id)
 
-    def refused(self, assignment: Assignment) -> None:
+    def refused(self, assignment: Assignment, now: float) -> None:
         """What was planned could not be applied. Node and task are to be put again as they are."""
-        account_id = self._running.cease(assignment.task_id, assignment.node_id)
+        account_id = self._running.cease(assignment.task_id, assignment.node_id, now)
         if account_id is not None:
             self._release_account(account_id)
 
-    def give(self, attempt: RunningAttempt) -> None:
+    def give(self, attempt: RunningAttempt, now: float) -> None:
         """Frees what an ended attempt had, where nobody reads the node again: in simulations."""
         self._capacity.give(attempt)
-        self.drop_running(attempt.id)
+        self.drop_running(attempt.id, now)
 
     def put_account(self, share: AccountShare) -> None:
         self._account(share.id).read(share)

@@ -80,7 +80,7 @@ class Replay:
                 self._ends[0][0] if self._ends else float("inf"),
             )
             while self._ends and self._ends[0][0] <= now:
-                self._scheduler.give(heapq.heappop(self._ends)[2])
+                self._scheduler.give(heapq.heappop(self._ends)[2], now)
             while following is not None and following.submitted_at <= now:
                 self._submit(following, exp(chance.gauss(0, spread)) if spread else 1.0)
                 following = next(coming, None)
@@ -131,7 +131,7 @@ class Replay:
             AccountId(job.account),
             now + expected_seconds,
         )
-        self._scheduler.put_running(attempt)
+        self._scheduler.put_running(attempt, now)
         heapq.heappush(self._ends, (now + job.seconds, self._attempts, attempt))
         self._starts[given.task_id] = now
 

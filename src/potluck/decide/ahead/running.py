@@ -34,26 +34,25 @@ class Running:
         attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
         self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
         account.planned_micro += given.hold_micro
-        self._count(attempt, account)
+        self._count(attempt, account, now)
         self._timetable.put_planned(attempt)
 
-    def put(self, attempt: RunningAttempt, account: Account) -> None:
+    def put(self, attempt: RunningAttempt, account: Account, now: float) -> None:
         """An attempt that runs; it takes the place of what was planned."""
         known = self._timetable.get(attempt.id)
         if known is not None:
-            self._remove(known, account)
+            self._remove(known, account, now)
         else:
-            self.cease(attempt.task_id, attempt.node_id)
-        self._count(attempt, account)
+            self.cease(attempt.task_id, attempt.node_id, now)
+        self._count(attempt, account, now)
         self._timetable.put(attempt)
 
-    def drop(self, attempt_id: AttemptId, account: Account) -> None:
+    def drop(self, attempt_id: AttemptId, account: Account, now: float) -> None:
         known = self._timetable.get(attempt_id)
         if known is not None:
-            self._remove(known, account)
-            account.ended_milli += _milli(known)
+            self._remove(known, account, now)
 
-    def cease(self, task_id: TaskId, node_id: NodeId) -> AccountId | None:
+    def cease(self, task_id: TaskId, node_id: NodeId, now: float) -> AccountId | None:
         """What was planned for a task on that node is there now, or will never be."""
         planned = self._planned.get(task_id, [])
         found = next((each for each in planned if each.attempt.node_id == node_id), None)
@@ -63,15 +62,15 @@ class Running:
         if not planned:
             del self._planned[task_id]
         found.account.planned_micro -= found.hold_micro
-        self._remove(found.attempt, found.account)
+        self._remove(found.attempt, found.account, now)
         return found.account.id
 
-    def _count(self, attempt: RunningAttempt, account: Account) -> None:
-        account.running_milli += _milli(attempt)
+    def _count(self, attempt: RunningAttempt, account: Account, now: float) -> None:
+        account.have(_milli(attempt), now)
         self._live[attempt.task_id] = self._live.get(attempt.task_id, 0) + 1
 
-    def _remove(self, attempt: RunningAttempt, account: Account) -> None:
-        account.running_milli -= _milli(attempt)
+    def _remove(self, attempt: RunningAttempt, account: Account, now: float) -> None:
+        account.have(-_milli(attempt), now)
         self._timetable.drop(attempt.id)
         left = self._live.pop(attempt.task_id) - 1
         if left:

@@ -61,7 +61,7 @@ async def _apply(
             await _wake(parts, assigned)
     finally:
         for each in assignments[done_with:]:
-            memory.known.doubt(each)
+            memory.known.doubt(each, memory.now)
     return came_true
 
 
@@ -73,7 +73,7 @@ def _remember(
     held = {id(each.assignment) for each in assigned}
     refused = [planned for planned in batch if id(planned) not in held]
     for planned in refused:
-        memory.known.doubt(planned)
+        memory.known.doubt(planned, memory.now)
     # Once for all ranges of an array: they were refused for one reason.
     for planned in {each.task_id: each for each in refused}.values():
         _refused(parts, memory, planned)

@@ -64,15 +64,15 @@ class Known:
     def next_due(self) -> float | None:
         return self._later.next_at
 
-    def put_nodes(self, found: Iterable[NodeNow]) -> None:
+    def put_nodes(self, found: Iterable[NodeNow], now: float) -> None:
         for each in found:
             before = self.nodes.get(each.id)
             running = {attempt.id for attempt in each.attempts}
             for attempt in before.attempts if before is not None else ():
                 if attempt.id not in running:
-                    self.scheduler.drop_running(attempt.id)
+                    self.scheduler.drop_running(attempt.id, now)
             for attempt in each.attempts:
-                self.scheduler.put_running(attempt)
+                self.scheduler.put_running(attempt, now)
             self._put_node(each)
 
     def _put_node(self, now: NodeNow) -> None:
@@ -104,13 +104,13 @@ class Known:
         self._refusals.pop(given.task_id, None)
         expected_end = now + given.expected_seconds
         attempt = given.running(assigned.attempt_id, assigned.consumer_id, expected_end)
-        self.scheduler.put_running(attempt)
+        self.scheduler.put_running(attempt, now)
         node = self.nodes.get(given.node_id) or NodeNow(given.node_id, None, ())
         self.nodes[node.id] = msgspec.structs.replace(node, attempts=(*node.attempts, attempt))
 
-    def doubt(self, assignment: Assignment) -> None:
+    def doubt(self, assignment: Assignment, now: float) -> None:
         """It did not come true, or nobody knows: what it was planned with is read again."""
-        self.scheduler.refused(assignment)
+        self.scheduler.refused(assignment, now)
         self.doubts.tasks.add(assignment.task_id)
         self.doubts.nodes.add(assignment.node_id)
 

@@ -124,7 +124,7 @@ class Memory:
         for some in _slices(ids, _NODES_AT_ONCE):
             async with self._parts.database.transaction() as connection:
                 found = await self.nodes.of_ids(connection, some)
-            self.known.put_nodes(found)
+            self.known.put_nodes(found, self.now)
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
         for some in _slices(ids, self._page):

@@ -85,7 +85,7 @@ class Sweep:
         other = [each for each in found if self._known.nodes.get(each.id) != each]
         wrong = [each.id for each in other if not _is_same(self._known.nodes.get(each.id), each)]
         self._note("node", [each for each in wrong if each not in changed])
-        self._known.put_nodes(other)
+        self._known.put_nodes(other, self._memory.now)
         return bool(self._node_ids)
 
     async def _all_nodes(self) -> list[NodeId]:
