@@ -36,7 +36,7 @@ class Explainer:
     def reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
         """In short, for all that stand in its line."""
         counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
-        return waiting_reason(halt, counts)
+        return waiting_reason(halt, counts, self._suitability.node_count)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """At length; None if it does not wait here."""
@@ -45,16 +45,16 @@ class Explainer:
         if task is None or line is None:
             return None
         refusals = self._capacity.refusals(task)
-        suitable = self._suitability.devices(task)
+        suitable, nodes = self._suitability.devices(task), self._suitability.node_count
         # Whom none of them could ever take is not the next, wherever it stands.
-        is_in_order = suitable or not self._suitability.node_count
+        is_in_order = suitable or not nodes
         forecast = None
         if not line.halt.is_of_account:
             place = (line.shape, 1 + self._lines.ahead_in_shape(task))
             forecast = self._foresight.forecast(task, place, suitable, now)
         return Explained(
-            reason=waiting_reason(line.halt, refusals),
-            nodes=self._suitability.node_count,
+            reason=waiting_reason(line.halt, refusals, nodes),
+            nodes=nodes,
             refusals=dict(refusals.most_common()),
             changes=changes(task, self._suitability.kinds()),
             position=self._position(task, now) if is_in_order else None,

@@ -85,8 +85,10 @@ def waits_for_tasks(count: int) -> WaitingReason:
     return WaitingReason("dependency", f"Waits for {subject} to succeed first.")
 
 
-def waits_for_nodes(refusals: Counter[Refusal]) -> WaitingReason:
+def waits_for_nodes(refusals: Counter[Refusal], nodes: int) -> WaitingReason:
     """The reason of most nodes comes first; `busy` ones alone mean that patience helps."""
+    if nodes and not refusals:  # one has become free since the scheduler looked
+        return IN_LINE
     if not refusals:
         return WaitingReason(
             "no_nodes", "No provider is online. Start one with `potluck provide URL`."
@@ -100,8 +102,8 @@ def _part(refusal: Refusal, count: int) -> str:
     return f"1 node {one}" if count == 1 else f"{count} nodes {several}"
 
 
-def waiting_reason(halt: Halt, refusals: Counter[Refusal]) -> WaitingReason:
-    return _HALTS.get(halt) or waits_for_nodes(refusals)
+def waiting_reason(halt: Halt, refusals: Counter[Refusal], nodes: int) -> WaitingReason:
+    return _HALTS.get(halt) or waits_for_nodes(refusals, nodes)
 
 
 class Explained(Struct, frozen=True):

@@ -50,7 +50,9 @@ class Capacity:
         return True
 
     def drop_node(self, node_id: NodeId) -> None:
+        """A gain too: whoever waited for it, having failed everywhere else, may go there now."""
         before = self.pool.get(node_id)
+        self._has_gained |= before is not None
         self.pool.drop(node_id)
         self._note_change(before, None)
 

@@ -65,14 +65,18 @@ class Room:
         return self.rating == round(node.reliability, 2) and list(self._positions) == ids
 
     def read(self, node: FreeNode) -> bool:
-        """Takes over what is free now; says whether anything is freer, or open to more."""
+        """Takes over what is free now; says whether anything is freer, or open to others.
+
+        One that is less reliable counts too: whoever waited for it, having failed everywhere else,
+        may go where it had failed now.
+        """
         cores, memory_bytes, disk_bytes = self.cores, self.memory_bytes, self.disk_bytes
         milli, device_memory_bytes = self.milli, self.device_memory_bytes
         reliability, serves, sharers = self.node.reliability, self.serves, self.sharers
         self._take_over(node)
         return (
             self.cores > cores
-            or node.reliability > reliability
+            or node.reliability != reliability
             or self.memory_bytes > memory_bytes
             or self.disk_bytes > disk_bytes
             or any(map(int.__gt__, self.milli, milli))
