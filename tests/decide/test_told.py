@@ -76,6 +76,24 @@ def test_a_line_that_is_left_empty_is_told_of_once() -> None:
     assert pool.plan(NOW + 3, MANY).emptied == (), "nothing had been told of it"
 
 
+def test_a_line_that_an_array_has_left_is_empty() -> None:
+    """One that is at its quota, and takes longer and longer as it goes on."""
+    pool = scheduler()
+    pool.put_account(AccountShare(ALICE, most_running_milli=1000))
+    pool.put_node(node_with("n1", 2))
+    pool.put_task(task("first"))
+    assert len(pool.plan(NOW, MANY).assignments) == 1
+    plans = []
+    for number, seconds in enumerate((1.0, 2.0, 4.0, 1.0)):
+        pool.put_task(task("array", pending=(ItemRange(0, 9),), expected_seconds=seconds))
+        plans.append(pool.plan(NOW + number, MANY))
+    keys = [key for plan in plans for key in plan.waiting]
+    assert len(keys) == 4 and keys[0] == keys[3], "told each time, also when it is back"
+    assert [plan.emptied for plan in plans] == [(), *((key,) for key in keys[:3])]
+    pool.drop_task(TaskId("array"))
+    assert pool.plan(NOW + 9, MANY).emptied == (keys[3],)
+
+
 def test_who_asks_for_more_than_the_whole_quota_is_told_that_it_never_starts() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, most_running_milli=2000))

@@ -92,7 +92,11 @@ class Scheduler:
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
+        known = self._lines.task(task.id)
+        before = None if known is None else self._lines.line_of(known)
         line = self._lines.put(task)
+        if before is not None and before is not line:
+            self._forget_if_empty(before)
         entry = self._lines.first(line)
         if entry is not None and entry[2] is task:
             self._account(task.account_id)
