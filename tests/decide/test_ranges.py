@@ -1,12 +1,26 @@
 """Ranges of arrays: a few seconds of work, less near the end, none for who would hold it up."""
 
 import heapq
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.arrays.ranges import Pace, affordable_items, is_unfit, next_range, without
+from potluck.decide.account import Account
+from potluck.decide.ahead.running import Running
+from potluck.decide.ahead.timetable import Timetable
+from potluck.decide.arrays.paces import Paces, Seen
+from potluck.decide.arrays.ranges import (
+    Pace,
+    affordable_items,
+    is_unfit,
+    next_range,
+    pending_items,
+    without,
+)
+from potluck.decide.snapshot import Assignment
+from potluck.model.ids import NodeId
 from potluck.model.task import ItemRange
 from tests.decide.builders import task
 
@@ -53,11 +67,10 @@ def test_a_range_has_no_gap() -> None:
 
 
 def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
-    array = task("t1", pending=(ItemRange(0, 8),))
-    assert is_unfit(array, Pace(1.0, 20.0, 4))
-    assert not is_unfit(array, Pace(1.0, 1.5, 4))
-    assert not is_unfit(array, Pace(1.0, 20.0, 0)), "somebody must do it"
-    assert not is_unfit(array, Pace(1.0, None, 4)), "nobody knows yet"
+    assert is_unfit(8, Pace(1.0, 20.0, 4))
+    assert not is_unfit(8, Pace(1.0, 1.5, 4))
+    assert not is_unfit(8, Pace(1.0, 20.0, 0)), "somebody must do it"
+    assert not is_unfit(8, Pace(1.0, None, 4)), "nobody knows yet"
 
 
 def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() -> None:
@@ -73,10 +86,32 @@ def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() ->
 
 
 def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
-    array = task("t1", pending=(ItemRange(0, 1000),))
-    assert is_unfit(array, Pace(0.001, 0.001, 4, in_vain=5))
-    assert not is_unfit(array, Pace(0.001, 0.001, 4, in_vain=4)), "that may be the items"
-    assert not is_unfit(array, Pace(0.001, 0.001, 0, in_vain=5)), "somebody must do it"
+    assert is_unfit(1000, Pace(0.001, 0.001, 4, in_vain=5))
+    assert not is_unfit(1000, Pace(0.001, 0.001, 4, in_vain=4)), "that may be the items"
+    assert not is_unfit(1000, Pace(0.001, 0.001, 0, in_vain=5)), "somebody must do it"
+
+
+class _Pieces(tuple[ItemRange, ...]):
+    """Knows how often somebody went through all of them."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[ItemRange]:
+        type(self).looks += 1
+        return super().__iter__()
+
+
+def test_many_pieces_are_not_counted_for_each_node_anew() -> None:
+    pieces = _Pieces(ItemRange(2 * each, 2 * each + 1) for each in range(1000))
+    array = task("t1", pending=pieces, expected_seconds=1.0)
+    live = Running(Timetable(60.0))
+    given = Assignment(array.id, NodeId("n1"), (), array.requirements, array.limits, 0, 0)
+    live.expect(array, given, Account(array.account_id), 0.0)
+    paces = Paces(live)
+    seen = {NodeId(f"n{number}"): Seen(1.0) for number in range(64)}
+    paces.observe(array.id, {**seen, NodeId("slow"): Seen(1e6)})
+    assert paces.unfit(array) == {"slow"}
+    assert _Pieces.looks == 1
 
 
 def test_items_are_held_for_one_by_one() -> None:
@@ -110,7 +145,7 @@ def test_the_tail_is_not_held_by_the_slow_one() -> None:
     while array.pending or live:
         for name in list(idle):
             pace = Pace(seconds / done if done else None, seen.get(name), len(live))
-            if not array.pending or is_unfit(array, pace):
+            if not array.pending or is_unfit(pending_items(array), pace):
                 continue
             taken = next_range(array, pace)
             idle.remove(name)

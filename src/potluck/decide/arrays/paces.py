@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from potluck.decide.ahead.running import Running
-from potluck.decide.arrays.ranges import Pace, is_unfit
+from potluck.decide.arrays.ranges import Pace, is_unfit, pending_items
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import NodeId, TaskId
 
@@ -38,8 +38,8 @@ class Paces:
 
     def unfit(self, task: WaitingTask) -> frozenset[NodeId]:
         """The nodes that would hold up the end of an array, or on which it fails."""
-        return frozenset(
-            node_id
-            for node_id in self._seen.get(task.id, ())
-            if is_unfit(task, self.pace(task, node_id))
-        )
+        seen = self._seen.get(task.id)
+        if not seen:
+            return frozenset()
+        pending = pending_items(task)  # once for all nodes: it may be in many pieces
+        return frozenset(node_id for node_id in seen if is_unfit(pending, self.pace(task, node_id)))

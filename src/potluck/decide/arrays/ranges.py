@@ -44,7 +44,7 @@ def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> 
     again, and are for others.
     """
     assert task.pending, "an array that waits has items that nobody was granted"
-    count = _count(_pending(task), pace)
+    count = _count(pending_items(task), pace)
     if most_items is not None:
         count = max(1, min(count, most_items))
     if pace.in_vain:
@@ -55,21 +55,25 @@ def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> 
     return ItemRange(first.start, min(first.end, first.start + count))
 
 
-def is_unfit(task: WaitingTask, pace: Pace) -> bool:
-    """Whether the rest is better left to those already at work.
+def is_unfit(pending: int, pace: Pace) -> bool:
+    """Whether the rest, so many items, is better left to those already at work.
 
     They would be done with all of it before this node with one item, or all items fail on it.
     """
     if not pace.workers:
         return False
-    return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(task, pace)
+    return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, pace)
 
 
-def _is_too_slow(task: WaitingTask, pace: Pace) -> bool:
+def _is_too_slow(pending: int, pace: Pace) -> bool:
     if pace.item_seconds is None or pace.node_item_seconds is None:
         return False
-    others = _rest_seconds(_pending(task), pace) + pace.item_seconds
+    others = _rest_seconds(pending, pace) + pace.item_seconds
     return pace.node_item_seconds > _TOO_SLOW * others
+
+
+def pending_items(task: WaitingTask) -> int:
+    return sum(map(len, task.pending))
 
 
 def affordable_items(available_micro: int, price_micro_per_hour: int, seconds: float) -> int | None:
@@ -103,7 +107,3 @@ def _count(pending: int, pace: Pace) -> int:
 def _rest_seconds(pending: int, pace: Pace) -> float:
     """How long those at work would need for all that is pending."""
     return pending * (pace.item_seconds or 0.0) / max(1, pace.workers)
-
-
-def _pending(task: WaitingTask) -> int:
-    return sum(map(len, task.pending))
