@@ -223,8 +223,8 @@ class Api:
         """The task once it has reached a final state."""
 
         def look() -> Any:
-            task = self.task(task_id)
-            return task if task["finished_at"] else None
+            task = self.task(task_id)  # or why there is no answer just now
+            return task if task.get("finished_at") else None
 
         return await_true(look, f"{task_id} finishes", seconds)
 

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,12 +15,20 @@ from tests.processes import ServerProcess
 def listeners(process: psutil.Process) -> set[tuple[str, int]]:
     """TCP and UDP of a process and of all that it started."""
     family = [process, *process.children(recursive=True)]
-    found = [each for one in family for each in one.net_connections("inet")]
+    found = [each for one in family for each in connections(one)]
     return {
         (each.laddr.ip, each.laddr.port)
         for each in found
         if each.status == psutil.CONN_LISTEN or each.type == socket.SOCK_DGRAM
     }
+
+
+def connections(process: psutil.Process) -> list[Any]:
+    """None, of one that has ended meanwhile: PostgreSQL's come and go."""
+    try:
+        return list(process.net_connections("inet"))
+    except psutil.NoSuchProcess:
+        return []
 
 
 @pytest.mark.parametrize("name", ["edge", "secure"])

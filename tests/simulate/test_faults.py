@@ -153,7 +153,9 @@ def test_a_seed_whose_process_dies_is_a_failure_and_the_others_go_on() -> None:
             (worker,) = (
                 each
                 for each in psutil.Process().children()
-                if "potluck.simulate.faults.worker" in each.cmdline()
+                # What other tests started may have ended, and has no command line any more.
+                if each.status() != psutil.STATUS_ZOMBIE
+                and "potluck.simulate.faults.worker" in each.cmdline()
             )
             worker.kill()
 
