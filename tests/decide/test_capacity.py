@@ -96,6 +96,20 @@ def test_a_dropped_node_is_not_used() -> None:
     assert pool.find(task()) is None and pool.refusals(task()) == Counter()
 
 
+@pytest.mark.parametrize("count", [31, 33, 100, 330])
+@pytest.mark.parametrize(
+    "asked", [{}, {"min_reliability": 0.6}, {"device_memory_bytes": 2 * GIB}, {"cores": 99}]
+)
+def test_as_many_refuse_as_there_are(count: int, asked: dict[str, Any]) -> None:
+    """Also where only some of them are looked at."""
+    device = gpu("g", free_milli=0, memory_bytes=4 * GIB)
+    pool = capacity(*(whole_node(f"n{number}", device) for number in range(count)))
+    assert pool.refusals(task(**asked)).total() == count
+    for number in range(0, count, 3):
+        pool.put_node(whole_node(f"n{number}", device, reliability=0.5))
+    assert pool.refusals(task(**asked)).total() == count
+
+
 def test_what_may_be_used_and_paid() -> None:
     dear = whole_node("dear", gpu("d", price_micro_per_hour=9))
     pool = capacity(dear, whole_node("cheap", gpu("c", price_micro_per_hour=5)))

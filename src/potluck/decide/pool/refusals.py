@@ -50,7 +50,12 @@ def _tell_all(want: Want, profiles: Sequence[Profile]) -> bool:
 def _look_at(
     want: Want, account_id: AccountId, rooms: Iterable[Room], count: int
 ) -> Counter[Refusal]:
+    """What some of them answer, scaled so that all answers together are as many as the rooms."""
     every = 1 + max(0, count - 1) // _MOST_LOOKS
-    answers = (want.refusal(room, account_id) for room in islice(rooms, 0, None, every))
-    counts = Counter(answer for answer in answers if answer is not None)
-    return Counter({refusal: count * every for refusal, count in counts.items()})
+    answers = Counter(want.refusal(room, account_id) for room in islice(rooms, 0, None, every))
+    looks = answers.total()
+    found = {answer: number * count // looks for answer, number in answers.items()}
+    if found:
+        ((most, _),) = answers.most_common(1)
+        found[most] += count - sum(found.values())
+    return Counter({answer: number for answer, number in found.items() if answer is not None})
