@@ -11,9 +11,10 @@ from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasible import Fit, Refusal, fit
 from potluck.decide.pool.index import place_of
+from potluck.decide.pool.levels import MOST_LEVELS
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
-from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
 
@@ -159,6 +160,26 @@ def test_a_node_that_is_not_reliable_enough_is_passed_over() -> None:
     assert pool.find(task(min_reliability=0.9)) is None
 
 
+def unreliable_twins() -> list[FreeNode]:
+    """Alike, but that the first in the fixed order has lost many attempts."""
+    names = sorted(("n1", "n2"), key=lambda name: place_of(NodeId(name), 2**32))
+    return [whole_node(names[0], reliability=0.3), whole_node(names[1], reliability=0.99)]
+
+
+def test_an_unreliable_twin_does_not_stand_for_a_reliable_one() -> None:
+    pool, wanted = capacity(*unreliable_twins()), task(min_reliability=0.9)
+    assert pool.find(wanted) is not None
+    assert pool.has_room(wanted) and pool.could_have_room(wanted)
+
+
+def test_made_up_figures_do_not_lend_an_unreliable_twin_the_name_of_the_other() -> None:
+    pool = capacity(*unreliable_twins())
+    for number in range(2 * MOST_LEVELS):
+        pool.could_have_room(task(min_reliability=0.0001 * (number + 1)))
+    found = pool.find(task(min_reliability=0.9))
+    assert found is not None and found.node_id == unreliable_twins()[1].id
+
+
 POLICY_CHOICES = [
     # (policy, the node that it chooses)
     ("pack", "used"),
@@ -231,6 +252,9 @@ def test_fragmentation_strands_no_gpus_for_want_of_cores() -> None:
         assert str(chosen).startswith("w")
 
 
+RELIABILITIES = [0.5, 0.8, 0.9]
+
+
 def some_task(chance: Random, number: int) -> WaitingTask:
     part = chance.choice([None, None, 100, 300, 470, 1000])
     return task(
@@ -242,12 +266,24 @@ def some_task(chance: Random, number: int) -> WaitingTask:
         device_memory_bytes=chance.choice([0, GIB, 20 * GIB]),
         device_model=chance.choice([None, None, "4090", "A100|CPU"]),
         max_price_micro_per_hour=chance.choice([None, None, 0, 20]),
-        min_reliability=chance.choice([None, None, 0.8]),
+        min_reliability=chance.choice([None, None, 0.8, 0.9]),
         labels=chance.choice([(), (), ("fast",)]),
         shares_device=chance.random() < 0.5,
         cores=chance.randint(1, 9),
         memory_bytes=chance.randint(1, 12) * GIB,
         failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
+    )
+
+
+def some_twin(chance: Random, number: int, like: FreeNode) -> FreeNode:
+    """A node like another one, but for how reliable it is."""
+    name = f"n{number}"
+    devices = [
+        msgspec.structs.replace(device, id=DeviceId(f"{name}-{index}"))
+        for index, device in enumerate(like.devices)
+    ]
+    return msgspec.structs.replace(
+        like, id=NodeId(name), devices=tuple(devices), reliability=chance.choice(RELIABILITIES)
     )
 
 
@@ -267,7 +303,7 @@ def some_node(chance: Random, number: int) -> FreeNode:
         *devices,
         account_id=chance.choice([ALICE, BOB]),
         own_tasks_only=chance.random() < 0.3,
-        reliability=chance.choice([0.5, 0.9]),
+        reliability=chance.choice(RELIABILITIES),
         labels=chance.choice([frozenset(), frozenset({"fast"})]),
     )
 
@@ -275,15 +311,20 @@ def some_node(chance: Random, number: int) -> FreeNode:
 @pytest.mark.parametrize("policy", sorted(PLACEMENTS))
 @pytest.mark.parametrize("seed", range(25))
 def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
-    """Through takes, gives and new nodes: found if and only if some node would do.
+    """Through takes and gives, and nodes that come, go and change, and of which many are alike.
 
-    And never over-committed.
+    Found if and only if some node would do, and never over-committed.
 
     `find` is believed in nothing: each answer is compared with what `feasible.fit` says of every
     node as it is at that moment.
     """
     chance = Random(seed)
-    nodes = [some_node(chance, number) for number in range(chance.randint(0, 5))]
+    nodes: list[FreeNode] = []
+    for number in range(chance.randint(0, 6)):
+        is_twin = nodes and chance.random() < 0.5
+        twin = some_twin(chance, number, chance.choice(nodes)) if is_twin else None
+        nodes.append(twin or some_node(chance, number))
+    came = len(nodes)
     pool = capacity(*nodes, policy=policy)
     live: list[tuple[WaitingTask, Fit]] = []
     kinds = [some_task(chance, number) for number in range(6)]
@@ -292,8 +333,10 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
         pool.learn(each.requirements)
         is_asked_first = chance.random() < 0.5
         has_room = is_asked_first and pool.has_room(each)
+        could_have_room = pool.could_have_room(each)
         found = pool.find(each)
         assert not is_asked_first or has_room == (found is not None)
+        assert could_have_room or found is None
         now = {known.id: known for known in pool.nodes()}
         answers = {node_id: fit(each, known) for node_id, known in now.items()}
         would = {node_id for node_id, answer in answers.items() if isinstance(answer, Fit)}
@@ -309,8 +352,20 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
         if live and chance.random() < 0.4:
             pool.give(attempt(*live.pop(chance.randrange(len(live)))))
         if chance.random() < 0.1:
-            nodes.append(some_node(chance, len(nodes)))
+            nodes.append(some_node(chance, came))
             pool.put_node(nodes[-1])
+            came += 1
+        if nodes and chance.random() < 0.1:
+            gone = nodes.pop(chance.randrange(len(nodes))).id
+            pool.drop_node(gone)
+            live = [(each, found) for each, found in live if found.node_id != gone]
+        if nodes and chance.random() < 0.1:
+            rated = chance.randrange(len(nodes))
+            known = pool.node(nodes[rated].id)
+            assert known is not None
+            reliability = chance.choice(RELIABILITIES)
+            nodes[rated] = msgspec.structs.replace(nodes[rated], reliability=reliability)
+            pool.put_node(msgspec.structs.replace(known, reliability=reliability))
         if nodes and chance.random() < 0.1:
             known = pool.node(chance.choice(nodes).id)
             assert known is not None

@@ -331,3 +331,16 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
         pool.drop_node(NodeId("own"))
         pool.plan(NOW + number, MANY)
     assert set(looked) == {BOB}
+
+
+def test_who_wants_a_reliable_node_gets_it_when_an_unreliable_twin_is_free_too() -> None:
+    """Whichever of them comes first in the fixed order."""
+    for good, bad in (("n1", "n2"), ("n2", "n1")):
+        pool = scheduler()
+        for name in (good, bad):
+            pool.put_node(node_with(name, 1, free_cores=0))
+        pool.put_task(task("t1", min_reliability=0.9))
+        assert not pool.plan(NOW, 10).assignments
+        pool.put_node(node_with(bad, 1, reliability=0.3))
+        pool.put_node(node_with(good, 1))
+        assert [each.node_id for each in pool.plan(NOW + 1, 10).assignments] == [good]

@@ -43,11 +43,11 @@ class Candidates:
     def has_room(self, pool: Pool) -> bool:
         """Whether any room would do."""
         want, account_id = self.want, self._account_id
-        rooms = pool.rooms(pool.could_do(want, account_id))
+        rooms = pool.rooms(self._slots(pool))
         return any(len(want.free(room, account_id)) >= want.count for room in rooms)
 
     def could_have_room(self, pool: Pool) -> bool:
-        return bool(pool.could_do(self.want, self._account_id))
+        return bool(self._slots(pool))
 
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
@@ -68,12 +68,30 @@ class Candidates:
 
     def _rooms(self, pool: Pool, accept: Accept | None) -> Iterator[Room] | None:
         """In the fixed order; of unused rooms that are alike the first that is accepted."""
-        want = self.want
-        if accept is None and want.min_reliability is None:
-            slots = pool.could_do(want, self._account_id)
-            return pool.rooms(slots) if slots else None
-        slots = pool.every_that_could_do(want, self._account_id)
-        return _accepted(pool.rooms(slots), accept)
+        slots = self._slots(pool, accept)
+        if not slots:
+            return None
+        if accept is None and self.want.min_reliability is None:
+            return pool.rooms(slots)
+        return self._accepted(pool.rooms(slots), accept)
+
+    def _slots(self, pool: Pool, accept: Accept | None = None) -> int:
+        """Of rooms that could do. Those that are alike are not so in who accepts them, nor in how
+        reliable they are: then none stands for others."""
+        if accept is None and self.want.min_reliability is None:
+            return pool.could_do(self.want, self._account_id)
+        return pool.every_that_could_do(self.want, self._account_id)
+
+    def _accepted(self, rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
+        is_reliable = self.want.is_reliable
+        met: set[Profile] = set()
+        for room in rooms:
+            if room.is_idle and room.profile in met:
+                continue
+            if is_reliable(room) and (accept is None or accept(room)):
+                if room.is_idle:
+                    met.add(room.profile)
+                yield room
 
     def _first_few(self, rooms: Iterator[Room], placement: Placement) -> list[Offer]:
         """From memory, but for rooms that have changed."""
@@ -125,17 +143,6 @@ class Candidates:
         ]
         score, price, taken = min(choices, key=_score_and_price, default=(0.0, 0, ()))
         return Offer(room, room.version, score, price, taken)
-
-
-def _accepted(rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
-    met: set[Profile] = set()
-    for room in rooms:
-        if room.is_idle and room.profile in met:
-            continue
-        if accept is None or accept(room):
-            if room.is_idle:
-                met.add(room.profile)
-            yield room
 
 
 def _choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, ...]]:

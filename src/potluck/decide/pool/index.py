@@ -8,14 +8,12 @@ ever too large: whether a room really does is asked of it.
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
-from potluck.decide.pool.levels import EVERY, Levels
+from potluck.decide.pool.levels import EVERY, Levels, words_of
 from potluck.decide.pool.room import Room
 from potluck.decide.pool.want import Want
 from potluck.model.ids import AccountId, NodeId
 
 _LEAST_SLOTS = 64
-_WORD = 256
-_FIRST_WORD = (1 << _WORD) - 1
 
 
 class Index:
@@ -131,15 +129,3 @@ class Index:
 def place_of(node_id: NodeId, size: int) -> int:
     """Where in an order of that size a node stands, or the next place that is free."""
     return crc32(node_id.encode()) * size >> 32
-
-
-def words_of(bits: int) -> Iterator[tuple[int, int]]:
-    """The bits a word at a time, which is quicker than all at once, and where the word starts."""
-    start = 0
-    while bits:
-        skipped = (bits & -bits).bit_length() - 1
-        bits >>= skipped
-        start += skipped
-        yield start, bits & _FIRST_WORD
-        bits >>= _WORD
-        start += _WORD

@@ -5,12 +5,15 @@ is set if the room reaches it. A room that changes flips its bit in the levels t
 what reaches several levels at once is a few bitwise operations, however many rooms there are.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
 
 # Whoever makes up amounts must not make every change of a room dear. With more levels than these
-# an amount that is not among them is answered by the next lower one.
+# the oldest is given up; if it is asked for again, it costs little to find out anew.
 MOST_LEVELS = 256
 EVERY = -1  # all bits are set
+_WORD = 256
+_FIRST_WORD = (1 << _WORD) - 1
 
 
 class Levels:
@@ -19,10 +22,15 @@ class Levels:
     def __init__(self) -> None:
         self._values: dict[int, float] = {}  # by slot; where there is none it is 0
         self._levels: list[float] = []
-        self._bits: dict[float, int] = {}
+        self._bits: dict[float, int] = {}  # the oldest level first
 
     def __bool__(self) -> bool:
         return bool(self._values)
+
+    @property
+    def count(self) -> int:
+        """Of levels that are kept in mind."""
+        return len(self._levels)
 
     def write(self, slot: int, value: float) -> None:
         before = self._values.get(slot, 0)
@@ -41,21 +49,32 @@ class Levels:
                 bits[level] ^= bit
 
     def at_least(self, level: float) -> int:
-        """The slots of rooms that reach the level; of some more, where there are many levels."""
+        """The slots of rooms that reach the level."""
         bits = self._bits.get(level)
         return self._add(level) if bits is None else bits
 
     def _add(self, level: float) -> int:
         if level <= 0:
             return EVERY
-        levels = self._levels
-        if len(levels) >= MOST_LEVELS:
-            lower = bisect_right(levels, level)
-            return self._bits[levels[lower - 1]] if lower else EVERY
-        insort(levels, level)
-        reached = [slot for slot, value in self._values.items() if value >= level]
-        bits = self._bits[level] = as_bits(reached)
+        if len(self._levels) >= MOST_LEVELS:
+            self._give_up(next(iter(self._bits)))
+        bits = self._bits[level] = self._find(level)
+        insort(self._levels, level)
         return bits
+
+    def _give_up(self, level: float) -> None:
+        del self._bits[level]
+        del self._levels[bisect_left(self._levels, level)]
+
+    def _find(self, level: float) -> int:
+        """Looks only at those who reach the next lower level, and not the next higher one."""
+        levels, values = self._levels, self._values
+        place = bisect_left(levels, level)
+        higher = self._bits[levels[place]] if place < len(levels) else 0
+        between: Iterable[int] = values
+        if place:
+            between = slots_of(self._bits[levels[place - 1]] & ~higher)
+        return higher | as_bits([slot for slot in between if values[slot] >= level])
 
 
 def as_bits(slots: list[int]) -> int:
@@ -64,3 +83,24 @@ def as_bits(slots: list[int]) -> int:
     for slot in slots:
         digits[-1 - slot] = ord("1")
     return int(digits, 2)
+
+
+def slots_of(bits: int) -> Iterator[int]:
+    """Which bits are set, the lowest first."""
+    for start, word in words_of(bits):
+        while word:
+            lowest = word & -word
+            word ^= lowest
+            yield start + lowest.bit_length() - 1
+
+
+def words_of(bits: int) -> Iterator[tuple[int, int]]:
+    """The bits a word at a time, which is quicker than all at once, and where the word starts."""
+    start = 0
+    while bits:
+        skipped = (bits & -bits).bit_length() - 1
+        bits >>= skipped
+        start += skipped
+        yield start, bits & _FIRST_WORD
+        bits >>= _WORD
+        start += _WORD
