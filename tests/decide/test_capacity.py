@@ -12,6 +12,8 @@ from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasible import Fit, Refusal, fit
 from potluck.decide.pool.index import place_of
 from potluck.decide.pool.levels import MOST_LEVELS
+from potluck.decide.pool.room import Profile
+from potluck.decide.pool.want import Usable, Want
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
@@ -421,6 +423,37 @@ def test_what_a_node_was_is_forgotten_with_it() -> None:
     assert len(known.usable) <= 2
     pool.drop_node(NodeId("n2"))
     assert len(pool.pool.profiles) == 1
+
+
+def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, looks = capacity(whole_node("n1", free_cores=0)), 0
+    asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(2000)]
+    for each in asked:
+        assert not pool.could_have_room(each)
+    devices = Want.devices
+
+    def counted(want: Want, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        nonlocal looks
+        looks += 1
+        return devices(want, profile)
+
+    monkeypatch.setattr(Want, "devices", counted)
+    for number in range(2, 12):
+        pool.put_node(whole_node(f"n{number}", disk_bytes=number * GIB, free_cores=0))
+    pool.put_node(whole_node("free", labels=frozenset({"new"})))
+    assert looks < 1000
+    assert all(pool.could_have_room(each) for each in asked)
+
+
+def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> None:
+    pool = capacity(whole_node("n1"))
+    asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(400)]
+    for number in range(20):
+        pool.put_node(whole_node("n2", disk_bytes=(17 + number) * GIB))
+        assert all(pool.could_have_room(each) for each in asked)
+    assert max(len(pool.want_of(each).usable) for each in asked) <= 2
 
 
 def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:

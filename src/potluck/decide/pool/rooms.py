@@ -10,6 +10,10 @@ from potluck.decide.snapshot import DeviceShare, FreeNode, RunningAttempt
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
+# To compare a node that enters with more wants than these costs more than to find out anew for
+# those that are asked for again.
+_MOST_SUITED = 256
+
 
 class Pool:
     def __init__(self) -> None:
@@ -122,6 +126,8 @@ class Pool:
         profile.rooms |= bit
         profile.idle |= room.is_idle << room.slot
         self._list(room)
+        if len(self._suited) > _MOST_SUITED:
+            self._suited.clear()
         for want, suited in self._suited.items():
             does = not isinstance(want.devices(profile), Refusal)
             self._suited[want] = suited | bit if does else suited & ~bit
@@ -143,6 +149,7 @@ class Pool:
         """May have bits where no room is."""
         suited = self._suited.get(want)
         if suited is None:
+            want.forget_others(self._profiles.values())
             suited = 0
             for profile in self._profiles.values():
                 if not isinstance(want.devices(profile), Refusal):

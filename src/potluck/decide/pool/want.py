@@ -1,6 +1,6 @@
 """What a task asks for, worked out for each profile of nodes once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -68,6 +68,12 @@ class Want:
         """There are no such nodes any more."""
         self.usable.pop(profile, None)
         self._are_alike.pop(profile, None)
+
+    def forget_others(self, profiles: Collection[Profile]) -> None:
+        """There are no nodes but of these."""
+        if len(self.usable) > len(profiles):
+            for gone in self.usable.keys() - set(profiles):
+                self.forget(gone)
 
     def uses_all_gpus(self, profiles: Sequence[Profile]) -> bool:
         """Whether wherever one GPU would do, the others of the node would too."""
