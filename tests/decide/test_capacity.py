@@ -450,8 +450,9 @@ def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
 def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> None:
     pool = capacity(whole_node("n1"))
     asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(400)]
-    for number in range(20):
-        pool.put_node(whole_node("n2", disk_bytes=(17 + number) * GIB))
+    for number in range(2, 22):
+        pool.put_node(whole_node(f"n{number}", disk_bytes=(17 + number) * GIB))
+        pool.drop_node(NodeId(f"n{number - 1}"))
         assert all(pool.could_have_room(each) for each in asked)
     assert max(len(pool.want_of(each).usable) for each in asked) <= 2
 
