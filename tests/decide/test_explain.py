@@ -168,6 +168,56 @@ def test_where_two_things_are_in_the_way_the_nearest_nodes_are_told_of(
     assert changes(task("t1", **wanted), kinds) == [sentence]
 
 
+WALLS_THAT_MEET = [
+    # (what the task wants, the sentences): two cores, 2.00 an hour for both
+    (
+        {"cores": 2, "max_price_micro_per_hour": price(1)},
+        [
+            "1 node would take it with a price ceiling of 2.00 an hour instead of 1.00.",
+            "1 node would take it if it asked for 1 core instead of 2.",
+        ],
+    ),
+    (
+        {"cores": 3, "max_price_micro_per_hour": price(1)},
+        ["1 node would take it if it asked for 1 core instead of 3."],
+    ),
+    (
+        {"cores": 3, "max_price_micro_per_hour": price(0.5)},
+        [
+            "1 node would take it if it asked for 2 cores instead of 3"
+            " and with a price ceiling of 2.00 an hour instead of 0.50."
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "sentences"), WALLS_THAT_MEET)
+def test_what_is_advised_reckons_with_what_it_costs(
+    wanted: dict,  # type: ignore[type-arg]
+    sentences: list[str],
+) -> None:
+    sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
+    there = node("n1", cpu(price_micro_per_hour=price(2)), cores=2, **sizes)
+    assert changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
+
+
+def test_several_devices_are_advised_only_as_far_as_their_price_allows() -> None:
+    devices = [gpu(f"g{each}", price_micro_per_hour=price(1)) for each in range(4)]
+    there = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
+    asked = task("t1", device_count=5, max_price_micro_per_hour=price(3))
+    assert changes(asked, [(there, 1)]) == [
+        "1 node would take it if it asked for 3 devices on one node instead of 5."
+    ]
+
+
+def test_figures_that_are_nearly_the_same_are_told_apart_and_never_rounded_up() -> None:
+    almost = node("n1", memory_bytes=16 * GIB - GIB // 1024, disk_bytes=16 * GIB)
+    (said,) = changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
+    assert "15.9 GiB of memory instead of 16 GiB" in said
+    (said,) = changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
+    assert "15.999 GiB of memory instead of 15.9995 GiB" in said
+
+
 def test_nothing_is_advised_where_nothing_helps() -> None:
     assert changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
 

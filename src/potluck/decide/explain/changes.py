@@ -52,11 +52,10 @@ def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
         asked = measure.asked(task)
         if asked is None:
             continue
-        easy = eased(task, measure.field, measure.least)
         figures = [
-            (measure.of_node(node, devices, task), count)
+            (figure, count)
             for node, count in rest
-            if not isinstance(devices := suitable(easy, node), Refusal)
+            if (figure := measure.nearest(task, node)) is not None
         ]
         if figures:
             figures.sort(key=lambda each: each[0], reverse=not measure.is_ceiling)
@@ -98,19 +97,21 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
     """Under which the node would take the task; None if nothing that it asks for could help."""
     fields: list[str] = []
     easy = task
-    while isinstance(devices := suitable(easy, node), Refusal):
-        field = FIELD_OF.get(devices)
+    while isinstance(refusal := suitable(easy, node), Refusal):
+        field = FIELD_OF.get(refusal)
         if field is None or field in fields:
             return None
         fields.append(field)
         easy = eased(easy, field, _least(task, field, node))
     conditions: list[str] = []
-    for field in fields:
+    # What it costs comes last: that goes by how much of the node it takes.
+    for field in sorted(fields, key=lambda each: each == "max_price_micro_per_hour"):
         measure = MEASURE_OF.get(field)
         if measure is not None:
-            asked = measure.asked(task)
-            assert asked is not None, f"{field} was refused"
-            conditions.append(measure.condition(measure.of_node(node, devices, easy), asked))
+            asked, figure = measure.asked(task), measure.nearest(easy, node)
+            assert asked is not None and figure is not None, f"{field} was refused"
+            conditions.append(measure.condition(figure, asked))
+            easy = eased(easy, field, figure)
         elif field == "labels":
             lacking = (each for each in task.requirements.labels if each not in node.labels)
             conditions += map(_not_asking_for_label, lacking)

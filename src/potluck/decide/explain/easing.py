@@ -1,11 +1,12 @@
 """How a requirement can be eased, and what is then said of it."""
 
 from collections.abc import Callable
+from math import floor, log10
 
 import msgspec
 from msgspec import Struct
 
-from potluck.decide.pool.feasible import Refusal, price_of
+from potluck.decide.pool.feasible import Refusal, price_of, suitable
 from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.credit import MICRO
 from potluck.model.task import GIB, MIB
@@ -24,7 +25,7 @@ class Measure(Struct, frozen=True):
     field: str
     least: int | float | None
     of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
-    text: Callable[[float], str]
+    text: Callable[[float, int], str]  # never more than the figure, to so many digits
     words: str
     is_ceiling: bool = False
     noun: tuple[str, str] = ("", "")  # of what is counted: one, and several
@@ -34,9 +35,40 @@ class Measure(Struct, frozen=True):
         figure: float | None = getattr(task.requirements, self.field)
         return None if figure == self.least else figure
 
+    def nearest(self, task: WaitingTask, node: FreeNode) -> float | None:
+        """The figure next to what was asked with which the node takes it; None if there is none.
+
+        What the node has is not always it: more cores or devices also cost more. Those are whole
+        numbers, and with fewer of them nothing is refused that was not refused before.
+        """
+        devices = suitable(eased(task, self.field, self.least), node)
+        if isinstance(devices, Refusal):
+            return None
+        figure = self.of_node(node, devices, task)
+        if self._suits(task, node, figure) or self.least is None:
+            return figure
+        fits, refused = int(self.least), int(figure)
+        while refused - fits > 1:
+            middle = (fits + refused) // 2
+            if self._suits(task, node, middle):
+                fits = middle
+            else:
+                refused = middle
+        return fits
+
+    def _suits(self, task: WaitingTask, node: FreeNode, figure: float) -> bool:
+        return not isinstance(suitable(eased(task, self.field, figure), node), Refusal)
+
     def condition(self, figure: float, asked: float) -> str:
-        shown = f"{self.text(figure)} {self.noun[figure != 1]}".rstrip()
-        return self.words.format(shown, self.text(asked))
+        """With as many digits as it takes to tell the two figures apart."""
+        for digits in _DIGITS:
+            shown, wanted = self.text(figure, digits), self.text(asked, digits)
+            if shown != wanted:
+                break
+        return self.words.format(f"{shown} {self.noun[figure != 1]}".rstrip(), wanted)
+
+
+_DIGITS = (3, 6, 15)
 
 
 def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
@@ -50,22 +82,38 @@ def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
     return sorted((each.memory_bytes for each in devices), reverse=True)[count - 1]
 
 
-def _bytes_text(figure: float) -> str:
+def _bytes_text(figure: float, digits: int) -> str:
     size, unit = next((each for each in _SIZES if figure >= each[0]), _SIZES[-1])
-    return f"{figure / size:.3g} {unit}"
+    return f"{_rounded_down(figure / size, digits):.15g} {unit}"
+
+
+def _rounded_down(figure: float, digits: int) -> float:
+    """More than a node has would not help."""
+    if figure <= 0:
+        return 0
+    return _cut(figure, max(0, digits - 1 - floor(log10(figure))))
+
+
+def _cut(figure: float, places: int) -> float:
+    scale = 10.0**places
+    return floor(figure * scale + 1e-9) / scale
 
 
 _SIZES = ((1024 * GIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"))
 
 
-def _credit_text(figure: float) -> str:
+def _credit_text(figure: float, _digits: int) -> str:
     """To the last digit that counts: a ceiling that was rounded down would not help."""
     whole, part = f"{figure / MICRO:.6f}".split(".")
     return f"{whole}.{part.rstrip('0'):0<2}"
 
 
-def _count_text(figure: float) -> str:
+def _count_text(figure: float, _digits: int) -> str:
     return f"{figure:g}"
+
+
+def _part_text(figure: float, digits: int) -> str:
+    return f"{_cut(figure, 2):.2f}" if digits == _DIGITS[0] else f"{_cut(figure, digits):g}"
 
 
 # What has no figure: a task asks for it or does not.
@@ -104,7 +152,7 @@ MEASURES = (
         "min_reliability",
         None,
         lambda node, _devices, _task: node.reliability,
-        lambda figure: f"{figure:.2f}",
+        _part_text,
         "if a reliability of {} were enough instead of {}",
     ),
     Measure(
