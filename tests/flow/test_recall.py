@@ -1,12 +1,15 @@
 """Who had how much of the pool is known again by a leader that has just begun."""
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 import pytest
 
 from potluck.decide.account import HALF_LIFE_SECONDS, Account, lately_used
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId, TaskId, first_id_at
 from potluck.server.flow import submit
 from potluck.server.leader.memory import Memory
+from potluck.server.leader.recall import Recall
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.store.named import load
 from tests.flow.pool import Pool, done, request
@@ -20,12 +23,41 @@ async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None
     pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
     await _use_for_hours(pool)
     loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
-    for _ in range(3):  # loads, and then remembers
+    for _ in range(4):  # loads, and then remembers
         await loop.run_once()
     alices = await pool.submit()
     bobs = await submit.submit(pool.parts, pool.bob, request(), None)
     await loop.run_once()
     assert [await _state(pool, each) for each in (alices.id, bobs.id)] == ["queued", "assigned"]
+
+
+@pytest.mark.parametrize("end", ["now() - interval '1 h'", "NULL"])
+async def test_what_began_longer_than_a_day_ago_counts_as_if_it_had_been_counted(
+    pool: Pool, end: str
+) -> None:
+    """Thirty hours, of which most were in this day; over, or still going on."""
+    await pool.offer()
+    await pool.submit()
+    await pool.plan()
+    attempt_id = first_id_at("attempt", datetime.now(UTC) - timedelta(hours=31))
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(
+            f"""
+            UPDATE attempts SET id = '{attempt_id}', assigned_at = now() - interval '31 h',
+                finished_at = {end}, state = CASE WHEN {end} IS NULL THEN state ELSE 'failed' END
+            """
+        )
+        await connection.execute(f"UPDATE attempt_devices SET attempt_id = '{attempt_id}'")
+    memory = Memory(pool.parts)
+    await memory.begin()
+    recall = Recall(pool.parts, memory)
+    while not recall.is_over:
+        await recall.run_once()
+    has, ended_at = (1000, memory.now) if end == "NULL" else (0, memory.now - HOUR)
+    had = lately_used(1000, memory.now - 31 * HOUR, ended_at, memory.now)
+    used = memory.known.scheduler._accounts[pool.alice].use(memory.now)
+    assert used == pytest.approx(had + has * HALF_LIFE_SECONDS, rel=1e-4)
 
 
 async def _use_for_hours(pool: Pool) -> None:

@@ -32,7 +32,7 @@ from potluck.model.task import (
     TaskState,
 )
 from potluck.server.flow import adopt, cancel, depend, expire, lease, notify, settle, submit
-from potluck.simulate.store.data import Data
+from potluck.simulate.store.data import BEGINNING, Data
 from potluck.simulate.store.rows import Row
 from potluck.store import (
     accounts,
@@ -494,6 +494,7 @@ class Author:
                     await feed.waiting_accounts(connection),
                     await feed.paces(connection, ids),
                     await recent.uses(connection, "attempt_1", "attempt_e", 5),
+                    await recent.long_uses(connection, BEGINNING, "attempt_e", 5),
                 ]
                 side.memory["before"], side.memory["position"] = (
                     since,

@@ -15,3 +15,22 @@ FROM (
     WHERE attempt_id = page.id
 ) AS share
 ORDER BY page.id DESC
+
+-- name: long_uses
+-- The same of those that still run, or did so until after a moment and for more than an hour.
+SELECT page.id, consumer_id AS account_id, share.milli,
+    extract(epoch FROM assigned_at)::double precision AS began_at,
+    extract(epoch FROM finished_at)::double precision AS ended_at
+FROM (
+    SELECT id, consumer_id, assigned_at, finished_at FROM attempts
+    WHERE finished_at >= $1 AND id < $2 AND finished_at - assigned_at > interval '1 h'
+    UNION ALL
+    SELECT id, consumer_id, assigned_at, finished_at FROM attempts
+    WHERE id < $2 AND finished_at IS NULL
+    ORDER BY id DESC
+    LIMIT $3
+) AS page, LATERAL (
+    SELECT coalesce(sum(milli), 0)::integer AS milli FROM attempt_devices
+    WHERE attempt_id = page.id
+) AS share
+ORDER BY page.id DESC

@@ -151,6 +151,9 @@ CREATE UNIQUE INDEX attempts_one_live ON attempts (task_id)
 CREATE INDEX attempts_live_of_task ON attempts (task_id) WHERE finished_at IS NULL;
 -- Where a task should not go again; few, also of an array with ten thousand attempts.
 CREATE INDEX attempts_failed ON attempts (task_id, node_id) WHERE state IN ('failed', 'lost');
+-- Few, and they count for much in what an account has had of the pool.
+CREATE INDEX attempts_long ON attempts (finished_at)
+    WHERE finished_at - assigned_at > interval '1 h';
 
 -- An attempt that was lost and taken back is held for, and settled, once more: once in each life.
 ALTER TABLE ledger_entries ADD COLUMN adoption integer NOT NULL DEFAULT 0;
