@@ -11,6 +11,7 @@ from potluck.server.flow import submit
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.recall import Recall
 from potluck.server.loops.schedule import ScheduleLoop
+from potluck.store.database import Connection
 from potluck.store.named import load
 from tests.flow.pool import Pool, done, request
 
@@ -119,9 +120,19 @@ async def test_a_day_of_attempts_is_a_range_of_the_primary_key(pool: Pool, mode:
     async with pool.parts.database.transaction() as connection:
         await connection.execute("ANALYZE attempts, attempt_devices")
         await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
-        await connection.execute(f"PREPARE used (text, text, bigint) AS {load('recent').uses}")
-        said = "'attempt_00', 'attempt_z', 1000"
-        plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE used ({said})")
-        await connection.execute("DEALLOCATE used")
-    assert "Seq Scan" not in plan and "Sort" not in plan
-    assert '"Index Name": "attempts_pkey"' in plan
+        day = await _explain(
+            connection, "text", load("recent").uses, "'attempt_00', 'attempt_z', 1000"
+        )
+        before = await _explain(
+            connection, "timestamptz", load("recent").long_uses, "now(), 'attempt_z', 1000"
+        )
+    assert "Seq Scan" not in day and "Sort" not in day
+    assert '"Index Name": "attempts_pkey"' in day
+    assert "Seq Scan" not in before and '"Index Name": "attempts_long"' in before
+
+
+async def _explain(connection: Connection, since: str, statement: str, said: str) -> str:
+    await connection.execute(f"PREPARE used ({since}, text, bigint) AS {statement}")
+    plan: str = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE used ({said})")
+    await connection.execute("DEALLOCATE used")
+    return plan
