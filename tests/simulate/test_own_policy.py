@@ -62,6 +62,17 @@ def test_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path, installe
     assert b"night-shift" in done.stderr and b"shortest" in done.stderr
 
 
+def test_what_it_raises_is_told_as_its_own_mistake(tmp_path: Path, installed: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(TRACE.format(hour="12"))
+    policy = installed / "night_shift.py"
+    policy.write_text(policy.read_text().replace("hour_of_day = ", "hour_of_day = 1 / 0 + "))
+    done = replay(trace, "night-shift", installed)
+    assert done.returncode == 78
+    assert b"'night-shift' raised ZeroDivisionError" in done.stderr
+    assert b"mistake of ours" not in done.stderr
+
+
 def test_it_does_what_it_says(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(installed))
     from night_shift import NightShift  # type: ignore[import-not-found]

@@ -9,21 +9,24 @@ from potluck.decide.order.interface import Order
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.placement.interface import Placement
 from potluck.model.error import BadSettings
+from potluck.server.foreign import ForeignOrder, ForeignPlacement
 
 T = TypeVar("T")
 
 
 def order_by_name(name: str) -> Order:
-    return _policy("order", ORDERS, name)
+    ours = ORDERS.get(name)
+    return ours() if ours is not None else ForeignOrder(name, _foreign("order", ORDERS, name))
 
 
 def placement_by_name(name: str) -> Placement:
-    return _policy("placement", PLACEMENTS, name)
+    ours = PLACEMENTS.get(name)
+    if ours is not None:
+        return ours()
+    return ForeignPlacement(name, _foreign("placement", PLACEMENTS, name))
 
 
-def _policy(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
-    if name in ours:
-        return ours[name]()
+def _foreign(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
     theirs = {each.name: each for each in entry_points(group=f"potluck.{kind}")}
     if name not in theirs:
         known = ", ".join(sorted({*ours, *theirs}))

@@ -10,6 +10,7 @@ from potluck.wire import codec
 SCHEDULE = "schedule"  # something may have become placeable
 OUTBOX = "outbox"  # there is something to tell
 QUESTIONS = "questions"  # somebody asks the leader something
+TROUBLE = "trouble"  # there while the scheduler fails
 
 
 def node(node_id: NodeId) -> str:

@@ -4,6 +4,7 @@ from litestar import Controller, MediaType, Response, get
 
 from potluck import __version__
 from potluck.model.error import Unavailable
+from potluck.server.leader.trouble import is_in_trouble
 from potluck.server.parts import Parts
 from potluck.store import leader
 from potluck.wire import routes
@@ -35,13 +36,21 @@ class HealthController(Controller):
 
     @get(routes.READYZ.template, operation_id="readyz")
     async def readyz(self, parts: Parts) -> Response[Health]:
-        """Everything that a request needs answers."""
+        """Everything that a request needs answers.
+
+        A scheduler that fails keeps no request from being answered, so that alone is told with 200:
+        what runs already would be lost if nobody could reach this server any more.
+        """
         found = {
             "database": await _database(parts),
             "live": "ok" if await parts.live.ping() else "does not answer",
         }
         if all(state == "ok" for state in found.values()):
-            return Response(Health("ok", __version__, found))
+            fails = await is_in_trouble(parts)
+            found["scheduler"] = (
+                "fails; the log of the instance that leads says why" if fails else "ok"
+            )
+            return Response(Health("degraded" if fails else "ok", __version__, found))
         health = Health("not ready", __version__, found)
         return Response(health, status_code=503, headers={"Retry-After": "1"})
 

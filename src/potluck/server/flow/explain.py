@@ -16,6 +16,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskState
 from potluck.server import topics
 from potluck.server.flow.follow import view
+from potluck.server.leader import trouble
 from potluck.server.leader.memory import Memory
 from potluck.server.parts import Parts
 from potluck.wire import codec
@@ -24,6 +25,8 @@ from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskVie
 # An answer whose wake-up was lost is found by looking.
 _LOOK_SECONDS = 0.2
 _KEPT_SECONDS = 30.0
+# Reasons to which the scheduler has nothing to add.
+_SAY_ALL = ("delayed", "back_off", "dependency", trouble.REASON.code)
 
 
 class Question(Struct, frozen=True):
@@ -48,7 +51,7 @@ def _is_in_line(task: TaskView) -> bool:
     has_more = task.items is not None and not task.state.is_final and task.items.pending > 0
     if task.state is not TaskState.QUEUED and not has_more:
         return False
-    return task.waiting is None or task.waiting.code not in ("delayed", "back_off", "dependency")
+    return task.waiting is None or task.waiting.code not in _SAY_ALL
 
 
 def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation:

@@ -13,6 +13,7 @@ from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute import read_log
+from potluck.server.leader import trouble
 from potluck.server.parts import Parts
 from potluck.store import tasks
 from potluck.wire import codec
@@ -62,7 +63,9 @@ async def with_reasons(
     names = [
         topics.waiting(_line(account_id, task, failed_on.get(task.id, ()))) for task in waiting
     ]
-    known = await parts.live.get_many(names)
+    *known, fails = await parts.live.get_many([*names, topics.TROUBLE])
+    if fails is not None:  # what was told before may be true no longer
+        known = [codec.encode_json(trouble.REASON)] * len(names)
     reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
     return [_with_reason(task, reasons.get(task.id)) for task in found]
 

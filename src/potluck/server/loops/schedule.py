@@ -9,6 +9,7 @@ import asyncio
 
 import structlog
 
+from potluck.model.error import Unavailable
 from potluck.server import topics
 from potluck.server.flow.depend import decide_once
 from potluck.server.flow.schedule import schedule_once
@@ -16,6 +17,7 @@ from potluck.server.leader.memory import Memory
 from potluck.server.leader.reasons import Reasons
 from potluck.server.leader.recall import Recall
 from potluck.server.leader.sweep import Sweep
+from potluck.server.leader.trouble import Trouble
 from potluck.server.parts import Parts
 from potluck.store.leader import Leadership, TermOver
 
@@ -32,6 +34,7 @@ class ScheduleLoop:
         self._leadership = leadership
         self._memory = memory
         self._reasons = Reasons(parts, memory.known.scheduler)
+        self._trouble = Trouble(parts)
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
         self._has_more_to_tell = False
@@ -40,6 +43,17 @@ class ScheduleLoop:
         self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
 
     async def run_once(self) -> None:
+        """A database that is away is waited for; all else that is raised is trouble."""
+        try:
+            await self._run_once()
+        except (Unavailable, TimeoutError):
+            raise
+        except Exception:
+            await self._trouble.begin()
+            raise
+        await self._trouble.end()
+
+    async def _run_once(self) -> None:
         if not self._memory.has_begun:
             await self._memory.begin()
             self._recall = Recall(self._parts, self._memory)
