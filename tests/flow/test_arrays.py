@@ -10,9 +10,11 @@ from potluck.model.task import GIB, EndReason, ItemRange, TaskState
 from potluck.server.flow import cancel, expire
 from potluck.store import attempt_list, items, tasks
 from potluck.wire.consumer import FailedItem, ItemCounts
-from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered
+from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered, Started
 from tests.flow.arrays import assign, failed, give, succeeded
 from tests.flow.pool import Pool, done, lease_of, used
+
+LONG_AGO = "{} = now() - interval '10 seconds'".format
 
 
 async def test_a_range_reports_in_parts_and_the_array_succeeds(pool: Pool) -> None:
@@ -43,6 +45,20 @@ async def test_a_range_is_granted_once(pool: Pool) -> None:
     assert not await assign(pool, other, task.id, 5, 8)
     assert await assign(pool, other, task.id, 6, 10)
     await pool.check()
+
+
+async def test_items_that_come_with_the_word_that_they_were_started_took_their_time(
+    pool: Pool,
+) -> None:
+    """As after an outage: how long the next range may be goes by it."""
+    node, task = await pool.offer(), await pool.submit(items=4)
+    assert await assign(pool, node, task.id, 0, 2)
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}")
+    said = Started(lease_of(grant)), succeeded(grant, 0, 1, seconds=2.0), done(grant)
+    assert await pool.report(node.node_id, *said) == ["accepted"] * 3
+    assert await pool.sql("SELECT items_seconds FROM tasks") == 4.0
+    assert await pool.sql("SELECT items_seconds FROM attempts") == 4.0
 
 
 async def test_an_item_counts_once(pool: Pool) -> None:
@@ -100,7 +116,7 @@ async def test_what_a_lost_range_has_done_stays_done_and_is_paid(pool: Pool) -> 
     node, other = await pool.offer(price_micro_per_hour=price), await pool.offer()
     task = await pool.submit(items=6, run_seconds=100.0)
     grant = await give(pool, node, task.id, 0, 4, price)
-    await pool.sql("UPDATE attempts SET started_at = now() - interval '10 seconds'")
+    await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}, {LONG_AGO('started_at')}")
     await pool.report(node.node_id, succeeded(grant, 0, 1, seconds=2.0))
     await _run_out(pool)
     assert await expire.expire_once(pool.parts, pool.leads) == 1
@@ -122,7 +138,7 @@ async def test_a_range_that_was_taken_back_is_not_paid_twice(pool: Pool) -> None
     node = await pool.offer(price_micro_per_hour=price)
     task = await pool.submit(items=4, run_seconds=100.0)
     grant = await give(pool, node, task.id, 0, 4, price)
-    await pool.sql("UPDATE attempts SET started_at = now() - interval '10 seconds'")
+    await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}, {LONG_AGO('started_at')}")
     await pool.report(node.node_id, succeeded(grant, 0, 1, seconds=2.0))
     await _run_out(pool)
     await expire.expire_once(pool.parts, pool.leads)

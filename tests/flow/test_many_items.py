@@ -74,9 +74,8 @@ class Herd:
         """In parts, as a node does that runs them one after the other."""
         items = [item for part in grant.items for item in range(part.start, part.end)]
         seconds = self.item_seconds[node_id]
-        began = (
-            "UPDATE attempts SET started_at = started_at - make_interval(secs => $2) WHERE id = $1"
-        )
+        began = """UPDATE attempts SET fetched_at = fetched_at - make_interval(secs => $2),
+            started_at = started_at - make_interval(secs => $2) WHERE id = $1"""
         await self.pool.sql(began, grant.attempt_id, seconds * len(items))
         for start in range(0, len(items), PART):
             await self._part(node_id, grant, items[start : start + PART])

@@ -62,7 +62,7 @@ class HeldRange(Struct, frozen=True):
     remaining: tuple[ItemRange, ...]  # items without an outcome
     max_attempts: int
     pending_pieces: int  # of the array
-    most_seconds: float  # since it was begun, that no item has accounted for
+    most_seconds: float  # since its node had it, that no item has accounted for
 
 
 class Accepted(Struct, frozen=True):

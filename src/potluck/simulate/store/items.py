@@ -21,7 +21,7 @@ def lock_range(data: Data, attempt_id: str, node_id: str) -> list[Row]:
     task = data.tasks.get(attempt["task_id"])
     assert task is not None, "an attempt has a task"
     left = spans.shown(attempt["remaining"])
-    since = attempt["started_at"] or attempt["assigned_at"]
+    since = attempt["fetched_at"] or attempt["assigned_at"]
     told = {
         "max_attempts": task["max_attempts"],
         "pending_pieces": len(task["pending"]),

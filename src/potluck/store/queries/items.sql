@@ -7,8 +7,9 @@ WITH task AS (
 )
 SELECT task_id, remaining, max_attempts,
     (SELECT count(*) FROM unnest(task.pending)) AS pending_pieces,
-    -- That no item has accounted for. Of the whole attempt: after an outage many parts come at once.
-    extract(epoch FROM now() - coalesce(started_at, assigned_at))::double precision - items_seconds
+    -- That no item has accounted for. Of the whole attempt, and from when the node had it: after an
+    -- outage many parts come at once, together with the word that it was started.
+    extract(epoch FROM now() - coalesce(fetched_at, assigned_at))::double precision - items_seconds
         AS most_seconds
 FROM attempts JOIN task ON task.id = task_id
 WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL AND items IS NOT NULL
