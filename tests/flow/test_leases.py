@@ -6,17 +6,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.live.in_process import InProcessLive
 from potluck.model.error import StaleLease
-from potluck.model.ids import NodeId, TaskId
+from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, ScriptSpec, TaskState
 from potluck.server import topics
 from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.assign import apply
+from potluck.server.flow.endings import end_many
+from potluck.server.flow.settle import Ending
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -339,6 +342,15 @@ async def test_a_lease_that_can_not_be_ended_does_not_keep_the_others(pool: Pool
     assert await expire.expire_once(pool.parts, pool.leads) == 1
     lost = "SELECT id FROM attempts WHERE state = 'lost'"
     assert await pool.sql(lost) == good.attempt_id
+
+
+async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Pool) -> None:
+    """Each hundred would wait for it once more."""
+    many = [AttemptId(f"attempt_{number}") for number in range(250)]
+    await pool.parts.database.close()
+    with capture_logs() as told:
+        assert await end_many(pool.parts, many, lambda _: Ending(EndReason.NODE_LEFT)) == []
+    assert [each["count"] for each in told] == [250]
 
 
 async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:

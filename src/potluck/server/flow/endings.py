@@ -1,7 +1,8 @@
 """Endings: many attempts that end at once, a hundred in a transaction.
 
 One that can not be ended must not keep the others: if a hundred fail together, each is tried by
-itself, and what fails then is told and left for the next time.
+itself, and what fails then is told and left for the next time. Nothing more is tried of a database
+that does not answer: each try may wait for long, and the next time comes by itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,13 +34,17 @@ async def end_many(
 ) -> list[EndingAttempt]:
     """Those that ended: whoever ended one meanwhile wins. Of a term, only while it runs."""
     ended: list[EndingAttempt] = []
-    for start in range(0, len(attempt_ids), _TOGETHER):
-        batch = attempt_ids[start : start + _TOGETHER]
-        done, left = await _survive(parts, batch, choose, leadership)
-        ended += done
-        for attempt_id in left:
-            done, _ = await _survive(parts, [attempt_id], choose, leadership)
+    try:
+        for start in range(0, len(attempt_ids), _TOGETHER):
+            batch = attempt_ids[start : start + _TOGETHER]
+            done, left = await _survive(parts, batch, choose, leadership)
             ended += done
+            for attempt_id in left:
+                done, _ = await _survive(parts, [attempt_id], choose, leadership)
+                ended += done
+    except Unavailable as error:
+        count = len(attempt_ids) - len(ended)
+        log.warning("attempts wait for the database", count=count, detail=str(error))
     return ended
 
 
@@ -48,9 +53,8 @@ async def _survive(
 ) -> tuple[list[EndingAttempt], Sequence[AttemptId]]:
     try:
         return await _end(parts, batch, choose, leadership)
-    except Unavailable as error:
-        log.warning("attempts wait for the database", count=len(batch), detail=str(error))
-        return [], []
+    except Unavailable:
+        raise
     except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
         if len(batch) == 1:
             log.error("an attempt could not be ended", attempt_id=batch[0], error=repr(error))
