@@ -26,3 +26,13 @@ def test_after_a_sweep_each_end_is_still_seen() -> None:
     timetable.look(1e6 + 2)
     attempt = timetable.get(AttemptId("a1"))
     assert attempt is not None and attempt.expected_end > 1e6 + 2
+
+
+def test_a_node_is_forgotten_with_the_last_that_ran_on_it() -> None:
+    timetable = Timetable()
+    timetable.put(_attempt(1))
+    timetable.put(_attempt(2))
+    timetable.drop(AttemptId("a1"))
+    assert timetable.last_end(NodeId("n")) == 1e6 + 2
+    timetable.drop(AttemptId("a2"))
+    assert timetable.last_end(NodeId("n")) == 0 and not timetable._running

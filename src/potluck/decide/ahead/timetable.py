@@ -81,7 +81,11 @@ class Timetable:
         if node_id is None:
             return None
         self._forget(node_id)
-        return self._running[node_id].pop(attempt_id)
+        attempts = self._running[node_id]
+        attempt = attempts.pop(attempt_id)
+        if not attempts:  # nodes come and go
+            del self._running[node_id]
+        return attempt
 
     def look(self, now: float) -> None:
         """Gives more time to what should be over and is not."""

@@ -68,6 +68,7 @@ class Mix:
         )
         for requirements, each in self._classes.items():
             supply = sum(profile.count * supply_milli(each, profile) for profile in profiles)
+            each.want.forget_others(profiles)
             each.weight = self._counts[requirements] / max(supply, _LEAST_SUPPLY * pool_milli, 1.0)
             if not supply:
                 each.weight = 0.0
