@@ -65,7 +65,7 @@ class Scheduler:
         self._paces = Paces(self._running)
         self._lines = Lines(order)
         self._ready = Ready(self._lines)
-        self._halted = Halted()
+        self._halted = Halted(self._lines)
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
         self._rates = Rates()
         self._turns = 0
@@ -215,10 +215,13 @@ class Scheduler:
         if isinstance(found, Halt):
             self._halted.add(line, found)
             self._told.note(line)
+            self._offer_next(line)
             return []
         self._lines.serve(line, found.left)
         self._rates.count(line.shape, task.submitted_at, now)
-        if not self._ready.offer(line):
+        if self._ready.offer(line):
+            self._offer_next(line)
+        else:
             self._forget_if_empty(line)
         return self._count(task, found.assignments, account, now)
 
@@ -299,6 +302,13 @@ class Scheduler:
             self._halted.discard(line)
             if not self._lines.has(line.key):  # what was told is of whoever stands there now
                 self._told.forget(line)
+            self._offer_next(line)
+
+    def _offer_next(self, line: Line) -> None:
+        """Whoever waited for room behind it may have some too, unless it found none."""
+        following = self._halted.release_next(line)
+        if following is not None:
+            self._ready.offer(following)
 
     def _release_account(self, account_id: AccountId) -> None:
         self._offer(self._halted.release_account(account_id))
@@ -318,10 +328,12 @@ class Scheduler:
             self._ready.offer(line)
 
     def _look_again(self, line: Line) -> None:
-        """A new head may go where the one before it could not, being shorter."""
+        """A new head may go where the one before it could not, being shorter, or go first."""
         if line.halt in (Halt.KEPT, Halt.SLOW):
             self._halted.discard(line)
             self._ready.offer(line)
+        elif line.halt is Halt.ROOM:
+            self._halted.reorder(line)
         elif line.halt is Halt.NONE:
             self._ready.offer(line)
 

@@ -48,7 +48,7 @@ class Shape:
 
 
 class Line:
-    __slots__ = ("halt", "key", "number", "offered", "row", "shape", "stale")
+    __slots__ = ("halt", "halted", "key", "number", "offered", "row", "shape", "stale")
 
     def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
         self.key = key
@@ -56,6 +56,7 @@ class Line:
         self.number = number  # of lines with equal places, the older goes first
         self.halt = Halt.NONE
         self.offered: float | None = None  # the place that it has among lines that could move
+        self.halted: float | None = None  # and among those of its shape that found no room
         self.row = Row()  # an entry whose task has been replaced or dropped since is passed over
         self.stale = 0
 
