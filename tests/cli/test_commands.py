@@ -198,6 +198,31 @@ def test_attempts_are_listed_page_by_page(user: CommandLine, server: FakeServer)
     assert server.requests[-1].path.endswith("/attempts?cursor=51")
 
 
+def test_it_is_said_that_there_are_more_attempts_than_shown(
+    user: CommandLine, server: FakeServer
+) -> None:
+    task = a_task(TaskState.RUNNING, attempt_count=53)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    page = AttemptPage([a_range(53, 5, 9), a_range(52, 4, 5), a_range(51, 3, 4)])
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(page))
+    shown = user.run("attempts", task.id, "--limit", "2")
+    assert len(shown.stdout.splitlines()) == 3
+    assert "The newest 2 of 53; --limit N shows more." in shown.stderr
+    assert "--limit" not in user.run("attempts", task.id, "--limit", "3").stderr
+
+
+def test_a_log_that_is_kept_elsewhere_is_not_passed_over_in_silence(
+    user: CommandLine, server: FakeServer
+) -> None:
+    task = an_ended_task()
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    page = LogPage(task.attempts[0].id, 0, 0, [], complete=False, elsewhere=True)
+    server.plays(f"/v1/tasks/{task.id}/logs", says(page))
+    shown = user.run("logs", task.id)
+    assert (shown.status, shown.stdout) == (0, b"")
+    assert "kept by another instance" in shown.stderr
+
+
 def test_logs_of_one_item_are_those_of_the_newest_attempt_at_it(
     user: CommandLine, server: FakeServer
 ) -> None:
@@ -245,9 +270,10 @@ def test_a_part_of_an_id_is_enough(user: CommandLine, server: FakeServer, part: 
 
 def test_a_part_of_two_ids_is_not(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/tasks", says(TaskPage([a_task(), a_task()])))
-    told = user.run("cancel", "task_0")
-    assert told.status == 64
-    assert "fits 2 of your tasks" in told.stderr
+    for part in ("task_0", "task_"):
+        told = user.run("cancel", part)
+        assert told.status == 64
+        assert "fits 2 of your tasks" in told.stderr
 
 
 def test_result_of_an_ended_task(user: CommandLine, server: FakeServer) -> None:

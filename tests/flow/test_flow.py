@@ -1,10 +1,12 @@
 """submit → queue → schedule → lease → execute → report → settle → notify, on a real database."""
 
 import asyncio
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from potluck.blobs.directory import DirectoryBlobs
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, TooLarge
 from potluck.model.ids import NodeId, TaskId
@@ -322,6 +324,20 @@ async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
     assert (page.next_offset, page.complete) == (3, False)
     await pool.report(node_id, done(grant))
     assert (await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 3)).complete
+
+
+async def test_a_log_that_another_instance_keeps_is_said_to_be_elsewhere(
+    pool: Pool, tmp_path: Path
+) -> None:
+    node_id, grant = await pool.started()
+    before = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    assert not before.elsewhere, "nothing was written yet"
+    await pool.say(node_id, lease_of(grant), 0, "a", "b")
+    other = msgspec.structs.replace(pool.parts, blobs=DirectoryBlobs(tmp_path / "others"))
+    page = await execute.read_log(other, pool.alice, grant.task_id, None, 0)
+    assert page.elsewhere and not page.pieces
+    page = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 2)
+    assert not page.elsewhere and not page.pieces
 
 
 async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool) -> None:

@@ -1,6 +1,7 @@
 """`potluck attempts`: every try of a task, and where it was."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,15 +31,18 @@ def attempts(
     """List the attempts at a task, the newest first."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = []
-        for attempt in attempts_at(potluck, pick_task_id(potluck, task), item):
-            found.append(attempt)
-            if len(found) == limit:
-                break
+        task_id = pick_task_id(potluck, task)
+        every = attempts_at(potluck, task_id, item)
+        found = list(islice(every, limit))
+        has_more = len(found) == limit and next(every, None) is not None
+        total = potluck.task(task_id).attempt_count if has_more and item is None else None
     if json:
         screen.emit({"attempts": found})
     elif found:
         _show(screen.out, found)
+        if has_more:
+            of_all = "" if total is None else f" of {total:,}"
+            screen.err.line(f"The newest {limit:,}{of_all}; --limit N shows more.", Tone.FAINT)
     else:
         screen.err.line("There is none yet. `potluck explain` says why a task waits.")
 

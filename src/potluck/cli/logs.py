@@ -50,6 +50,13 @@ def logs(
         pages = _followed(potluck, task_id) if follow else log_pages(potluck, task_id, attempt)
         for page in pages:
             output.show(page)
+            if page.elsewhere:
+                output.finish_line()
+                screen.err.line(
+                    "potluck: the rest of this log is kept by another instance of the server,"
+                    " the one that the node speaks to; ask that one with --server",
+                    Tone.FAINT,
+                )
 
 
 def _refuse_array(task: TaskView) -> None:

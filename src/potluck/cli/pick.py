@@ -36,7 +36,7 @@ def _newest(potluck: "Potluck") -> str:
 
 def _search(potluck: "Potluck", text: str) -> str:
     wanted = text.lower().removeprefix("task_")
-    found = [known for known in _newest_ids(potluck) if wanted and _fits(known, wanted)]
+    found = [known for known in _newest_ids(potluck) if text and _fits(known, wanted)]
     if len(found) == 1:
         return found[0]
     if not found:

@@ -50,7 +50,7 @@ def provide(
     label: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE",
+            metavar="LABEL",
             help="That tasks may ask for, such as region=eu; repeatable.",
             rich_help_panel=_OFFER,
             show_default=False,

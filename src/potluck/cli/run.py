@@ -76,8 +76,8 @@ def run(
     label: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE",
-            help="That the node has; repeatable.",
+            metavar="LABEL",
+            help="That the node has, word for word, such as region=eu; repeatable.",
             rich_help_panel=_DEVICE,
             show_default=False,
         ),

@@ -160,6 +160,7 @@ class LogPage(Struct, frozen=True):
     next_offset: int
     pieces: list[LogPiece]
     complete: bool  # nothing more will come
+    elsewhere: bool = False  # there is more, kept by another instance of the server
 
 
 class FollowedState(Struct, frozen=True, tag_field="event", tag="state"):

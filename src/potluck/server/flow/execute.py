@@ -81,7 +81,9 @@ async def read_log(
     pieces = await _read_pieces(parts, found, offset)
     end = offset + len(pieces)
     done = not found.is_live and end >= found.pieces
-    return LogPage(found.attempt_id, offset, end, pieces, complete=done)
+    # What is counted was kept before; if not here, then by the instance that the node spoke to.
+    is_elsewhere = not pieces and offset < found.pieces
+    return LogPage(found.attempt_id, offset, end, pieces, done, is_elsewhere)
 
 
 async def _read_pieces(parts: Parts, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
