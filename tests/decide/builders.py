@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from potluck.decide.pool.feasible import Refusal
 from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
@@ -11,6 +12,8 @@ from potluck.model.task import GIB, Limits, Requirements
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ALICE = AccountId("account_alice")
 BOB = AccountId("account_bob")
+# Whoever refuses for these may take the task once something has ended.
+PASSING = {Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY, Refusal.CREDIT}
 
 
 def task(name: str = "t1", **changes: Any) -> WaitingTask:

@@ -18,7 +18,7 @@ from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB
-from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 
 
 def capacity(*nodes: FreeNode, policy: str = "fragmentation") -> Capacity:
@@ -392,7 +392,7 @@ def _permitted(
 ) -> set[NodeId]:
     others = would - wanted.failed_on
     could_others = any(
-        isinstance(answer, Fit) or answer.is_passing
+        isinstance(answer, Fit) or answer in PASSING
         for node_id, answer in answers.items()
         if node_id not in wanted.failed_on
     )

@@ -8,7 +8,7 @@ from potluck.decide.pool.feasible import Fit, Refusal, fit, suitable
 from potluck.model.device import DeviceKind
 from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB
-from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
+from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 
 REFUSED = [
     # (what the task wants, what the node is, why it does not do)
@@ -55,7 +55,7 @@ def test_the_first_wall_is_the_reason(
 ) -> None:
     assert fit(task(**wanted), node(**offered)) is refusal
     lasting = suitable(task(**wanted), node(**offered))
-    assert isinstance(lasting, tuple) if refusal.is_passing else lasting is refusal
+    assert isinstance(lasting, tuple) if refusal in PASSING else lasting is refusal
 
 
 def test_every_refusal_but_that_of_the_account_is_tried() -> None:

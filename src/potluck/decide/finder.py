@@ -44,17 +44,13 @@ class Finder:
         self._paces = paces
         self._aligns = aligns  # whether what ends together is put together
 
-    def has_room(self, task: WaitingTask) -> bool:
-        """Whether any node has room now, whoever it is kept for."""
-        return self._capacity.has_room(task)
-
     def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
         if _is_at_quota(account):
             return Halt.QUOTA
         may_use = self._may_use(task, now)
         first = self._aligned(task, may_use, now) if self._aligns else None
         found = self._place(task, account, may_use, first)
-        if found is Halt.ROOM and may_use is not None and self.has_room(task):
+        if found is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
             return self._passed_over(task, now)
         return found
 

@@ -27,7 +27,7 @@ from potluck.decide.finder import Finder
 from potluck.decide.order.interface import Order, Place, Turn
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.suitable import Suitability, Usable
+from potluck.decide.pool.suitable import Suitability, UsableDevices
 from potluck.decide.queue.halt import Halt
 from potluck.decide.queue.halted import Halted
 from potluck.decide.queue.lines import Line, LineKey, Lines, Shape
@@ -60,7 +60,7 @@ class Scheduler:
         self._capacity = Capacity(placement)
         self._suitability = Suitability(self._capacity)
         settings = reserve or ReserveSettings()
-        self._timetable = Timetable(settings.overrun_seconds)
+        self._timetable = Timetable(settings.extension_seconds)
         self._running = Running(self._timetable)
         self._paces = Paces(self._running)
         self._lines = Lines(order)
@@ -264,7 +264,7 @@ class Scheduler:
         self._forget_if_empty(line)
         return self._count(task, found.assignments, account, now)
 
-    def _suitable(self, task: WaitingTask) -> dict[NodeId, Usable]:
+    def _suitable(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
         """Where it could ever run, and would not hold up the end of its array."""
         found = self._suitability.devices(task)
         unfit = self._paces.unfit(task) if task.pending else frozenset()

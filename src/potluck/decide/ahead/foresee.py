@@ -5,7 +5,7 @@ from msgspec import Struct
 from potluck.decide.ahead.rates import Rates
 from potluck.decide.ahead.reserve import Reservations
 from potluck.decide.ahead.timetable import Timetable, amounts
-from potluck.decide.pool.suitable import Usable
+from potluck.decide.pool.suitable import UsableDevices
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import NodeId
 
@@ -25,7 +25,7 @@ class Foresight:
         self,
         task: WaitingTask,
         place: tuple[object, int],
-        suitable: dict[NodeId, Usable],
+        suitable: dict[NodeId, UsableDevices],
         now: float,
     ) -> Forecast | None:
         """`place`: its shape, and how many of that shape go before it, itself among them."""
@@ -47,7 +47,7 @@ class Foresight:
         self,
         task: WaitingTask,
         position: int,
-        suitable: dict[NodeId, Usable],
+        suitable: dict[NodeId, UsableDevices],
         now: float,
     ) -> Forecast | None:
         """By the ends of what runs, for the first in line; who stands behind it is not known."""
@@ -57,7 +57,7 @@ class Foresight:
         start = times[task.nodes - 1]
         return Forecast(start, "what runs there should be over by then") if start > now else None
 
-    def _soonest(self, task: WaitingTask, node_id: NodeId, usable: Usable) -> float:
+    def _soonest(self, task: WaitingTask, node_id: NodeId, usable: UsableDevices) -> float:
         times = self._timetable.free_at(node_id)
         count = usable.whole_wanted(task)
         ends = [end for end, device_id in times if device_id in usable.whole]

@@ -23,15 +23,15 @@ from msgspec import Struct
 
 from potluck.decide.ahead.estimate import attempt_seconds
 from potluck.decide.ahead.timetable import Amounts, Timetable, amounts
-from potluck.decide.pool.suitable import Usable
+from potluck.decide.pool.suitable import UsableDevices
 from potluck.decide.snapshot import WaitingTask
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Requirements
 
 # The devices of each node that would do for a task, if they were free.
-Suitable = Callable[[WaitingTask], dict[NodeId, Usable]]
+Suitable = Callable[[WaitingTask], dict[NodeId, UsableDevices]]
 # Those of one node; None if it could never take the task.
-SuitableOn = Callable[[WaitingTask, NodeId], Usable | None]
+SuitableOn = Callable[[WaitingTask, NodeId], UsableDevices | None]
 
 # After so many askings of an account that no node could ever serve, its others are not looked at.
 _MOST_MISSES = 100
@@ -46,7 +46,7 @@ class ReserveSettings(Struct, frozen=True):
     most: int = 400  # tasks that are laid out at a time
     most_without_promise: int = 16
     most_of_account: int = 4  # as long as others wait for a place
-    overrun_seconds: float = 60.0  # what takes longer than expected gets at least so much more
+    extension_seconds: float = 60.0  # what takes longer than expected gets at least so much more
 
     @property
     def soon_seconds(self) -> float:
@@ -221,7 +221,9 @@ class _Board:
         self._claimed: dict[NodeId, list[tuple[float, Amounts, int]]] = {}
         self._first: dict[NodeId, dict[int, tuple[int, frozenset[DeviceId]]]] = {}
 
-    def place(self, task: WaitingTask, suitable: dict[NodeId, Usable], number: int) -> Claim | None:
+    def place(
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices], number: int
+    ) -> Claim | None:
         if len(suitable) < task.nodes:
             return None
         chosen = self._choose(task, suitable)
@@ -246,7 +248,7 @@ class _Board:
         return kept
 
     def _choose(
-        self, task: WaitingTask, suitable: dict[NodeId, Usable]
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices]
     ) -> list[tuple[float, NodeId]]:
         """The nodes where it can start the soonest.
 
@@ -270,7 +272,7 @@ class _Board:
             heapq.heappush(times, (at if has_room_at == from_now else has_room_at, node_id, True))
         return chosen
 
-    def _soonest(self, node_id: NodeId, usable: Usable, count: int) -> float:
+    def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:
         """When so many of these devices are free."""
         if not count:
             return 0.0
@@ -283,7 +285,10 @@ class _Board:
         return [slot.free_at for slot in slots if slot.device_id in usable.whole][count - 1]
 
     def _occupy(
-        self, task: WaitingTask, place: tuple[NodeId, Usable], claim: tuple[float, float, int]
+        self,
+        task: WaitingTask,
+        place: tuple[NodeId, UsableDevices],
+        claim: tuple[float, float, int],
     ) -> set[int]:
         """Takes those that are free just in time, and leaves the longer free ones to others."""
         (node_id, usable), (start, end, number) = place, claim

@@ -27,8 +27,8 @@ def amounts(wanted: Requirements) -> Amounts:
 
 
 class Timetable:
-    def __init__(self, overrun_seconds: float = 60.0) -> None:
-        self._overrun_seconds = overrun_seconds
+    def __init__(self, extension_seconds: float = 60.0) -> None:
+        self._extension_seconds = extension_seconds
         self._devices: dict[NodeId, tuple[DeviceId, ...]] = {}
         self._running: dict[NodeId, dict[AttemptId, RunningAttempt]] = {}
         self._node_of: dict[AttemptId, NodeId] = {}
@@ -93,7 +93,7 @@ class Timetable:
             end, attempt_id = heapq.heappop(self._ends)
             attempt = self.get(attempt_id)
             if attempt is not None and attempt.expected_end == end:
-                more = max(self._overrun_seconds, 2 * (now - end))
+                more = max(self._extension_seconds, 2 * (now - end))
                 self.put(msgspec.structs.replace(attempt, expected_end=now + more))
 
     def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:

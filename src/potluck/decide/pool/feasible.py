@@ -38,14 +38,6 @@ class Refusal(StrEnum):
     NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
     CREDIT = "credit"  # the account cannot pay for the attempt now
 
-    @property
-    def is_passing(self) -> bool:
-        """Whether it may take the task once something has ended."""
-        return self in _PASSING
-
-
-_PASSING = {Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY, Refusal.CREDIT}
-
 
 class Fit(Struct, frozen=True, gc=False):
     """The devices of a node that would serve a task, and what they cost."""

@@ -18,7 +18,7 @@ _MOST_NODES = 1000
 _MOST_KNOWN = 512
 
 
-class Usable(Struct, frozen=True):
+class UsableDevices(Struct, frozen=True):
     """The devices of a node that would do for a task."""
 
     whole: frozenset[DeviceId]  # GPUs, which a task has for itself
@@ -34,8 +34,8 @@ class Suitability:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         # Parts of a node's devices, by their places on it, the same object for all that ask alike.
-        self._parts: dict[Room, dict[tuple[int, ...], Usable]] = {}
-        self._known: dict[Want, dict[NodeId, Usable]] = {}
+        self._parts: dict[Room, dict[tuple[int, ...], UsableDevices]] = {}
+        self._known: dict[Want, dict[NodeId, UsableDevices]] = {}
 
     def forget(self) -> None:
         """Other nodes are there than before."""
@@ -61,13 +61,13 @@ class Suitability:
             counts[kind] = counts.get(kind, 0) + 1
         return [(node, counts[kind]) for kind, node in examples.items()]
 
-    def on(self, task: WaitingTask, node_id: NodeId) -> Usable | None:
+    def on(self, task: WaitingTask, node_id: NodeId) -> UsableDevices | None:
         """The devices of a node that would do; None if it could never take the task."""
         room = self._capacity.pool.get(node_id)
         want = self._capacity.want_of(task)
         return self._part(want, room) if room is not None and want.suits(room) else None
 
-    def devices(self, task: WaitingTask) -> dict[NodeId, Usable]:
+    def devices(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
         """For each node that could take the task, or for enough of them: its devices that would do.
 
         Not the nodes that failed it, unless no other could ever take it: as in `Capacity.find`.
@@ -83,12 +83,12 @@ class Suitability:
             return found
         return {each: found[each] for each in found if each not in task.failed_on} or found
 
-    def _look(self, want: Want) -> dict[NodeId, Usable]:
+    def _look(self, want: Want) -> dict[NodeId, UsableDevices]:
         pool = self._capacity.pool
         rooms = (room for room in pool.rooms(pool.suited(want)) if want.is_reliable(room))
         return {room.node.id: self._part(want, room) for room in islice(rooms, _MOST_NODES)}
 
-    def _part(self, want: Want, room: Room) -> Usable:
+    def _part(self, want: Want, room: Room) -> UsableDevices:
         devices = want.devices(room.profile)
         assert not isinstance(devices, Refusal)
         places = tuple([each.position for each in devices])
@@ -98,7 +98,7 @@ class Suitability:
         return parts[places]
 
 
-def _usable(node: FreeNode, places: tuple[int, ...]) -> Usable:
+def _usable(node: FreeNode, places: tuple[int, ...]) -> UsableDevices:
     gpus = frozenset(each.id for each in node.devices if each.kind is DeviceKind.GPU)
     whole = gpus.intersection(node.devices[place].id for place in places)
-    return Usable(whole, len(places) - len(whole), whole == gpus)
+    return UsableDevices(whole, len(places) - len(whole), whole == gpus)

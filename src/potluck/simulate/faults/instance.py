@@ -50,7 +50,7 @@ SOON = ReserveSettings(
     every_seconds=0.1,
     most_without_promise=4,
     most_of_account=2,
-    overrun_seconds=0.1,
+    extension_seconds=0.1,
 )
 
 
