@@ -71,9 +71,10 @@ class Candidates:
         slots = self._slots(pool, accept)
         if not slots:
             return None
-        if accept is None and self.want.min_reliability is None:
-            return pool.rooms(slots)
-        return self._accepted(pool.rooms(slots), accept)
+        rooms = pool.rooms(slots)
+        if self.want.min_reliability is not None:
+            return _accepted(filter(self.want.is_reliable, rooms), accept)
+        return rooms if accept is None else _accepted(rooms, accept)
 
     def _slots(self, pool: Pool, accept: Accept | None = None) -> int:
         """Of rooms that could do. Those that are alike are not so in who accepts them, nor in how
@@ -81,17 +82,6 @@ class Candidates:
         if accept is None and self.want.min_reliability is None:
             return pool.could_do(self.want, self._account_id)
         return pool.every_that_could_do(self.want, self._account_id)
-
-    def _accepted(self, rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
-        is_reliable = self.want.is_reliable
-        met: set[Profile] = set()
-        for room in rooms:
-            if room.is_idle and room.profile in met:
-                continue
-            if is_reliable(room) and (accept is None or accept(room)):
-                if room.is_idle:
-                    met.add(room.profile)
-                yield room
 
     def _first_few(self, rooms: Iterator[Room], placement: Placement) -> list[Offer]:
         """From memory, but for rooms that have changed."""
@@ -143,6 +133,17 @@ class Candidates:
         ]
         score, price, taken = min(choices, key=_score_and_price, default=(0.0, 0, ()))
         return Offer(room, room.version, score, price, taken)
+
+
+def _accepted(rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
+    met: set[Profile] = set()
+    for room in rooms:
+        if room.is_idle and room.profile in met:
+            continue
+        if accept is None or accept(room):
+            if room.is_idle:
+                met.add(room.profile)
+            yield room
 
 
 def _choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, ...]]:
