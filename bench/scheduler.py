@@ -75,7 +75,7 @@ class Rounds(Struct):
 
     @property
     def each_second(self) -> int:
-        return round(self.decisions / self.seconds)
+        return round(self.decisions / self.seconds) if self.decisions else 0
 
 
 class Bench:
@@ -166,7 +166,7 @@ class Bench:
             self._running.append(attempt)
 
     def _end(self, count: int) -> None:
-        for _ in range(count):
+        for _ in range(min(count, len(self._running))):
             last = self._running.pop()
             if self._running:
                 place = self._chance.randrange(len(self._running))
@@ -294,16 +294,32 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or not 1 <= len(text) <= 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _part(text: str) -> float:
+    try:
+        part = float(text)
+    except ValueError:
+        part = 0.0
+    if not 0 < part <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+    return part
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scheduler", description=__doc__)
-    parser.add_argument("--gpus", type=int, default=10_000)
-    parser.add_argument("--tasks", type=int, default=100_000)
-    parser.add_argument("--accounts", type=int, default=8)
+    parser.add_argument("--gpus", type=_at_least_one, default=10_000)
+    parser.add_argument("--tasks", type=_at_least_one, default=100_000)
+    parser.add_argument("--accounts", type=_at_least_one, default=8)
     parser.add_argument("--placement", default="fragmentation", choices=sorted(PLACEMENTS))
     parser.add_argument("--order", default="fair", choices=sorted(ORDERS))
-    parser.add_argument("--most", type=int, default=500, help="decisions in a round")
-    parser.add_argument("--rounds", type=int, default=20, help="of keeping the pool full")
-    parser.add_argument("--part", type=float, default=0.03, help="of what runs ends each time")
+    parser.add_argument("--most", type=_at_least_one, default=500, help="decisions in a round")
+    parser.add_argument("--rounds", type=_at_least_one, default=20, help="of keeping the pool full")
+    parser.add_argument("--part", type=_part, default=0.03, help="of what runs ends each time")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = measure(asked)

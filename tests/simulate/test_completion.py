@@ -65,6 +65,7 @@ def test_a_job_that_never_fits_is_refused() -> None:
         (HEADER + "yesterday,1,1,1,a\n", "Line 2 of .* is not a job"),
         (HEADER + "2020-01-01 00:00:00,-1,1,1,a\n", "no job takes -1 s"),
         (HEADER + "2020-01-01 00:00:00,nan,1,1,a\n", "no job takes nan s"),
+        (HEADER + "2020-01-01 00:00:00,1e300,1,1,a\n", r"no job takes 1e\+300 s"),
         (HEADER + "2020-01-01 00:00:00,1\n", "Line 2 of .* is not a job"),
     ],
 )
@@ -76,8 +77,11 @@ def test_a_bad_trace_is_refused_with_its_line(tmp_path: Path, text: str, message
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="can not be read"):
+    with pytest.raises(InvalidInput, match=r"none.csv can not be read: No such file [a-z ]*\.$"):
         read_trace(tmp_path / "none.csv")
+    (tmp_path / "picture.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="is no text"):
+        read_trace(tmp_path / "picture.csv")
 
 
 def test_the_command_prints_json_and_draws(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import psutil
 import pytest
 
+from potluck.cli.main import execute
 from potluck.server.flow import report
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
@@ -163,6 +164,16 @@ def test_a_seed_whose_process_dies_is_a_failure_and_the_others_go_on() -> None:
     (failure,) = summary.failures
     assert (summary.seeds, summary.violations, failure.seed) == (3, 1, 1)
     assert failure.violations == ["its process ended with status -9"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seeds", "0"), ("--steps", "99999999999"), ("--steps", "0")]
+)
+def test_no_histories_and_endless_ones_are_refused(
+    option: str, value: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["simulate", "faults", option, value]) == 64
+    assert option in capfd.readouterr().err
 
 
 def test_virtual_time_costs_no_time() -> None:

@@ -94,7 +94,9 @@ def test_a_list_that_is_none_is_refused(folder: Path) -> None:
         read(folder, "odd")
 
 
-@pytest.mark.parametrize("line", ["x,y", "x,1,1,one,1"])
+@pytest.mark.parametrize(
+    "line", ["x,y", "x,1,1,one,1", "x,-5,1,1,1", "x,1,-6,1,1", "x,1,1,1,9999", "x,1,1,-1,1"]
+)
 def test_a_bad_line_of_a_list_is_named(folder: Path, line: str) -> None:
     (folder / "openb_pod_list_odd.csv").write_text(f"{HEAD}\nx,1,1,1,1\n{line}\n")
     with pytest.raises(InvalidInput, match=r"Line 3 of openb_pod_list_odd\.csv"):

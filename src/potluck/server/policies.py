@@ -32,8 +32,8 @@ def _foreign(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
         known = ", ".join(sorted({*ours, *theirs}))
         raise BadSettings(
             f"There is no {kind} policy {name!r}; there are {known}.",
-            f"Set POTLUCK_{kind.upper()}_POLICY to one of these, or install the package that"
-            f" brings it as an entry point of the group potluck.{kind}.",
+            "Choose one of these, or install the package that brings it as an entry point of the"
+            f" group potluck.{kind}. A server's is POTLUCK_{kind.upper()}_POLICY.",
         )
     try:
         made: T = theirs[name].load()()

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _OWNER = AccountId("openb")
 _NODES = "openb_node_list_gpu_node.csv"
 _LIST = "openb_pod_list_{}.csv"
+_MOST_GPUS = 64  # of one node
 
 
 class Trace(Struct, frozen=True):
@@ -86,9 +87,18 @@ def _read(path: Path, line: int, row: dict[str, str], meant: Callable[[dict[str,
         ) from error
 
 
+def _number(text: str, least: int = 0, most: int = 10**9) -> int:
+    number = int(text)
+    if not least <= number <= most:
+        raise ValueError(f"{number} is not between {least} and {most}")
+    return number
+
+
 def _node(row: dict[str, str]) -> FreeNode:
-    name, cores, memory_bytes = row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]) * MIB
-    gpus = [_device(f"{name}/{n}", DeviceKind.GPU, row["model"]) for n in range(int(row["gpu"]))]
+    name, cores = row["sn"], _number(row["cpu_milli"], least=1)
+    memory_bytes = _number(row["memory_mib"]) * MIB
+    count = _number(row["gpu"], most=_MOST_GPUS)
+    gpus = [_device(f"{name}/{n}", DeviceKind.GPU, row["model"]) for n in range(count)]
     return FreeNode(
         id=NodeId(name),
         account_id=_OWNER,
@@ -114,13 +124,14 @@ def _device(name: str, kind: DeviceKind, model: str) -> FreeDevice:
 
 
 def _task(row: dict[str, str]) -> Requirements:
-    gpus, milli = int(row["num_gpu"]), int(row["gpu_milli"])
+    gpus = _number(row["num_gpu"], most=_MOST_GPUS)
+    milli = _number(row["gpu_milli"], least=1 if gpus else 0, most=WHOLE_DEVICE_MILLI)
     return Requirements(
         device_kind=DeviceKind.GPU if gpus else DeviceKind.CPU,
         device_count=max(gpus, 1),
         device_milli=milli if gpus and milli < WHOLE_DEVICE_MILLI else None,
         device_model=row.get("gpu_spec") or None,
-        cores=max(int(row["cpu_milli"]), 1),
-        memory_bytes=max(int(row["memory_mib"]) * MIB, 1),
+        cores=max(_number(row["cpu_milli"]), 1),
+        memory_bytes=max(_number(row["memory_mib"]) * MIB, 1),
         disk_bytes=0,
     )

@@ -2,7 +2,6 @@
 
 import csv
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,6 +9,7 @@ from msgspec import Struct
 from potluck.model.error import InvalidInput
 
 _COLUMNS = ("timestamp", "duration", "num_gpus")
+_MOST_SECONDS = 1e9  # thirty years
 
 
 class Job(Struct, frozen=True):
@@ -31,8 +31,12 @@ def read_trace(path: Path) -> list[Job]:
                     "A trace has the columns timestamp, duration, num_gpus and perhaps cluster.",
                 )
             jobs = [_job(path, rows.line_num, row) for row in rows]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} can not be read: {error}.", "Name a CSV file.") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} can not be read: {error.strerror}.", "Name a CSV file."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is no text.", "Name a CSV file.") from error
     if not jobs:
         raise InvalidInput(f"There is no job in {path}.", "Name another trace.")
     return sorted(jobs, key=lambda job: job.submitted_at)
@@ -53,7 +57,7 @@ def _job(path: Path, line: int, row: dict[str, str]) -> Job:
             "Write a time such as 2017-10-09 12:30:00, seconds, and a whole number of GPUs;"
             " or leave it out.",
         ) from error
-    if not (isfinite(job.seconds) and job.seconds >= 0 and job.gpus >= 1):
+    if not (0 <= job.seconds <= _MOST_SECONDS and job.gpus >= 1):
         raise InvalidInput(
             f"Line {line} of {path}: no job takes {job.seconds:g} s on {job.gpus} GPUs.",
             "Mend the line, or leave it out.",

@@ -10,7 +10,7 @@ from potluck.cli.options import JsonOption
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.simulate.seeds import not_seeds, number, span
 from potluck.cli.units import show_count
-from potluck.model.error import StartFailed
+from potluck.model.error import InvalidInput, StartFailed
 from potluck.simulate.faults.plan import Plan
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def faults(
         int, typer.Option(min=1, max=100_000, help="Machines in the pool.")
     ] = _PLAN.nodes,
     steps: Annotated[
-        int, typer.Option(min=1, help="Transactions with faults, before all is mended.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="Transactions with faults, before all is mended."),
     ] = _PLAN.steps,
     workers: Annotated[
         int | None, typer.Option(min=1, max=256, help="Processes; one for each core if not said.")
@@ -62,7 +63,9 @@ def _chosen(seeds: str | None, first: int | None) -> range:
         return range(_SEEDS) if first is None else range(first, first + 1)
     both_ends = span(seeds)
     if both_ends is None:
-        return range(first or 0, (first or 0) + max(1, number(seeds)))
+        if number(seeds) == 0:
+            raise InvalidInput("--seeds 0 are no histories.", "Run one at least: --seeds 1")
+        return range(first or 0, (first or 0) + number(seeds))
     if first is not None:
         raise not_seeds(f"--seed {first} --seeds {seeds}")
     return both_ends

@@ -1,0 +1,30 @@
+"""The bench of the scheduler, on pools of any size."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench.scheduler", "--rounds", "2", "--json", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+def test_a_pool_with_room_for_little_is_measured_too() -> None:
+    done = bench("--gpus", "1", "--tasks", "1")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["gpus"] == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("--gpus", "-1"), ("--tasks", "0"), ("--accounts", "x"), ("--part", "2")]
+)
+def test_what_is_no_number_of_things_is_refused_in_a_sentence(options: tuple[str, str]) -> None:
+    done = bench(*options)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "is no" in done.stderr
