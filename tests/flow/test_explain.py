@@ -71,7 +71,7 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
     task = await pool.submit()
     await pool.plan()
     said = await explain(pool.parts, pool.alice, task.id)
-    assert said.sentence.startswith("Does not wait") and said.position is None
+    assert said.sentence.startswith("It does not wait") and said.position is None
     await pool.fetch(node.node_id)
     await cancel.cancel(pool.parts, pool.alice, task.id)
     assert "cancelled" in (await explain(pool.parts, pool.alice, task.id)).sentence
@@ -125,14 +125,14 @@ async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> 
     assert (said.position, said.estimated_start) == (None, None), "it need not start"
     await pool.sql("UPDATE tasks SET pending = '{}'")
     said = await explained(pool, task.id)
-    assert said.sentence == "Does not wait: 1 of 10 items is done, 9 run."
+    assert said.sentence == "It does not wait: 1 of 10 items is done, 9 run."
 
 
 async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     task = await pool.submit()
     await cancel.cancel(pool.parts, pool.alice, task.id)
     said = await explain(pool.parts, pool.alice, task.id)
-    assert said.sentence == "Does not wait: it is over, cancelled."
+    assert said.sentence == "It does not wait: it is over, cancelled."
 
 
 async def test_many_questions_leave_the_leader_half_of_its_time(

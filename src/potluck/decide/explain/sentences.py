@@ -73,16 +73,18 @@ _SENTENCES = {
 
 
 def waits_for_time() -> WaitingReason:
-    return WaitingReason("back_off", "Waits a moment before it is tried again.")
+    return WaitingReason("back_off", "It waits a moment before it is tried again.")
 
 
 def waits_for_start(not_before: datetime) -> WaitingReason:
-    return WaitingReason("delayed", f"Is not to start before {not_before:%Y-%m-%d %H:%M:%S} UTC.")
+    return WaitingReason(
+        "delayed", f"It is not to start before {not_before:%Y-%m-%d %H:%M:%S} UTC."
+    )
 
 
 def waits_for_tasks(count: int) -> WaitingReason:
     subject = "1 task" if count == 1 else f"{count} tasks"
-    return WaitingReason("dependency", f"Waits for {subject} to succeed first.")
+    return WaitingReason("dependency", f"It waits for {subject} to succeed first.")
 
 
 def waits_for_nodes(refusals: Counter[Refusal], nodes: int) -> WaitingReason:
@@ -121,7 +123,7 @@ def refusal_sentence(refusal: Refusal, count: int) -> str:
     return f"{_part(refusal, count)}."
 
 
-IN_LINE = WaitingReason("in_line", "Is in line; the scheduler has not come to it yet.")
+IN_LINE = WaitingReason("in_line", "It is in line; the scheduler has not come to it yet.")
 _HALTS = {
     Halt.NONE: IN_LINE,
     Halt.KEPT: WaitingReason(

@@ -41,7 +41,7 @@ async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Expla
     said = await _ask(parts, Question(secrets.token_hex(8), task_id))
     if said is not None:
         return _of_what_is_left(msgspec.structs.replace(said, state=task.state), task.items)
-    known = task.waiting.sentence if task.waiting is not None else "Waits for a device."
+    known = task.waiting.sentence if task.waiting is not None else "It waits for a device."
     sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
     return Explanation(task.id, task.state, sentence, nodes=0)
 
@@ -80,19 +80,19 @@ def _sentence(task: TaskView) -> str:
     is_told = task.reason is None or task.reason.value == task.state.value
     reason = "" if is_told else f" ({task.reason})"
     if task.items is not None and task.state in (TaskState.ASSIGNED, TaskState.RUNNING):
-        return f"Does not wait: {_progress(task.items)}"
+        return f"It does not wait: {_progress(task.items)}"
     match task.state:
         case TaskState.QUEUED:
             assert task.waiting is not None
             return task.waiting.sentence
         case TaskState.ASSIGNED:
-            return f"Does not wait: {where} was chosen, and prepares it."
+            return f"It does not wait: {where} was chosen, and prepares it."
         case TaskState.RUNNING:
-            return f"Does not wait: it runs on {where}."
+            return f"It does not wait: it runs on {where}."
         case TaskState.SUCCEEDED:
-            return "Does not wait: it has succeeded."
+            return "It does not wait: it has succeeded."
         case TaskState.FAILED | TaskState.CANCELLED | TaskState.EXPIRED:
-            return f"Does not wait: it is over, {task.state}{reason}."
+            return f"It does not wait: it is over, {task.state}{reason}."
 
 
 async def _ask(parts: Parts, question: Question) -> Explanation | None:
@@ -140,7 +140,7 @@ def _answer(memory: Memory, task_id: TaskId) -> Explanation:
     if found is not None:
         return _explanation(memory, task_id, found)
     sentence = (
-        "Is being placed at this moment, or has just left the queue; ask again."
+        "It is being placed at this moment, or has just left the queue; ask again."
         if memory.is_loaded
         else "The scheduler has just started and is still reading the queue; ask again."
     )
