@@ -135,7 +135,7 @@ def test_a_history_that_does_not_end_is_a_failure_and_can_be_replayed() -> None:
     told = json.loads(done.stdout)
     assert (done.returncode, told["seeds"], told["violations"]) == (1, 1, 1), done.stderr
     assert "had not come to its end after 2 s" in str(told["failures"])
-    assert "simulate/faults" in done.stderr, "it says where it was"
+    assert "(most recent call first)" in done.stderr, "it says where it was"
     assert "potluck simulate faults --seed 7 --nodes 2 --steps 1000000 --trace" in done.stderr
 
 
