@@ -1,6 +1,6 @@
 """Sets of item numbers, as PostgreSQL's int4multirange keeps them: sorted, apart, half open."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import asyncpg
@@ -16,10 +16,6 @@ def of(ranges: Iterable[asyncpg.Range]) -> Spans:
 def shown(spans: Spans) -> list[asyncpg.Range]:
     """As a row hands it out."""
     return [asyncpg.Range(start, end) for start, end in spans]
-
-
-def of_items(items: Iterable[int]) -> Spans:
-    return joined((item, item + 1) for item in items)
 
 
 def joined(pairs: Iterable[tuple[int, int]]) -> Spans:
@@ -50,36 +46,16 @@ def without(left: Spans, right: Spans) -> Spans:
     return tuple(kept)
 
 
-def common(left: Spans, right: Spans) -> Spans:
-    return without(left, without(left, right))
-
-
 def contains(left: Spans, right: Spans) -> bool:
     return not without(right, left)
-
-
-def overlap(left: Spans, right: Spans) -> bool:
-    return bool(common(left, right))
 
 
 def size(spans: Spans) -> int:
     return sum(end - start for start, end in spans)
 
 
-def items(spans: Spans) -> list[int]:
-    return [item for start, end in spans for item in range(start, end)]
-
-
 def first(spans: Spans) -> int | None:
     return spans[0][0] if spans else None
-
-
-def has(spans: Spans, item: int) -> bool:
-    return any(start <= item < end for start, end in spans)
-
-
-def ordered(spans: Sequence[tuple[int, int]]) -> Spans:
-    return tuple(sorted(spans))
 
 
 def shown_one(span: tuple[int, int] | None) -> "asyncpg.Range[int] | None":

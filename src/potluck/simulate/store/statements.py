@@ -42,10 +42,6 @@ def stand_for(changed: str, statement: str) -> None:
     _MODELS[changed] = _MODELS[statement]
 
 
-def is_modelled(statement: str) -> bool:
-    return statement in _MODELS
-
-
 def answer(data: Data, statement: str, arguments: tuple[Any, ...]) -> list[Record]:
     model = _MODELS.get(statement)
     if model is None:
