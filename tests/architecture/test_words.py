@@ -15,17 +15,19 @@ from potluck.decide.pool.feasible import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse
-from potluck.model.device import DeviceKind, Standing
+from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
 from potluck.model.task import EndReason, TaskState
+from potluck.model.terms import Order, TaskKind
 from tests.architecture.places import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
     *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
+    *(Availability, Health, TaskKind, Order),
 ]
 
 

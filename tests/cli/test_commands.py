@@ -14,6 +14,7 @@ from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import EndReason, ItemRange, TaskState, WaitingReason
+from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.consumer import (
     AttemptDevice,
@@ -103,7 +104,7 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
 
 def test_devices(user: CommandLine, server: FakeServer) -> None:
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 24 * 2**30)
-    priced = structs.replace(card, price_micro_per_hour=250_000)
+    priced = structs.replace(card, terms=DeviceTerms(250_000))
     mine = DeviceUse(250, 2**30, AttemptId("attempt_1"), a_task().id)
     found = [
         PoolDevice(

@@ -4,19 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from potluck.cli.units import (
-    parse_bytes,
-    parse_credits,
-    parse_milli,
-    parse_moment,
-    parse_seconds,
-    show_age,
-    show_bytes,
-    show_credits,
-    show_milli,
-    show_seconds,
-)
+from potluck.cli.units import show_age, show_bytes, show_credits, show_milli, show_seconds
 from potluck.model.error import InvalidInput
+from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_moment, parse_seconds
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import GIB, EndReason, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, lease, report, schedule, settle, submit
 from potluck.server.flow.schedule import Round
@@ -82,7 +83,7 @@ def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:
         vendor="NVIDIA",
         model="RTX 4090",
         memory_bytes=24 * GIB,
-        price_micro_per_hour=price_micro_per_hour,
+        terms=DeviceTerms(price_micro_per_hour=price_micro_per_hour),
     )
 
 

@@ -12,6 +12,7 @@ from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, To
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import GIB, EndReason, TaskState
+from potluck.model.terms import DeviceTerms
 from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
 from potluck.server.flow.schedule import schedule_once
 from potluck.server.leader.memory import Memory
@@ -513,7 +514,7 @@ async def test_a_repeated_submission_is_not_asked_for_money_again(pool: Pool) ->
 
 async def test_a_share_of_a_processor_is_priced_as_a_share(pool: Pool) -> None:
     processor = DeviceDescription(
-        DeviceKind.CPU, "cpu-1", "AMD", "EPYC", GIB, price_micro_per_hour=8_000
+        DeviceKind.CPU, "cpu-1", "AMD", "EPYC", GIB, terms=DeviceTerms(8_000)
     )
     await pool.give(pool.alice, 1_000)
     await pool.offer(devices=(processor,))

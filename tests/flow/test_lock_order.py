@@ -124,7 +124,9 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
         added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
     assert added is not None
     node = await pool.offer()
-    shares = "UPDATE devices SET description = description || '{\"shares_accounts\": true}'"
+    shares = (
+        'UPDATE devices SET description = description || \'{"terms": {"shares_accounts": true}}\''
+    )
     await pool.sql(shares)
     part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
     hers = await pool.submit(**part)

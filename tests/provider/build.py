@@ -12,6 +12,7 @@ from potluck.wire.provider import Finished, Grant, GrantedDevice
 
 KEY = NodeKey(b"a node key for the tests, really")
 ACCOUNT = AccountId("account_01j00000000000000000000000")
+WALLET = "0x" + "11" * 20
 
 
 def a_grant(
@@ -32,6 +33,7 @@ def a_grant(
         token=f"token-of-{attempt_id}",
         task_id=new_task_id(),
         account_id=account_id,
+        wallet=WALLET,
         spec=ScriptSpec("script.py", source, arguments, environment or {}),
         requirements=Requirements(memory_bytes=256 * 2**20, disk_bytes=16 * 2**20),
         limits=limits or Limits(run_seconds=30, prepare_seconds=30),

@@ -59,7 +59,7 @@ async def test_this_machine_has_a_device_with_a_stable_name(tmp_path: Path) -> N
     first = await detect_devices(tmp_path / "one", 20, price_micro_per_hour=7)
     again = await detect_devices(tmp_path / "one", 20, price_micro_per_hour=7)
     assert first == again
-    assert first[0].price_micro_per_hour == 7
+    assert first[0].terms.price_micro_per_hour == 7
     assert decode_json(encode_json(first), tuple[DeviceDescription, ...]) == first
 
 

@@ -28,7 +28,7 @@ async def test_a_life_in_good_order(server: FakeServer, tmp_path: Path) -> None:
         assert await provider.end(signal.SIGTERM) == 0
     assert provider.said[0] == registered
     assert server.left == [registered["node_id"]]
-    assert registered["devices"][0]["price_micro_per_hour"] == 500_000
+    assert registered["devices"][0]["terms"]["price_micro_per_hour"] == 500_000
     assert registered["sandbox"]["driver"] == "bwrap"
     assert finished["reason"] == "completed"
     assert [one["event"] for one in provider.said] == [

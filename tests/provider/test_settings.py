@@ -59,9 +59,11 @@ def test_labels_and_sharing_reach_the_offer() -> None:
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 2**30)
     offered = describe_node(said, (card,), SandboxReport("bwrap"))
     assert offered.labels == ("region=eu", "rack=7")
-    assert offered.devices[0].shares_accounts
+    assert offered.devices[0].terms.shares_accounts
     assert read(POTLUCK_PROVIDER_LABELS="a=1, b").labels == ("a=1", "b")
-    assert not describe_node(read(), (card,), SandboxReport("bwrap")).devices[0].shares_accounts
+    assert (
+        not describe_node(read(), (card,), SandboxReport("bwrap")).devices[0].terms.shares_accounts
+    )
 
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from potluck.model.device import DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import NodeId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
+from potluck.model.terms import DeviceTerms
 from potluck.provider.announcement import (
     Announcement,
     AttemptFinished,
@@ -30,7 +31,7 @@ REGISTERED = Registered(
     name="box",
     devices=(
         DeviceDescription(
-            DeviceKind.CPU, "cpu-1", "AMD", "EPYC", 2**34, price_micro_per_hour=250_000
+            DeviceKind.CPU, "cpu-1", "AMD", "EPYC", 2**34, terms=DeviceTerms(250_000)
         ),
     ),
     sandbox=SandboxReport("bwrap", memory="cgroup v1", notes=("a note",)),

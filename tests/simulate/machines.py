@@ -5,6 +5,7 @@ import random
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import GIB
+from potluck.model.terms import DeviceTerms
 
 _PRICES = (0, 0, 3_600_000)
 
@@ -32,7 +33,8 @@ def _device(chance: random.Random, uuid: str) -> DeviceDescription:
         vendor="NVIDIA",
         model="RTX 4090",
         memory_bytes=24 * GIB,
-        price_micro_per_hour=chance.choice(_PRICES),
-        shares_accounts=chance.random() < 0.5,
         is_partition=chance.random() < 0.1,
+        terms=DeviceTerms(
+            price_micro_per_hour=chance.choice(_PRICES), shares_accounts=chance.random() < 0.5
+        ),
     )

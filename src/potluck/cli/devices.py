@@ -9,9 +9,10 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import parse_milli, show_bytes, show_credits, show_milli
+from potluck.cli.units import show_bytes, show_credits, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind, Standing
 from potluck.model.node import NodeState
+from potluck.model.units import parse_milli
 from potluck.wire.consumer import PoolDevice
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(show_milli(device.free_milli), tone),
         Cell(f"{show_bytes(device.free_memory_bytes)} of {show_bytes(said.memory_bytes)}"),
-        Cell(show_credits(said.price_micro_per_hour) if said.price_micro_per_hour else "free"),
+        Cell(show_credits(price) if (price := said.terms.price_micro_per_hour) else "free"),
         _state(device),
         Cell(_serves(device, is_short), Tone.FAINT),
     ]

@@ -8,8 +8,9 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import parse_seconds, show_ahead, show_since
+from potluck.cli.units import show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.units import parse_seconds
 from potluck.wire.identity import KeyView
 
 _USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]

@@ -17,7 +17,7 @@ from potluck.cli.options import (
 )
 from potluck.cli.request import parse_labels
 from potluck.cli.screen import Screen, leave_the_pipe
-from potluck.cli.units import parse_bytes, parse_credits, parse_seconds
+from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
 if TYPE_CHECKING:
     from potluck.provider.announcement import Announce, Announcement

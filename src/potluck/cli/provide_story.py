@@ -69,7 +69,7 @@ def _introduce(pane: Pane, registered: Registered) -> None:
 
 
 def _device_row(device: DeviceDescription) -> list[Cell]:
-    price = device.price_micro_per_hour
+    price = device.terms.price_micro_per_hour
     return [
         Cell(device.kind.upper(), Tone.STRONG),
         Cell(device.model),

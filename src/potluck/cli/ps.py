@@ -12,8 +12,9 @@ from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import TONES, duration_seconds, why
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import parse_moment, show_age, show_seconds
+from potluck.cli.units import show_age, show_seconds
 from potluck.model.task import TaskState
+from potluck.model.units import parse_moment
 from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:

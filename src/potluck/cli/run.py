@@ -11,12 +11,12 @@ from potluck.cli.request import checked, device_needs, parse_environment, parse_
 from potluck.cli.screen import Screen
 from potluck.cli.script import read_script
 from potluck.cli.story import where_shown
-from potluck.cli.units import parse_bytes, parse_credits, parse_milli, parse_seconds
 from potluck.cli.watch import watch
 from potluck.model.device import DeviceKind
 from potluck.model.ids import TaskId
 from potluck.model.node import SandboxStrength
 from potluck.model.task import MOST_ITEMS, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_seconds
 
 _DEVICE = "What it needs"
 _SANDBOX = "Its walls"

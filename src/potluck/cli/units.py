@@ -1,89 +1,9 @@
-"""Sizes, times and credits as people write and read them.
+"""Sizes, times and credits as people read them; `model/units.py` reads what they write."""
 
-GB is a thousand million bytes and GiB is 2^30, as the standards say; that also lets a card sold as
-24 GB, which reports a little less than 24 GiB, meet `--device-memory 24GB`.
-"""
-
-import re
 from datetime import datetime, timedelta
 
 from potluck.model.credit import MICRO
 from potluck.model.device import WHOLE_DEVICE_MILLI
-from potluck.model.error import InvalidInput
-
-_NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
-_SIZE = re.compile(_NUMBER + r"\s*([kmgtp]?)(i?)b?", re.IGNORECASE | re.ASCII)
-_TIME_PART = re.compile(_NUMBER + r"\s*(sec|min|[smhd])\s*", re.IGNORECASE | re.ASCII)
-_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-_POWERS = "kmgtp"
-
-
-def parse_bytes(text: str, option: str) -> int:
-    """`8GB`, `512 MiB`, `1.5g`, or a plain number of bytes."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or (found[3] and not found[2]):
-        raise InvalidInput(
-            f"{option} {text!r} is not a size.", "Write it like 8GB, 512MB or 1.5GiB."
-        )
-    power = _POWERS.index(found[2].lower()) + 1 if found[2] else 0
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
-
-
-def parse_seconds(text: str, option: str) -> float:
-    """`90`, `90s`, `15m`, `1h30m`, `1.5h`, `2d`."""
-    rest, total = text.strip(), 0.0
-    if re.fullmatch(_NUMBER, rest, re.ASCII):
-        rest += "s"
-    while found := _TIME_PART.match(rest):
-        total += float(found[1]) * _SECONDS[found[2].lower()]
-        rest = rest[found.end() :]
-    if rest or total == 0:
-        raise InvalidInput(
-            f"{option} {text!r} is not a length of time.", "Write it like 90s, 15m, 1h30m or 2d."
-        )
-    return total
-
-
-def parse_credits(text: str, option: str) -> int:
-    """Credits with up to six decimals, in micro-credits."""
-    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip(), re.ASCII)
-    if found is None:
-        raise InvalidInput(
-            f"{option} {text!r} is not a number of credits.",
-            "Write it like 2 or 0.25, with up to six decimals.",
-        )
-    return int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0"))
-
-
-def parse_milli(text: str, option: str) -> int:
-    """`0.25`, `250m` or `25%`: a part of a device, in thousandths."""
-    found = re.fullmatch(_NUMBER + r"\s*(m|%|)", text.strip(), re.ASCII)
-    parts = {"m": 1.0, "%": 10.0, "": 1000.0}
-    milli = float(found[1]) * parts[found[2]] if found else 0.0
-    if not 1 <= milli <= WHOLE_DEVICE_MILLI or abs(milli - round(milli)) > 1e-6:
-        raise InvalidInput(
-            f"{option} {text!r} is not a part of a device.",
-            "Write it like 0.25 or 250m, from 1m to 1; a thousandth is the smallest part.",
-        )
-    return round(milli)
-
-
-def parse_moment(text: str, option: str, now: datetime) -> datetime:
-    """`2h` (ago), `2026-01-31`, `2026-01-31T12:00`; without an offset, by this machine's clock."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return now - timedelta(seconds=_ago(text, option))
-    return found.astimezone() if found.tzinfo is None else found
-
-
-def _ago(text: str, option: str) -> float:
-    try:
-        return parse_seconds(text, option)
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"{option} {text!r} is no time.", "Write it like 2h (ago) or 2026-01-31T12:00."
-        ) from error
 
 
 def show_count(count: int, one: str, several: str | None = None) -> str:

@@ -56,6 +56,9 @@ ATTEMPT_STATE_AFTER: dict[EndReason, AttemptState] = {
     EndReason.LEASE_EXPIRED: AttemptState.LOST,
     EndReason.NODE_RESTARTED: AttemptState.LOST,
     EndReason.NODE_LEFT: AttemptState.LOST,
+    EndReason.DEVICE_LOST: AttemptState.LOST,
+    EndReason.RECLAIMED: AttemptState.LOST,
+    EndReason.DECLINED: AttemptState.LOST,
     EndReason.WITHDRAWN: AttemptState.LOST,
     EndReason.CANCELLED: AttemptState.CANCELLED,
     EndReason.DEADLINE: AttemptState.CANCELLED,
@@ -83,6 +86,9 @@ REPORTABLE = frozenset(
         EndReason.SANDBOX_FAILED,
         EndReason.NODE_RESTARTED,
         EndReason.NODE_LEFT,
+        EndReason.DEVICE_LOST,
+        EndReason.RECLAIMED,
+        EndReason.DECLINED,
         EndReason.SILENCE,
     }
 )

@@ -16,9 +16,17 @@ from potluck.model.task import EndReason, TaskState
 
 POISONED_NODES = 3
 MAX_LOSSES = 5
-# The task had no part in these: it never reached the node, the owner took the node away, or the
-# server was silent.
-UNCOUNTED = frozenset({EndReason.WITHDRAWN, EndReason.NODE_LEFT, EndReason.SILENCE})
+# The task had no part in these: it never reached the node, the owner wanted node or device back or
+# does not take it, or the server was silent.
+UNCOUNTED = frozenset(
+    {
+        EndReason.WITHDRAWN,
+        EndReason.NODE_LEFT,
+        EndReason.RECLAIMED,
+        EndReason.DECLINED,
+        EndReason.SILENCE,
+    }
+)
 # Another try would end in the same way.
 HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
 

@@ -32,6 +32,7 @@ class Scope(StrEnum):
     POOL_READ = "pool:read"
     ACCOUNT_READ = "account:read"
     ACCOUNT_WRITE = "account:write"
+    NODES_WRITE = "nodes:write"
     NODE = "node"
     ADMIN = "admin"
 
@@ -58,7 +59,13 @@ class Quota(Struct, frozen=True):
 SCOPES: dict[Credential, frozenset[Scope]] = {
     Credential.SESSION: frozenset(Scope) - {Scope.NODE},
     Credential.KEY: frozenset(
-        {Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ, Scope.ACCOUNT_READ}
+        {
+            Scope.TASKS_READ,
+            Scope.TASKS_WRITE,
+            Scope.POOL_READ,
+            Scope.ACCOUNT_READ,
+            Scope.NODES_WRITE,
+        }
     ),
     Credential.NODE: frozenset({Scope.NODE}),
 }
@@ -67,6 +74,7 @@ SCOPES: dict[Credential, frozenset[Scope]] = {
 ROLE_FOR: dict[Scope, Role] = {
     Scope.TASKS_READ: Role.CONSUMER,
     Scope.TASKS_WRITE: Role.CONSUMER,
+    Scope.NODES_WRITE: Role.PROVIDER,
     Scope.NODE: Role.PROVIDER,
     Scope.ADMIN: Role.ADMIN,
 }

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import END, Count, LineText, Price, ShortText
+from potluck.model.terms import DeviceTerms
+from potluck.model.text import END, Count, LineText, ShortText
 
 # A device is divided into thousandths.
 WHOLE_DEVICE_MILLI = 1000
@@ -30,6 +31,35 @@ class Standing(StrEnum):
     FOREIGN = "foreign"  # it is another wallet's
 
 
+class Availability(StrEnum):
+    """Whether a device takes new work now, as its node says."""
+
+    AVAILABLE = "available"  # yes
+    PAUSED = "paused"  # its owner said no
+    OUTSIDE_HOURS = "outside_hours"  # not at this time of the week
+    IN_USE = "in_use"  # its owner uses it, or did a moment ago
+    SICK = "sick"  # it does not work as it should
+    DRAINING = "draining"  # its node finishes what runs, and ends
+
+
+class Health(StrEnum):
+    """How a device does."""
+
+    WELL = "well"  # as far as anybody can tell
+    THROTTLED = "throttled"  # too hot, or short of power; works, slowly
+    MEMORY_ERRORS = "memory_errors"  # it has met errors in its memory that it could not correct
+    LOST = "lost"  # it does not answer any more: fallen off the bus, or its driver is gone
+
+
+class Measured(Struct, frozen=True):
+    """What a short benchmark on the device itself found, beside what its vendor says."""
+
+    memory_bytes_per_second: Count = 0
+    float_operations_per_second: Count = 0
+    integer_operations_per_second: Count = 0
+    by: ShortText = "opencl"  # through which interface
+
+
 class DeviceDescription(Struct, frozen=True):
     """What a provider found out about one device."""
 
@@ -43,5 +73,8 @@ class DeviceDescription(Struct, frozen=True):
     interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
     compute_capability: ComputeCapability | None = None
     is_partition: bool = False  # a wall stands between its neighbours and it, as MIG makes
-    shares_accounts: bool = False  # its owner lets fractions of several accounts stand side by side
-    price_micro_per_hour: Price = 0
+    parent_uuid: ShortText | None = None  # of a partition: the card that it is a part of
+    pcie: ShortText | None = None  # such as "4.0 x16"
+    power_watts: Annotated[int, Meta(ge=0, le=100_000)] | None = None  # the most it draws
+    measured: Measured | None = None
+    terms: DeviceTerms = DeviceTerms()

@@ -17,3 +17,5 @@ class EventKind(StrEnum):
     NODE_ONLINE = "node.online"  # a provider registered or spoke again
     NODE_SILENT = "node.silent"  # a provider fell silent
     NODE_LEFT = "node.left"  # a provider's owner took it away
+    DEVICE_SICK = "device.sick"  # a device does not work as it should, and gets no new work
+    DEVICE_WELL = "device.well"  # it works again

@@ -58,6 +58,9 @@ class EndReason(StrEnum):
     LEASE_EXPIRED = "lease_expired"  # the node fell silent
     NODE_RESTARTED = "node_restarted"  # the provider restarted in the middle of it
     NODE_LEFT = "node_left"  # the node's owner took it away in the middle of it
+    DEVICE_LOST = "device_lost"  # the device failed in the middle of it
+    RECLAIMED = "reclaimed"  # the device's owner wanted it back
+    DECLINED = "declined"  # the node's owner does not take such tasks, or not now
     WITHDRAWN = "withdrawn"  # the node never fetched the assignment
     CANCELLED = "cancelled"  # the task's owner called it off
     DEADLINE = "deadline"  # it was not started in time

@@ -42,7 +42,8 @@ def describe_node(
 
 
 def _shared(device: DeviceDescription, settings: ProviderSettings) -> DeviceDescription:
-    return replace(device, shares_accounts=settings.share_between_accounts)
+    terms = replace(device.terms, shares_accounts=settings.share_between_accounts)
+    return replace(device, terms=terms)
 
 
 def usable_memory_bytes() -> int:

@@ -39,6 +39,7 @@ class FetchedAttempt(Struct, frozen=True):
     id: AttemptId
     task_id: TaskId
     consumer_id: AccountId
+    wallet: str
     spec: TaskSpec
     requirements: Requirements
     limits: Limits
@@ -140,6 +141,7 @@ async def fetch(
             row["id"],
             row["task_id"],
             row["consumer_id"],
+            row["wallet"],
             spec,
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),

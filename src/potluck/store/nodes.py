@@ -89,7 +89,7 @@ async def _offer(
         device,
         device.model,
         device.memory_bytes,
-        device.price_micro_per_hour,
+        device.terms.price_micro_per_hour,
     )
     return DeviceId(device_id)
 

@@ -20,6 +20,11 @@ from potluck.model.text import END, Count, LineText, Seconds, SmallCount
 from potluck.model.usage import Usage
 from potluck.wire.challenge import DeviceChallenge
 from potluck.wire.device_statement import DeviceStatement
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.wish import Wish
+
+# Raised when an older side could not work with a newer one; what is only added does not raise it.
+PROTOCOL = 1
 
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
@@ -34,6 +39,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     node_id: NodeIdText | None = None
     own_tasks_only: bool = False
     statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
+    protocol: SmallCount = PROTOCOL
 
 
 class UnboundDevice(Struct, frozen=True):
@@ -50,6 +56,7 @@ class NodeRegistered(Struct, frozen=True):
     heartbeat_seconds: float
     poll_seconds: float
     unbound: list[UnboundDevice] = []
+    server_version: str = ""
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +81,7 @@ class Grant(Struct, frozen=True):
     token: LeaseToken
     task_id: TaskId
     account_id: str  # whose task it is: environments are never shared between accounts
+    wallet: str  # of that account: owners allow and deny wallets
     spec: TaskSpec
     requirements: Requirements
     limits: Limits
@@ -91,19 +99,22 @@ class LeasesGranted(Struct, frozen=True):
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
-    """Renews every lease of the node at once."""
+    """Renews every lease of the node at once, and says how it does."""
 
     held: HeldLeases = ()
     load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
     memory_used_bytes: Count = 0
+    devices: Annotated[tuple[DeviceStatus, ...], Meta(max_length=64)] = ()
+    wish: Count = 0  # the number of the owner's last wish that was carried out here
 
 
 class HeartbeatAnswer(Struct, frozen=True):
-    """What to stop, which devices to show something for, and which get no work."""
+    """What to stop, which devices to show something for, which get no work, and what to change."""
 
     stop: list[AttemptId] = []
     challenges: list[DeviceChallenge] = []
     unbound: list[UnboundDevice] = []
+    wishes: list[Wish] = []
 
 
 class Preparing(

@@ -8,9 +8,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from potluck.model.device import DeviceDescription
+from potluck.model.device import DeviceDescription, Measured
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started
 
@@ -33,8 +34,17 @@ class StrictTaskRequest(TaskRequest, frozen=True, forbid_unknown_fields=True):
     limits: StrictLimits = StrictLimits()
 
 
-class StrictDevice(DeviceDescription, frozen=True, forbid_unknown_fields=True):
+class StrictTerms(DeviceTerms, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+class StrictMeasured(Measured, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class StrictDevice(DeviceDescription, frozen=True, forbid_unknown_fields=True):
+    measured: StrictMeasured | None = None
+    terms: StrictTerms = StrictTerms()
 
 
 class StrictSandboxReport(SandboxReport, frozen=True, forbid_unknown_fields=True):

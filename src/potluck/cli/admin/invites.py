@@ -8,8 +8,9 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import parse_credits, parse_seconds, show_ahead, show_credits
+from potluck.cli.units import show_ahead, show_credits
 from potluck.model.account import Role
+from potluck.model.units import parse_credits, parse_seconds
 from potluck.wire.identity import InviteView, NewInvite
 
 if TYPE_CHECKING:

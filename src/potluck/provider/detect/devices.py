@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.terms import DeviceTerms
 from potluck.provider.detect import cpu, nvidia, opencl
 from potluck.provider.detect.found import FoundDevice, stable_uuid
 
@@ -68,5 +69,5 @@ def _describe(device: FoundDevice, data_directory: Path, price_micro: int) -> De
         driver=device.driver,
         interface=device.interface,
         compute_capability=device.compute_capability,
-        price_micro_per_hour=price_micro,
+        terms=DeviceTerms(price_micro_per_hour=price_micro),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+import potluck
 from potluck.model.error import InvalidInput, StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
@@ -75,6 +76,7 @@ async def register(parts: Parts, owner: Owner, offer: RegisterNode) -> NodeRegis
         settings.heartbeat_seconds,
         settings.poll_seconds,
         binding.unbound(concerns),
+        potluck.__version__,
     )
 
 
@@ -256,6 +258,7 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
         token=lease_token(parts.keys.lease, attempt.id),
         task_id=attempt.task_id,
         account_id=attempt.consumer_id,
+        wallet=attempt.wallet,
         spec=attempt.spec,
         requirements=attempt.requirements,
         limits=attempt.limits,

@@ -12,6 +12,7 @@ from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import GIB, EndReason
+from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import lease, report
 from potluck.simulate.faults.network import Line
@@ -241,6 +242,5 @@ def _device(kind: DeviceKind, uuid: str, price: int, *, shares_accounts: bool) -
         vendor="NVIDIA",
         model="RTX 4090",
         memory_bytes=24 * GIB,
-        price_micro_per_hour=price,
-        shares_accounts=shares_accounts,
+        terms=DeviceTerms(price_micro_per_hour=price, shares_accounts=shares_accounts),
     )

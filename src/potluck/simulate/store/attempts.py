@@ -39,7 +39,9 @@ def fetch(
         if attempt["fetched_at"] is None:
             changes = {"fetched_at": data.now, "lease_expires_at": data.now + lasting}
             data.attempts.update(attempt, changes)
-    return [{**_granted(attempt), **_made_of(data, attempt["task_id"])} for attempt in granted]
+    return [
+        {**_granted(data, attempt), **_made_of(data, attempt["task_id"])} for attempt in granted
+    ]
 
 
 def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> bool:
@@ -51,9 +53,12 @@ def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | Non
     return account["suspended_at"] is None and key_is_good(data, node_key_id)
 
 
-def _granted(attempt: Row) -> Row:
+def _granted(data: Data, attempt: Row) -> Row:
     named = {column: attempt[column] for column in ("id", "task_id", "consumer_id")}
-    return {**named, "remaining": spans.shown(attempt["remaining"])}
+    consumer = data.accounts.get(attempt["consumer_id"])
+    assert consumer is not None, "an attempt has a consumer"
+    remaining = spans.shown(attempt["remaining"])
+    return {**named, "wallet": consumer["address"], "remaining": remaining}
 
 
 def _made_of(data: Data, task_id: str) -> Row:

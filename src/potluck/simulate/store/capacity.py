@@ -40,7 +40,7 @@ def may_serve_several(
     said = msgspec.json.decode(device["description"])
     if device["kind"] == "cpu" or said.get("is_partition"):
         return True
-    is_open = bool(said.get("shares_accounts")) and is_sharer
+    is_open = bool(said.get("terms", {}).get("shares_accounts")) and is_sharer
     return is_open and bool(attempts) and all(_agrees(data, row) for row in attempts)
 
 

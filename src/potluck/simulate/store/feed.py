@@ -134,7 +134,8 @@ def _device(row: Row) -> Row:
         **row,
         "free_memory_bytes": row["memory_bytes"] - row["used_memory_bytes"],
         **{of: said.get(of) for of in ("vendor", "compute_capability")},
-        **{of: said.get(of, False) for of in ("is_partition", "shares_accounts")},
+        "is_partition": said.get("is_partition", False),
+        "shares_accounts": said.get("terms", {}).get("shares_accounts", False),
     }
 
 

@@ -34,9 +34,9 @@ UPDATE attempts SET
     fetched_at = coalesce(fetched_at, now()),
     lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + $4::interval
         ELSE lease_expires_at END
-FROM fetched, tasks
-WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id
-RETURNING attempts.id, attempts.task_id, attempts.consumer_id,
+FROM fetched, tasks, accounts
+WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
+RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
     tasks.sealed_spec, tasks.requirements, tasks.limits, attempts.remaining,
     tasks.items AS items_total
 

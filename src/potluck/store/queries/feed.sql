@@ -94,7 +94,7 @@ SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
     description ->> 'vendor' AS vendor,
     description ->> 'compute_capability' AS compute_capability,
     coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
-    coalesce((description ->> 'shares_accounts')::boolean, false) AS shares_accounts
+    coalesce((description -> 'terms' ->> 'shares_accounts')::boolean, false) AS shares_accounts
 FROM devices WHERE node_id = ANY($1) AND is_present AND standing = 'bound'
 ORDER BY node_id, position
 
