@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceDescription, Standing
+from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
@@ -17,6 +17,8 @@ from potluck.model.task import (
     WaitingReason,
 )
 from potluck.model.usage import Usage
+from potluck.wire.device_status import DeviceSample
+from potluck.wire.wish import Wish
 
 
 class AttemptDevice(Struct, frozen=True):
@@ -179,9 +181,16 @@ FollowEvent = FollowedState | FollowedLog
 
 
 class DeviceView(Struct, frozen=True):
+    """Which wallets an owner allows and denies is his own affair: others see that he chooses."""
+
     id: DeviceId
     description: DeviceDescription
     free_milli: int
+    availability: Availability = Availability.AVAILABLE
+    why: str = ""
+    sample: DeviceSample | None = None  # unknown until the node has told it lately
+    chooses_accounts: bool = False
+    standing: Standing = Standing.BOUND
 
 
 class NodeView(Struct, frozen=True):
@@ -201,6 +210,8 @@ class NodeView(Struct, frozen=True):
     heartbeat_at: datetime
     load_percent: float | None = None  # unknown until the node has told it lately
     memory_used_bytes: int | None = None
+    own_tasks_only: bool = False
+    wishes: list[Wish] = []  # of its owner, and shown to him: not carried out yet
 
 
 class DeviceUse(Struct, frozen=True):
@@ -225,6 +236,10 @@ class PoolDevice(Struct, frozen=True):
     free_memory_bytes: int
     is_mine: bool
     uses: list[DeviceUse] = []
+    availability: Availability = Availability.AVAILABLE
+    why: str = ""
+    sample: DeviceSample | None = None
+    chooses_accounts: bool = False
 
 
 class DevicePage(Struct, frozen=True):

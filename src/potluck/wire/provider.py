@@ -40,6 +40,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     own_tasks_only: bool = False
     statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
     protocol: SmallCount = PROTOCOL
+    contest: bool = False  # what is bound to another wallet that is here, too
 
 
 class UnboundDevice(Struct, frozen=True):
@@ -96,6 +97,7 @@ class LeasesGranted(Struct, frozen=True):
     grants: list[Grant] = []
     stop: list[AttemptId] = []
     lease_seconds: float = 90.0
+    has_wishes: bool = False  # of the owner: a heartbeat brings them
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):

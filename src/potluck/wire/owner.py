@@ -1,0 +1,44 @@
+"""What an owner is told of his machines: what they do, and what they earn."""
+
+from datetime import date, datetime
+
+from msgspec import Struct
+
+from potluck.model.ids import DeviceId, NodeId
+from potluck.wire.device_status import DeviceSample
+
+
+class DeviceHistory(Struct, frozen=True):
+    """How a device did in the last hour, oldest first. What was not kept is not there."""
+
+    device_id: DeviceId
+    samples: list[DeviceSample]
+
+
+class Earned(Struct, frozen=True):
+    """What attempts that ended on one day (UTC) earned on one node."""
+
+    day: date
+    node_id: NodeId
+    node_name: str
+    device_id: DeviceId | None  # None where attempts had several devices
+    attempts: int
+    seconds: float  # that they ran
+    reward_micro: int
+
+
+class Earnings(Struct, frozen=True):
+    """The newest day first; the totals are of all that was asked for."""
+
+    since: datetime
+    until: datetime
+    attempts: int
+    seconds: float
+    reward_micro: int
+    earned: list[Earned]
+
+
+class LeaveNode(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing need be said: a node that only ends may come back with the key that it has."""
+
+    is_for_good: bool = False  # its key is revoked
