@@ -4,7 +4,9 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
+from potluck.model.device import Availability
 from potluck.model.ids import DeviceId, NodeId
+from potluck.model.node import NodeState
 from potluck.wire.device_status import DeviceSample
 
 
@@ -36,6 +38,37 @@ class Earnings(Struct, frozen=True):
     seconds: float
     reward_micro: int
     earned: list[Earned]
+
+
+class AwayDevice(Struct, frozen=True):
+    """A device that takes no new work now."""
+
+    device_id: DeviceId
+    model: str
+    availability: Availability
+    why: str = ""
+
+
+class NodeReason(Struct, frozen=True):
+    """So many waiting tasks are not given to the node for this reason."""
+
+    code: str  # a refusal, or why there is room and they do not get it
+    tasks: int
+    sentence: str
+
+
+class NodeExplanation(Struct, frozen=True):
+    """Why a node gets no work, or no more, from the scheduler's own mouth."""
+
+    node_id: NodeId
+    state: NodeState
+    sentence: str
+    running: int = 0  # attempts that it has now
+    waiting: int = 0  # tasks in the queue, whoever could take them
+    reasons: list[NodeReason] = []  # of most tasks first
+    changes: list[str] = []  # what its owner could do, in sentences
+    away: list[AwayDevice] = []
+    at: datetime | None = None  # when the scheduler said so
 
 
 class LeaveNode(Struct, frozen=True, forbid_unknown_fields=True):

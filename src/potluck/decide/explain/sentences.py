@@ -48,6 +48,18 @@ _SENTENCES = {
         "has no device with enough memory",
         "have no device with enough memory",
     ),
+    Refusal.TASK_KIND: (
+        "does not take tasks of this kind",
+        "do not take tasks of this kind",
+    ),
+    Refusal.WALLET: (
+        "does not take this account's tasks",
+        "do not take this account's tasks",
+    ),
+    Refusal.FRACTION: (
+        "gives no such small part of a device",
+        "give no such small part of a device",
+    ),
     Refusal.DEVICE_COUNT: ("has too few such devices", "have too few such devices"),
     Refusal.PRICE: (
         "costs more than the task wants to pay",
@@ -56,6 +68,10 @@ _SENTENCES = {
     Refusal.CORES: ("has too few cores", "have too few cores"),
     Refusal.MEMORY: ("has too little memory", "have too little memory"),
     Refusal.DISK: ("has too little disk", "have too little disk"),
+    Refusal.DEVICE_AWAY: (
+        "takes no new work now: paused, outside its hours, in its owner's use, or not well",
+        "take no new work now: paused, outside their hours, in their owners' use, or not well",
+    ),
     Refusal.DEVICE_BUSY: ("has its devices in use", "have their devices in use"),
     Refusal.DEVICE_SHARED: (
         "has room only beside other accounts' work",

@@ -28,11 +28,15 @@ class Refusal(StrEnum):
     DEVICE_MODEL = "device_model"  # none of its devices is of that model
     COMPUTE_CAPABILITY = "compute_capability"  # its devices can do less
     DEVICE_MEMORY = "device_memory"  # its devices have too little memory
+    TASK_KIND = "task_kind"  # its owner does not take such tasks on these devices
+    WALLET = "wallet"  # its owner does not take this account's tasks on these devices
+    FRACTION = "fraction"  # its owner gives no such small parts of these devices
     DEVICE_COUNT = "device_count"  # it has too few such devices
     PRICE = "price"  # it costs more than the task wants to pay
     CORES = "cores"  # it has fewer cores
     MEMORY = "memory"  # it has less memory
     DISK = "disk"  # it has less disk
+    DEVICE_AWAY = "device_away"  # it has the devices, and they take no new work now
     DEVICE_BUSY = "device_busy"  # it has the devices, and they are in use
     DEVICE_SHARED = "device_shared"  # what is free of its devices stands beside other accounts
     NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
