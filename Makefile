@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler lock clean
+.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,6 +53,9 @@ bench-take-over: $(VENV)/.dev  ## how soon a new leader places and knows a milli
 
 bench-scheduler: $(VENV)/.dev  ## decisions a second, as JSON (ARGS="--gpus 10000 --tasks 100000")
 	@$(RUN)/python -m bench.scheduler $(ARGS)
+
+bench-idle: $(VENV)/.dev  ## what a provider costs while it waits for work, as JSON (ARGS="--seconds 60")
+	@$(RUN)/python -m bench.idle $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock
