@@ -53,7 +53,7 @@ class FakeServer:
             def do_GET(self) -> None:
                 fake._answer(self)
 
-            do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+            do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 pass

@@ -24,7 +24,7 @@ from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
-from potluck.cli.provider_keys import list_node_keys, revoke_node_key
+from potluck.cli.provider.keys import list_node_keys, revoke_node_key
 from potluck.cli.ps import ps
 from potluck.cli.result import result
 from potluck.cli.roles import roles

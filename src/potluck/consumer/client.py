@@ -6,7 +6,8 @@
 
 It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
 repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What concerns accounts is in `account.py` and, for admins, in `admin.py`.
+What concerns accounts is in `account.py`, one's own machines in `own_nodes.py` and what admins do
+in `admin.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from potluck.consumer.ask import ask, path_of
 from potluck.consumer.bearer import FixedToken
 from potluck.consumer.connect import as_saved, connect
 from potluck.consumer.follow import Follow
+from potluck.consumer.own_nodes import OwnNodes
 from potluck.consumer.patience import Patience
 from potluck.consumer.profile import Profile
 from potluck.consumer.sign_in import challenge
@@ -74,6 +76,7 @@ class Potluck:
     def _speak(self, transport: Transport) -> None:
         self._transport = transport
         self.account = OwnAccount(transport)
+        self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)
 
     def __enter__(self) -> Self:
@@ -183,6 +186,9 @@ class Potluck:
     def nodes(self) -> list[NodeView]:
         """The machines in the pool."""
         return ask(self._transport, routes.LIST_NODES, NodeList).nodes
+
+    def node(self, node_id: str) -> NodeView:
+        return ask(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
 
     def devices(
         self,

@@ -1,4 +1,4 @@
-"""`potluck provider keys`: the machines that my wallet lets work for it."""
+"""`potluck provider keys|revoke`: the machines that my wallet lets work for it."""
 
 from datetime import UTC, datetime
 from typing import Annotated

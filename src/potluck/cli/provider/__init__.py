@@ -1,0 +1,1 @@
+"""What owners of machines type: here, or about a machine elsewhere."""
