@@ -32,7 +32,7 @@ def test_a_plain_processor_multiplies() -> None:
 
 
 async def test_a_device_with_a_driver_computes_the_same_on_it(tmp_path: Path) -> None:
-    (device,) = await detect_devices(tmp_path, 60)
+    (device,) = (await detect_devices(tmp_path, 60)).devices
     if device.interface != "opencl":
         need("an OpenCL driver (PoCL)")
     assert await product_on(device, SEED, 60) == plain_product(SEED)

@@ -74,18 +74,16 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
     """Provides until `stop` is set."""
     index = PackageIndex(settings.index_url, hosts_of(settings.index_hosts))
     with hold(settings.data_directory):
-        (driver, sandbox), devices = await asyncio.gather(
+        (driver, sandbox), detection = await asyncio.gather(
             _open_sandbox(settings),
-            detect_devices(
-                settings.data_directory, settings.detect_seconds, settings.price_micro_per_hour
-            ),
+            detect_devices(settings.data_directory, settings.detect_seconds),
         )
         preparer = Preparer(
             driver, settings.data_directory / "environments", index, _allowed(settings)
         )
         await preparer.reap()
         registration = RegisterNode(
-            describe_node(settings, devices, sandbox),
+            describe_node(settings, detection.devices, sandbox),
             load_node_id(settings.data_directory, settings.url),
             own_tasks_only=not sandbox.is_safe_for_strangers,
         )

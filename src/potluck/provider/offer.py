@@ -42,7 +42,11 @@ def describe_node(
 
 
 def _shared(device: DeviceDescription, settings: ProviderSettings) -> DeviceDescription:
-    terms = replace(device.terms, shares_accounts=settings.share_between_accounts)
+    terms = replace(
+        device.terms,
+        price_micro_per_hour=settings.price_micro_per_hour,
+        shares_accounts=settings.share_between_accounts,
+    )
     return replace(device, terms=terms)
 
 

@@ -1,29 +1,41 @@
 """Puts the answers of all routes together: each card once, and a CPU where there is no card."""
 
 import asyncio
+import time
+from collections.abc import Awaitable
 from pathlib import Path
 
 import msgspec
 
 from potluck.model.device import DeviceDescription, DeviceKind
-from potluck.model.terms import DeviceTerms
 from potluck.provider.detect import cpu, nvidia, opencl
 from potluck.provider.detect.found import FoundDevice, stable_uuid
+from potluck.provider.detect.tried import Detection, Outcome, Tried
 
 MOST_DEVICES = 64
 
 
-async def detect_devices(
-    data_directory: Path, timeout_seconds: float, price_micro_per_hour: int = 0
-) -> tuple[DeviceDescription, ...]:
-    """What this node offers. At least one device, and never one card twice."""
-    by_vendor, by_opencl = await asyncio.gather(
-        nvidia.find(timeout_seconds), opencl.find(timeout_seconds)
+async def detect_devices(data_directory: Path, timeout_seconds: float) -> Detection:
+    """What this node has. At least one device, never one card twice, and never an error."""
+    (by_vendor, vendor), (by_opencl, other) = await asyncio.gather(
+        _tried("nvidia", nvidia.find(timeout_seconds)),
+        _tried("opencl", opencl.find(timeout_seconds)),
     )
     chosen = choose(by_vendor, by_opencl, cpu.find())
-    described = (_describe(one, data_directory, price_micro_per_hour) for one in chosen)
     # Two identical cards without uuid and bus address can not be told apart; they count as one.
-    return tuple({one.uuid: one for one in described}.values())[:MOST_DEVICES]
+    named = {stable_uuid(one, _salt(one, data_directory)): one for one in chosen[:MOST_DEVICES]}
+    devices = tuple(_describe(uuid, device) for uuid, device in named.items())
+    return Detection(devices, named, (vendor, other))
+
+
+async def _tried(
+    route: str, asked: Awaitable[list[FoundDevice]]
+) -> tuple[list[FoundDevice], Tried]:
+    began = time.monotonic()
+    devices = await asked
+    outcome = Outcome.FOUND if devices else Outcome.NOTHING
+    seconds = time.monotonic() - began
+    return devices, Tried(route, outcome, seconds=seconds, devices=len(devices))
 
 
 def choose(
@@ -56,12 +68,15 @@ def _is_same(one: FoundDevice, other: FoundDevice) -> bool:
     return one.model.lower() == other.model.lower()
 
 
-def _describe(device: FoundDevice, data_directory: Path, price_micro: int) -> DeviceDescription:
-    # Every provider on a machine has the same CPU; each data directory offers it as its own.
-    salt = str(data_directory) if device.kind is DeviceKind.CPU else ""
+def _salt(device: FoundDevice, data_directory: Path) -> str:
+    """Every provider on a machine has the same CPU; each data directory offers it as its own."""
+    return str(data_directory) if device.kind is DeviceKind.CPU else ""
+
+
+def _describe(uuid: str, device: FoundDevice) -> DeviceDescription:
     return DeviceDescription(
         kind=device.kind,
-        uuid=stable_uuid(device, salt),
+        uuid=uuid,
         vendor=device.vendor,
         model=device.model,
         memory_bytes=device.memory_bytes,
@@ -69,5 +84,8 @@ def _describe(device: FoundDevice, data_directory: Path, price_micro: int) -> De
         driver=device.driver,
         interface=device.interface,
         compute_capability=device.compute_capability,
-        terms=DeviceTerms(price_micro_per_hour=price_micro),
+        is_partition=device.is_partition,
+        parent_uuid=device.parent_uuid,
+        pcie=device.pcie,
+        power_watts=device.power_watts,
     )

@@ -26,20 +26,38 @@ class FoundDevice(Struct, frozen=True):
     driver: str = ""
     uuid: str = ""  # the vendor's own, if it has one
     compute_capability: str | None = None  # NVIDIA's
-    bus_address: str = ""  # such as 01:00.0, to recognise a card that two routes found
+    bus_address: str = ""  # such as 0000:01:00.0, to recognise a card that two routes found
+    route: str = ""  # that knows it best: nvidia, amd, intel, apple, opencl, cpu
+    platform: str = ""  # of OpenCL, through which it was found
+    ordinal: int = 0  # among those of one route that nothing else tells apart
+    minor: int | None = None  # N of /dev/nvidiaN, or of /dev/dri/renderDN
+    pcie: str | None = None  # such as "4.0 x16", the most that card and slot can do together
+    power_watts: int | None = None  # the most it draws, as it is set
+    is_partition: bool = False
+    parent_uuid: str | None = None  # of a partition
+    gpu_instance: int | None = None  # of a partition that MIG made: which of its card
+    compute_instance: int | None = None  # and which within that
 
     @property
     def slot(self) -> str:
-        """The bus address in one spelling; nothing if unknown. Drivers differ in the domain."""
+        """The bus address in one spelling, without its domain; nothing if unknown."""
         match = re.search(r"([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])$", self.bus_address.lower())
         return ":".join(f"{int(part, 16):02x}" for part in match.groups()) if match else ""
+
+    @property
+    def domain(self) -> int | None:
+        """Of the bus address, where it is told: machines with many cards have several."""
+        match = re.match(r"([0-9a-f]{1,8}):[0-9a-f]{1,2}:", self.bus_address.lower())
+        return int(match[1], 16) if match else None
 
 
 def stable_uuid(device: FoundDevice, salt: str = "") -> str:
     """The vendor's uuid, or a hash that stays the same over restarts of this machine."""
     if device.uuid:
         return device.uuid
-    parts = (machine_id(), device.bus_address, device.vendor, device.model, salt)
+    parts = [machine_id(), device.bus_address, device.vendor, device.model, salt]
+    if device.ordinal:
+        parts.append(str(device.ordinal))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return f"{device.kind}-{digest[:32]}"
 
