@@ -15,6 +15,7 @@ from tests.databases import (
     Databases,
     embedded_databases,
     find_system_postgres,
+    remove_what_the_dead_left,
     system_databases,
 )
 from tests.redis_server import RedisServer
@@ -45,6 +46,11 @@ def database_url(databases: Databases) -> Iterator[str]:
     """A fresh, migrated database in the embedded PostgreSQL."""
     with databases.fresh() as url:
         yield url
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _memory() -> None:
+    remove_what_the_dead_left()
 
 
 @pytest.fixture(scope="session", autouse=True)

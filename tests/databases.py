@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import psutil
 
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.server.postgres.programs import spawn
@@ -29,6 +30,7 @@ _FAST = {
 }
 # A database is hundreds of files, which cost a fifth where they never go to a disk.
 _IN_MEMORY = Path("/dev/shm")
+_PREFIX = "potluck-test-"
 _ROOM_BYTES = 2 * 2**30
 
 
@@ -70,8 +72,16 @@ def quick_directory() -> Iterator[Path]:
     in_memory = os.access(_IN_MEMORY, os.W_OK)
     has_room = in_memory and shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES
     parent = _IN_MEMORY if has_room else None
-    with tempfile.TemporaryDirectory(prefix="potluck-test-", dir=parent) as directory:
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent) as directory:
         yield Path(directory)
+
+
+def remove_what_the_dead_left(parent: Path = _IN_MEMORY) -> None:
+    """Of sessions that were killed: nobody else would give the memory back."""
+    for left in parent.glob(f"{_PREFIX}*-*"):
+        pid = left.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

@@ -1,6 +1,12 @@
 """The databases that other tests are given."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import asyncpg
+
+from tests.databases import remove_what_the_dead_left
 
 
 async def server_version(url: str) -> int:
@@ -37,3 +43,13 @@ async def test_the_embedded_one_is_18(database_url: str) -> None:
 
 async def test_the_system_one_is_older_but_supported(debian_postgres_url: str) -> None:
     assert 15 <= await server_version(debian_postgres_url) <= 18
+
+
+def test_what_a_killed_session_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    names = [f"potluck-test-{ended.pid}-left", f"potluck-test-{os.getpid()}-in_use", "of-others"]
+    for name in names:
+        (tmp_path / name / "postgres").mkdir(parents=True)
+    remove_what_the_dead_left(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
