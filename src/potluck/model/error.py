@@ -31,6 +31,7 @@
         ├── StartFailed           start_failed         a part did not become healthy
         ├── NodeKeyRefused        node_key_refused     no wallet stands behind this machine any more
         ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
+        ├── NotInstalled          not_installed        no service manager took the provider up
         └── OutputLost            output_lost          a command can not write what it has to say
 
 Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
@@ -237,6 +238,12 @@ class NodeKeyRefused(LocalError):
     code = "node_key_refused"
     title = "The node key is not accepted"
     exit_status = 77
+
+
+class NotInstalled(LocalError):
+    code = "not_installed"
+    title = "It is not installed as a service"
+    exit_status = 69
 
 
 class OutputLost(LocalError):

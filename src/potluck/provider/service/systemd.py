@@ -1,0 +1,124 @@
+"""The provider as a systemd user unit.
+
+Of systemd's own walls it has none: they are namespaces and filters around the whole service, inside
+of which the user namespaces that tasks are locked into can not be made any more.
+"""
+
+import getpass
+import os
+import re
+import shlex
+from pathlib import Path
+
+from potluck.model.error import BadSettings
+from potluck.provider.service.service import Service, ServiceState, must, succeeds, url_of
+
+NAME = "potluck-provider.service"
+_LINGERING = Path("/var/lib/systemd/linger")
+# A wrong command line, a key that was revoked, a wrong setting: trying again does not help.
+_FINAL_STATUSES = "64 77 78"
+
+
+def unit(service: Service) -> str:
+    """The file, whole."""
+    variables = "".join(
+        f"Environment={_quoted(f'{name}={value}')}\n"
+        for name, value in sorted(service.variables.items())
+    )
+    return f"""\
+# Written by `potluck provider install`. What you add by `systemctl --user edit {NAME}`,
+# and variables in the file below, stay yours.
+
+[Unit]
+Description=Potluck provider for {_plain(service.url)}
+# An outage of the server may last for hours, and every try counts.
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart={" ".join(_quoted(word, is_command=True) for word in service.command)}
+{variables}EnvironmentFile=-{_plain(str(service.variables_file))}
+Restart=on-failure
+RestartSec={service.restart_seconds}
+RestartPreventExitStatus={_FINAL_STATUSES}
+# SIGTERM is for the provider alone, which ends the tasks itself; what is left then is killed.
+KillMode=mixed
+TimeoutStopSec={service.stop_seconds:.0f}
+# The limits of tasks are control groups below this one.
+Delegate=yes
+# A task that runs out of memory ends; the provider and the other tasks do not.
+OOMPolicy=continue
+UMask=0077
+LimitCORE=0
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def command_in(text: str) -> list[str]:
+    """The command of a unit, as it would be started."""
+    line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+    words = shlex.split(line[1]) if line else []
+    return [word.replace("%%", "%").replace("$$", "$") for word in words]
+
+
+def _quoted(word: str, is_command: bool = False) -> str:
+    """As systemd reads it back: specifiers and, in commands, variables are not expanded."""
+    escaped = _plain(word).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + (escaped.replace("$", "$$") if is_command else escaped) + '"'
+
+
+def _plain(word: str) -> str:
+    if not word.isprintable():
+        raise BadSettings(
+            f"{word!r} can not stand in a unit of systemd.", "Leave out what is not printable."
+        )
+    return word.replace("%", "%%")
+
+
+class Systemd:
+    """The user manager of whoever is logged in."""
+
+    by_hand: tuple[str, ...] = (
+        "systemctl --user daemon-reload",
+        f"systemctl --user enable --now {NAME}",
+    )
+
+    def __init__(self, home: Path) -> None:
+        configured = os.environ.get("XDG_CONFIG_HOME") or home / ".config"
+        self.path = Path(configured) / "systemd" / "user" / NAME
+
+    def content(self, service: Service) -> bytes:
+        return unit(service).encode()
+
+    def answers(self) -> bool:
+        return succeeds("systemctl", "--user", "show-environment")
+
+    def state(self) -> ServiceState:
+        if not self.path.exists():
+            return ServiceState(self.path, None)
+        return ServiceState(
+            self.path,
+            url_of(command_in(self.path.read_text())),
+            succeeds("systemctl", "--user", "is-enabled", "--quiet", NAME),
+            succeeds("systemctl", "--user", "is-active", "--quiet", NAME),
+            (_LINGERING / getpass.getuser()).exists(),
+        )
+
+    def enable(self) -> None:
+        must("systemctl", "--user", "daemon-reload")
+        must("systemctl", "--user", "enable", NAME)
+
+    def start(self) -> None:
+        must("systemctl", "--user", "restart", NAME)
+
+    def stop(self) -> None:
+        must("systemctl", "--user", "stop", NAME)
+
+    def disable(self) -> None:
+        if self.answers():
+            must("systemctl", "--user", "disable", NAME)
+        self.path.unlink()
+        if self.answers():
+            must("systemctl", "--user", "daemon-reload")
