@@ -93,6 +93,35 @@ async def test_many_values_come_in_order(live: Live) -> None:
     assert await live.get_many([]) == []
 
 
+async def test_a_series_keeps_its_newest_in_order(live: Live) -> None:
+    for number in range(5):
+        await live.append("samples", str(number).encode(), 3, 60)
+    await live.append("others", b"\x00\xff", 3, 60)
+    assert await live.series("samples") == [b"2", b"3", b"4"]
+    assert await live.series("others") == [b"\x00\xff"]
+    assert await live.series("none") == []
+
+
+async def test_a_series_that_does_not_grow_expires(live: Live) -> None:
+    await live.append("samples", b"old", 3, 0.02)
+    deadline = time.monotonic() + SOON_SECONDS
+    while await live.series("samples"):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+    await live.append("samples", b"new", 3, 60)
+    assert await live.series("samples") == [b"new"], "what was gone does not come back"
+
+
+async def test_growing_renews_the_time_of_a_series(live: Live) -> None:
+    await live.append("samples", b"1", 3, 0.02)
+    await live.append("samples", b"2", 3, 60)
+    await live.append("clock", b"", 3, 0.05)
+    while await live.series("clock"):
+        await asyncio.sleep(0.005)
+    await live.append("clock", b"", 3, 60)
+    assert await live.series("samples") == [b"1", b"2"]
+
+
 async def test_it_answers(live: Live) -> None:
     assert await live.ping()
 
@@ -103,6 +132,14 @@ async def test_expired_values_leave_the_memory() -> None:
         await live.put(f"{number}", b"", -1)
     assert len(live._values) < 50
     assert len(live._expiries) < 50
+
+
+async def test_expired_series_leave_the_memory() -> None:
+    live = InProcessLive()
+    for number in range(1_000):
+        await live.append(f"{number}", b"", 3, -1)
+    assert len(live._series) < 5
+    assert len(live._series._order) < 5
 
 
 async def test_topics_without_listeners_leave_the_memory() -> None:

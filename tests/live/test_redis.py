@@ -76,6 +76,9 @@ async def test_values_are_shared(pair: tuple[RedisLive, RedisLive]) -> None:
     one, other = pair
     await one.put("reason", b"no GPU", 60)
     assert await other.get("reason") == b"no GPU"
+    await one.append("samples", b"1", 3, 60)
+    await other.append("samples", b"2", 3, 60)
+    assert await one.series("samples") == [b"1", b"2"]
 
 
 async def test_without_redis_everything_goes_on(
@@ -91,6 +94,8 @@ async def test_without_redis_everything_goes_on(
         assert await one.get_many(["reason", "other"]) == [None, None]
         await one.put("reason", b"no GPU", 60)
         await one.drop("reason")
+        await one.append("samples", b"1", 3, 60)
+        assert await one.series("samples") == []
         await one.wake("task:1")
         assert await listener.wait(SOON_SECONDS), "its own listeners need no Redis"
         assert not await listener.wait(0.02)

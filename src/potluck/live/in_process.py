@@ -13,6 +13,7 @@ from typing import NamedTuple
 from potluck.live.buckets import Buckets
 from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
+from potluck.live.series import AllSeries
 
 # More than one, so that what has expired shrinks; few, so that no single put takes long.
 _CLEARED_PER_PUT = 16
@@ -28,6 +29,7 @@ class InProcessLive:
         self._listeners = Listeners()
         self._buckets = Buckets()
         self._values: dict[str, _Value] = {}
+        self._series = AllSeries()
         self._boxes: dict[str, deque[bytes]] = {}
         self._expiries: list[tuple[float, str]] = []  # a heap, the next to expire first
 
@@ -55,6 +57,12 @@ class InProcessLive:
     async def drop(self, key: str) -> None:
         self._values.pop(key, None)
 
+    async def append(self, key: str, value: bytes, most: int, ttl_seconds: float) -> None:
+        self._series.append(key, value, most, ttl_seconds, time.monotonic())
+
+    async def series(self, key: str) -> list[bytes]:
+        return self._series.values(key, time.monotonic())
+
     async def post(self, box: str, message: bytes) -> None:
         self._boxes.setdefault(box, deque(maxlen=MOST_MESSAGES)).append(message)
 
@@ -73,6 +81,7 @@ class InProcessLive:
     async def close(self) -> None:
         self._buckets.clear()
         self._values.clear()
+        self._series.clear()
         self._expiries.clear()
 
     def _clear_expired(self, now: float) -> None:

@@ -42,6 +42,14 @@ class Live(Protocol):
 
     async def drop(self, key: str) -> None: ...
 
+    async def append(self, key: str, value: bytes, most: int, ttl_seconds: float) -> None:
+        """To a series that keeps its newest so many, until it has not grown for so long."""
+        ...
+
+    async def series(self, key: str) -> list[bytes]:
+        """Oldest first; empty where nothing is kept."""
+        ...
+
     async def post(self, box: str, message: bytes) -> None:
         """For whoever collects from this box. It keeps few messages, and not for long."""
         ...

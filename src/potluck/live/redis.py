@@ -86,6 +86,22 @@ class RedisLive:
     async def drop(self, key: str) -> None:
         await self._outage.softly(lambda: self._client.delete(_PREFIX + key), 0)
 
+    async def append(self, key: str, value: bytes, most: int, ttl_seconds: float) -> None:
+        async def ask() -> None:
+            async with self._client.pipeline() as steps:
+                steps.rpush(_PREFIX + key, value)
+                steps.ltrim(_PREFIX + key, -most, -1)
+                steps.pexpire(_PREFIX + key, max(1, round(ttl_seconds * 1000)))
+                await steps.execute()
+
+        await self._outage.softly(ask, None)
+
+    async def series(self, key: str) -> list[bytes]:
+        def ask() -> Awaitable[list[bytes]]:
+            return cast(Awaitable[list[bytes]], self._client.lrange(_PREFIX + key, 0, -1))
+
+        return await self._outage.softly(ask, [])
+
     async def post(self, box: str, message: bytes) -> None:
         async def ask() -> None:
             async with self._client.pipeline() as steps:
