@@ -15,7 +15,7 @@ from potluck.provider.journal import _read
 from potluck.provider.prepare.outcome import BARE
 from potluck.provider.runner import _confinement
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Driver, unnoticed
+from potluck.provider.sandbox.driver import Driver, Recall, unnoticed
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.spool import LogSpool
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
@@ -76,10 +76,11 @@ class Ran:
         self.spool = LogSpool.open(directory, a_grant().attempt_id)
         self.log = AttemptLog(self.spool, 0.1)
         self.outcomes: list[ItemOutcome] = []
+        self.recall = Recall()
 
     async def run(self, grant: Grant) -> EndReason:
         confinement = _confinement(grant, BARE)
-        run = RangeRun(grant, confinement, self.log, self.outcomes.append)
+        run = RangeRun(grant, confinement, self.log, self.outcomes.append, self.recall)
         ended = await run.to_its_end(self._driver, unnoticed)
         self.log.flush()
         return ended.reason

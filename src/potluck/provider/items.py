@@ -2,8 +2,9 @@
 
 Inside, `sandbox/each.py` is told one item after the other and answers how it ended. An item that
 touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a bad
-item never fails its neighbours, and every wall holds for each of them. What items could do to each
-other inside is between a consumer and his own code.
+item never fails its neighbours, and every wall holds for each of them. Recalled, the item that runs
+has no outcome, whatever it made of the signal, and none is begun after it. What items could do to
+each other inside is between a consumer and his own code.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
     Ended,
+    Recall,
     Started,
     Touched,
     View,
@@ -53,12 +55,14 @@ class RangeRun:
         confinement: Confinement,
         log: AttemptLog,
         record: Callable[[ItemOutcome], None],
+        recall: Recall,
     ) -> None:
         self._limits = grant.limits
         self._items_total = grant.items_total
         self._confinement = confinement
         self._log = ItemLog(log, grant.limits.log_bytes)
         self._record = record
+        self._recall = recall
         self._left = deque(item for part in grant.items for item in range(part.start, part.end))
         self._began: float | None = None  # when the first of those left was told to begin
 
@@ -68,7 +72,7 @@ class RangeRun:
         while self._left:
             ended = await self._in_one_sandbox(driver, started)
             spent = _together(spent, ended)
-            if ended.reason is EndReason.SANDBOX_FAILED or (self._left and self._began is None):
+            if self._is_the_end_of_all(ended):
                 return spent
             if self._left:
                 self._conclude(_blamed(ended))
@@ -77,6 +81,14 @@ class RangeRun:
             spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
         )
 
+    def _is_the_end_of_all(self, ended: Ended) -> bool:
+        """Whether it was not an item that ended the sandbox, and a fresh one would not help."""
+        recalled = self._recall.said
+        if recalled is not None and ended.reason is recalled.reason:
+            return bool(self._left)
+        no_item_began = bool(self._left) and self._began is None
+        return ended.reason is EndReason.SANDBOX_FAILED or no_item_began
+
     async def _in_one_sandbox(self, driver: Driver, started: Started) -> Ended:
         self._began = None
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,7 +96,9 @@ class RangeRun:
         self.stdin = theirs.fileno()
         scope = each.ENCLOSED if driver.encloses_processes else _OPEN
         with self._channel, theirs:
-            return await driver.run(self._command(scope), self._log.write, started, self)
+            return await driver.run(
+                self._command(scope), self._log.write, started, self, self._recall
+            )
 
     def _command(self, scope: str) -> Confinement:
         interpreter, unbuffered, *rest = self._confinement.command
@@ -109,6 +123,8 @@ class RangeRun:
             while self._left:
                 self._told: asyncio.Future[bytes | Touched] = loop.create_future()
                 heard = await self._ask(self._left[0])
+                if self._recall.said is not None:
+                    return self._recall.said
                 if isinstance(heard, Touched) or not heard:
                     return heard or None
                 await view.drained()

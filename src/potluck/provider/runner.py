@@ -1,11 +1,14 @@
 """Runs one attempt: its dependencies first, then its code, both in the sandbox.
 
 However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
-Nothing of the attempt is left running when it returns.
+Recalled, it ends with the reason of that: at once while it is prepared, since no work is lost by
+that, and after its grace once the code runs. Nothing of the attempt is left running when it returns.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
 from potluck.model.ids import AccountId
@@ -21,10 +24,25 @@ from potluck.provider.meter import usage_of
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Started
+from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall, Started
+from potluck.provider.sandbox.event_loop import drop
 from potluck.wire.provider import Finished, Grant
 
 Tell = Callable[[Event], None]
+# A sentence that says why the node's owner does not take it; None when it may run.
+MayRun = Callable[[Grant], str | None]
+
+
+class _Declined(Exception):
+    """The owner's terms, asked once more: they may have changed since the server looked."""
+
+
+class _Recalled(Exception):
+    """It was called back before its code began."""
+
+
+def anything(_: Grant) -> None:
+    """For an owner who takes what the server sends."""
 
 
 class Runner:
@@ -36,19 +54,32 @@ class Runner:
         preparer: Preparer,
         outcome_seconds: float,
         only_account_id: AccountId | None,
+        may_run: MayRun = anything,
     ) -> None:
         self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
         self._only_account_id = only_account_id
+        self._may_run = may_run
 
-    async def run(self, grant: Grant, log: AttemptLog, tell: Tell) -> Finished:
+    async def run(
+        self, grant: Grant, log: AttemptLog, tell: Tell, recall: Recall | None = None
+    ) -> Finished:
         began = time.monotonic()
+        recall = recall or Recall()
         try:
             self._check_owner(grant)
-            environment = await self._prepare(grant, log, tell)
+            self._check_terms(grant)
+            environment = await _unless(recall, self._prepare(grant, log, tell))
             prepare_seconds = time.monotonic() - began
-            finished = await self._run_code(grant, environment, log, tell, prepare_seconds)
+            finished = await self._run_code(grant, environment, log, tell, prepare_seconds, recall)
+        except _Declined as declined:
+            finished = _failed(grant, EndReason.DECLINED, str(declined), 0.0)
+        except _Recalled:
+            assert recall.said is not None
+            finished = _failed(
+                grant, recall.said.reason, recall.said.detail, time.monotonic() - began
+            )
         except PrepareFailed as failure:
             finished = _failed(grant, failure.reason, failure.detail, time.monotonic() - began)
         except (PotluckError, OSError) as error:
@@ -65,6 +96,10 @@ class Runner:
             raise SandboxUnavailable(
                 "This node has no sandbox and runs its owner's tasks only; this is another's."
             )
+
+    def _check_terms(self, grant: Grant) -> None:
+        if (why_not := self._may_run(grant)) is not None:
+            raise _Declined(why_not)
 
     async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
         metadata = _metadata_of(grant)
@@ -87,15 +122,16 @@ class Runner:
         log: AttemptLog,
         tell: Tell,
         prepare_seconds: float,
+        recall: Recall,
     ) -> Finished:
         async def started() -> None:
             tell(CodeStarted(grant.attempt_id))
 
         confinement = _confinement(grant, environment)
         if grant.items_total is not None:
-            ended = await self._run_items(grant, confinement, log, tell, started)
+            ended = await self._run_items(grant, confinement, log, tell, started, recall)
         else:
-            ended = await self._driver.run(confinement, log.write, started)
+            ended = await self._driver.run(confinement, log.write, started, recall=recall)
         return Finished(
             Lease(grant.attempt_id, grant.token),
             ended.reason,
@@ -111,15 +147,27 @@ class Runner:
         log: AttemptLog,
         tell: Tell,
         started: Started,
+        recall: Recall,
     ) -> Ended:
         """Outcomes are told as they gather, also those of a range that is stopped half-way."""
         outcomes = Outcomes(grant.attempt_id, tell, self._outcome_seconds)
         try:
-            return await RangeRun(grant, confinement, log, outcomes.add).to_its_end(
-                self._driver, started
-            )
+            run = RangeRun(grant, confinement, log, outcomes.add, recall)
+            return await run.to_its_end(self._driver, started)
         finally:
             outcomes.flush()
+
+
+async def _unless(recall: Recall, preparing: Coroutine[Any, Any, Environment]) -> Environment:
+    """What is being prepared, unless it is called back meanwhile."""
+    work, asked = asyncio.create_task(preparing), asyncio.create_task(recall.asked())
+    try:
+        await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            raise _Recalled
+        return work.result()
+    finally:
+        await drop(work, asked)
 
 
 def _metadata_of(grant: Grant) -> ScriptMetadata:

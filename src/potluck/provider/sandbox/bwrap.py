@@ -21,6 +21,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Ended,
     Output,
+    Recall,
     Started,
     small_trial,
     unnoticed,
@@ -75,8 +76,9 @@ class BubblewrapDriver:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
+        recall: Recall | None = None,
     ) -> Ended:
-        run = ConfinedRun(self._candidates[0], confinement, output, companion)
+        run = ConfinedRun(self._candidates[0], confinement, output, companion, recall)
         return await run.to_its_end(started)
 
     async def reap(self) -> None:

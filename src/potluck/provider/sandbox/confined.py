@@ -17,6 +17,7 @@ from potluck.provider.sandbox.driver import (
     Ended,
     Mount,
     Output,
+    Recall,
     Started,
     Touched,
 )
@@ -31,6 +32,7 @@ from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
+    Guests,
     Wall,
     first_touched,
     log_limit,
@@ -82,8 +84,10 @@ class ConfinedRun:
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self._companion = companion
+        self._recall = recall or Recall()
         self._workshop = workshop
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, workshop.hierarchy)
@@ -98,7 +102,7 @@ class ConfinedRun:
 
     async def to_its_end(self, started: Started) -> Ended:
         try:
-            touched = await self._prepare() or await self._live(started)
+            touched = self._recall.said or await self._prepare() or await self._live(started)
             assert self._launch is not None or touched is not None
             remains = await undisturbed(self._launch.end()) if self._launch else Remains()
             await self._drain()
@@ -137,12 +141,9 @@ class ConfinedRun:
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
         walls = [time_wall(self._confinement.seconds), *self._walls]
+        guests = Guests(self._recall, self._inside.terminate, self._companion)
         touched = await supervise(
-            self._launch.outer.ended(),
-            walls,
-            self._log,
-            self._pumping,
-            companion=self._companion,
+            self._launch.outer.ended(), walls, self._log, self._pumping, guests
         )
         self._run_seconds = time.monotonic() - began
         return touched

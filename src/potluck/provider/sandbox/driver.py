@@ -1,6 +1,10 @@
 """The interface of every sandbox: what to run, the walls around it, and how it ended."""
 
+import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -53,6 +57,11 @@ class Ended(Struct, frozen=True):
     log_bytes: int
 
 
+_RECALLED = {
+    EndReason.RECLAIMED: "the owner of the device wanted it back",
+    EndReason.DEVICE_LOST: "the device failed",
+}
+
 # Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
 # Where the log is cut, called once more with "potluck" and a line that says so.
 Output = Callable[[str, bytes], Awaitable[None]]
@@ -61,10 +70,45 @@ Started = Callable[[], Awaitable[None]]
 
 
 class Touched(Struct, frozen=True):
-    """Which wall, and a sentence for the owner of the task."""
+    """Which wall, or whose wish, and a sentence for the owner of the task."""
 
     reason: EndReason
     detail: str
+
+
+class Recall:
+    """A wish from outside that a run end early, for a reason that is not its own.
+
+    Its processes get SIGTERM, and may come to an end of their own until the grace is over. The
+    first reason stays; a later wish can only bring the end nearer. A run that has not begun when
+    it is asked never does.
+    """
+
+    def __init__(self) -> None:
+        self.said: Touched | None = None
+        self._deadline = math.inf
+        self._asked = asyncio.Event()
+        self._nearer = asyncio.Event()
+
+    def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
+        """The detail is a sentence for the owner of the task."""
+        if self.said is None:
+            self.said = Touched(reason, detail or _RECALLED.get(reason, "it was called back"))
+        self._deadline = min(self._deadline, time.monotonic() + grace_seconds)
+        self._asked.set()
+        self._nearer.set()
+
+    async def asked(self) -> Touched:
+        await self._asked.wait()
+        assert self.said is not None
+        return self.said
+
+    async def grace_over(self) -> None:
+        while (left_seconds := self._deadline - time.monotonic()) > 0:
+            self._nearer.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_seconds):
+                    await self._nearer.wait()
 
 
 class View(Struct, frozen=True):
@@ -118,8 +162,12 @@ class Driver(Protocol):
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
+        recall: Recall | None = None,
     ) -> Ended:
-        """Runs the command to its end. Nothing of it is left behind, however this returns."""
+        """Runs the command to its end. Nothing of it is left behind, however this returns.
+
+        Recalled, it ends with the reason of that, whatever its exit status.
+        """
         ...
 
     async def reap(self) -> None:

@@ -7,10 +7,12 @@ item costs a fork. Through the socket that is its stdin it is told which item to
 that ended, with the exit status or the signal as a negative number. Between items it ends what the
 last one left running and puts the work directory back as it was. Whoever tells it to go on watches
 the clock and the walls, and ends all of it if need be: nothing here is trusted with more than the
-task itself. SCOPE says whether all processes in sight are the sandbox's own, and may be ended.
+task itself. Asked to end (SIGTERM), the item alone hears it; whoever tells it to go on asks for no
+more. SCOPE says whether all processes in sight are the sandbox's own, and may be ended.
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -20,6 +22,8 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 
 
 def run_items(scope: str, script: str, *arguments: str) -> int:
+    # Pending until the item lets it through: none is lost between its fork and its first line.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     channel = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
     work = _Directory(".")
@@ -31,6 +35,7 @@ def run_items(scope: str, script: str, *arguments: str) -> int:
         pid = os.fork()
         if pid == 0:
             os.close(channel)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             _become(int(told), script, arguments)
             return 0
         _, status = os.waitpid(pid, 0)

@@ -6,10 +6,12 @@ its processes and nobody else's.
 """
 
 import os
+import signal
 from contextlib import suppress
 
 from msgspec import Struct
 
+_INIT = "1"  # bwrap's own process
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Positions in /proc/<pid>/stat after the name, which may contain anything, brackets too.
@@ -88,6 +90,25 @@ class Inside:
         mapped = sum(rollup.get("Pss_Shmem:", 0) for rollup in rollups)
         in_files = self.work_bytes() + _used_bytes(self._shared)
         return Memory(own, max(mapped, in_files))
+
+    def terminate(self) -> None:
+        """Asks every process of the run to end, so that none is killed without having been told.
+
+        The kernel takes a directory of /proc for a pidfd, so no signal goes to a stranger.
+        """
+        for pid in self._pids():
+            if pid != _INIT:
+                with suppress(OSError):
+                    self._signal(pid)
+
+    def _signal(self, pid: str) -> None:
+        descriptor = os.open(
+            pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._processes
+        )
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        finally:
+            os.close(descriptor)
 
     def _open(self, path: str) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -38,6 +38,12 @@ class Tree:
             and sum(_own_bytes(process) for process in processes) > limit_bytes
         )
 
+    def terminate(self) -> None:
+        """Asks all of them to end; on Windows there is no asking."""
+        for process in self._processes():
+            with suppress(psutil.Error):
+                process.terminate()
+
     def kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, signal.SIGKILL)

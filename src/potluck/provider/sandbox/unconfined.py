@@ -26,6 +26,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Ended,
     Output,
+    Recall,
     Started,
     Touched,
     unnoticed,
@@ -35,6 +36,7 @@ from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
+    Guests,
     Wall,
     disk_wall,
     log_limit,
@@ -74,11 +76,12 @@ class UnconfinedDriver:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
+        recall: Recall | None = None,
     ) -> Ended:
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:
-            run = UnconfinedRun(directory, confinement, output, companion)
+            run = UnconfinedRun(directory, confinement, output, companion, recall)
             return await run.to_its_end(started)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -98,8 +101,10 @@ class UnconfinedRun:
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self._companion = companion
+        self._recall = recall or Recall()
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
@@ -108,6 +113,8 @@ class UnconfinedRun:
         self._began = time.monotonic()
 
     async def to_its_end(self, started: Started) -> Ended:
+        if (said := self._recall.said) is not None:
+            return self._tell(Verdict(said.reason, None, said.detail))
         self._write_files()
         with ExitStack() as ours:
             with ExitStack() as theirs:
@@ -127,10 +134,9 @@ class UnconfinedRun:
             await started()
             pumping = asyncio.create_task(self._log.pump(*streams))
             walls = self._walls(self._tree)
+            guests = Guests(self._recall, self._tree.terminate, self._companion)
             ended = _until_ended(process)
-            touched = await supervise(
-                ended, walls, self._log, pumping, _WATCH_SECONDS, self._companion
-            )
+            touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
             return self._tell(self._verdict(touched, process))

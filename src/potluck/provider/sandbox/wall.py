@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from potluck.model.task import MIB, EndReason
-from potluck.provider.sandbox.driver import Companion, Touched, View
+from potluck.provider.sandbox.driver import Companion, Recall, Touched, View
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 
@@ -18,6 +20,14 @@ WATCH_SECONDS = 0.05
 
 
 Wall = Callable[[], Touched | None]
+
+
+class Guests(Struct, frozen=True):
+    """Who else has a say in a run, besides its walls."""
+
+    recall: Recall
+    terminate: Callable[[], None]  # sends SIGTERM to every process of the run
+    companion: Companion | None = None
 
 
 async def watch(walls: Sequence[Wall], every_seconds: float) -> Touched:
@@ -62,18 +72,33 @@ async def supervise(
     walls: Sequence[Wall],
     log: Log,
     pumping: asyncio.Task[None],
+    guests: Guests,
     watch_seconds: float = WATCH_SECONDS,
-    companion: Companion | None = None,
 ) -> Touched | None:
     """Returns the wall that was touched, or None when the command has ended by itself.
 
-    `pumping` stays with the caller, who lets it read the rest once everything is dead.
+    One that was recalled never ends by itself: its exit status may be no more than its answer to
+    the signal. `pumping` stays with the caller, who lets it read the rest once everything is dead.
     """
+    touched = await _until_over(ended, walls, log, pumping, guests, watch_seconds)
+    return guests.recall.said or touched
+
+
+async def _until_over(
+    ended: Coroutine[Any, Any, None],
+    walls: Sequence[Wall],
+    log: Log,
+    pumping: asyncio.Task[None],
+    guests: Guests,
+    watch_seconds: float,
+) -> Touched | None:
     ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
-    talking = asyncio.create_task(_talk(companion, View(lambda: first_touched(walls), log.drained)))
-    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking}
+    view = View(lambda: first_touched(walls), log.drained)
+    talking = asyncio.create_task(_talk(guests.companion, view))
+    recalling = asyncio.create_task(_say_farewell(guests))
+    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking, recalling}
     try:
-        while not ending.done() and not watching.done():
+        while not any(each.done() for each in (ending, watching, recalling)):
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if pumping.done():
                 pumping.result()  # a receiver that fails ends the run
@@ -84,11 +109,18 @@ async def supervise(
             awaited -= {each for each in (pumping, talking) if each.done()}
         return watching.result() if watching.done() else None
     finally:
-        await drop(ending, watching, talking)
+        await drop(ending, watching, talking, recalling)
 
 
 async def _talk(companion: Companion | None, view: View) -> Touched | None:
     return None if companion is None else await companion.talk(view)
+
+
+async def _say_farewell(guests: Guests) -> None:
+    """Returns when the grace is over, which begins with the wish."""
+    await guests.recall.asked()
+    guests.terminate()
+    await guests.recall.grace_over()
 
 
 def log_limit(log: Log) -> Touched:
