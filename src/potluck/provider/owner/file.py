@@ -1,0 +1,189 @@
+"""The owner's file, DATA/provider.toml: the one truth about what an owner allows and asks.
+
+It is read whole or not at all: what is wrong in it is told with its key and what to write, and
+whoever has read it before stays with what was right. Commands change it in place; comments, order
+and spelling of all the rest stay as they are.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from potluck.local.durable import write_whole
+from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.terms import TermsChange
+from potluck.provider.owner.keys import KEYS, Key, Written, key_named
+from potluck.provider.owner.said import Said
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+    from tomlkit.items import AbstractTable
+
+_DEVICES = "device"
+# Far more than all keys for all devices of a machine; a file that grows on is not read for ever.
+_MOST_BYTES = 1_000_000
+
+Mark = tuple[int, int, int] | None
+
+
+def terms_file(data_directory: Path) -> Path:
+    return data_directory / "provider.toml"
+
+
+def mark_of(path: Path) -> Mark:
+    """Differs when the file may have changed; none where there is no file to be seen."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def read_file(path: Path) -> Said:
+    """What it says; nothing where there is no file. BadSettings names what is wrong."""
+    text = _text(path)
+    try:
+        return read_text(text)
+    except InvalidInput as error:
+        raise BadSettings(f"In {path}: {error.detail}", error.hint) from error
+
+
+def read_text(text: str) -> Said:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(
+            f"it is not TOML: {error}.", "Mend that line, or take it out with a # before it."
+        ) from error
+    tables = content.pop(_DEVICES, {})
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise InvalidInput(
+            f"{_DEVICES!r} is no table.", f'Write [{_DEVICES}."UUID"] above its keys.'
+        )
+    devices = {uuid: _change(table, uuid) for uuid, table in tables.items()}
+    return Said(_change(content), devices)
+
+
+def change_file(path: Path, change: TermsChange) -> None:
+    """Writes the change into the file, or raises BadSettings and leaves it as it is.
+
+    What is said of all devices is taken out where it was said of one: all means all.
+    """
+    text = _text(path)
+    try:
+        read_text(text)
+        changed = change_text(text, change)
+    except InvalidInput as error:
+        raise BadSettings(f"In {path}: {error.detail}", error.hint) from error
+    if changed != text:
+        _save(path, changed)
+
+
+def change_text(text: str, change: TermsChange) -> str:
+    wanted = read_text(text).changed(change).keys()
+    for key in KEYS if change.devices else ():
+        if key.is_for_node and getattr(change, key.field) is not UNSET:
+            raise InvalidInput(f"{key.name} is the whole machine's.", "Name no device with it.")
+    changed = _edited(text, change)
+    # TOML lets tables be written in ways that can not be added to.
+    if changed is None or read_text(changed).keys() != wanted:
+        raise InvalidInput(
+            "its devices are written in a way that a command can not change.",
+            f'Write each as a table of its own: [{_DEVICES}."UUID"] and its keys below.',
+        )
+    return changed if text else changed.lstrip()
+
+
+def _edited(text: str, change: TermsChange) -> str | None:
+    """Nothing where the way in which it is written does not allow that."""
+    import tomlkit  # only whoever writes needs it
+    from tomlkit.exceptions import TOMLKitError
+
+    document = tomlkit.parse(text)
+    try:
+        for key in KEYS:
+            value = getattr(change, key.field)
+            if value is not UNSET:
+                _write(document, key, None if value is None else key.spell(value), change.devices)
+    except (TOMLKitError, ValueError):
+        return None
+    changed = tomlkit.dumps(document)
+    try:
+        tomllib.loads(changed)
+    except tomllib.TOMLDecodeError:
+        return None
+    return changed
+
+
+def _change(table: Mapping[str, object], device: str | None = None) -> TermsChange:
+    """The keys of one table, each read and checked."""
+    named = [(key_named(name), written) for name, written in table.items()]
+    said = {key.field: _value(key, written, device) for key, written in named}
+    return replace(TermsChange(), **said)
+
+
+def _value(key: Key, written: object, device: str | None) -> object:
+    if device is not None and key.is_for_node:
+        raise InvalidInput(
+            f"{key.name!r} of device {device!r} is not a device's, but the machine's.",
+            f"Write it above the first [{_DEVICES}…] table.",
+        )
+    if not isinstance(written, str | int | float | list):
+        raise InvalidInput(f"{key.name} is {written!r}, which it can not be.", key.hint)
+    return key.parse(written)
+
+
+def _write(
+    document: "TOMLDocument", key: Key, value: Written | None, devices: tuple[str, ...]
+) -> None:
+    if not devices:
+        for table in document.get(_DEVICES, {}).values():
+            table.pop(key.name, None)
+        _put(document, key.name, value)
+        return
+    for uuid in devices:
+        _put(_table(document, uuid), key.name, value)
+
+
+def _table(document: "TOMLDocument", uuid: str) -> "AbstractTable":
+    import tomlkit
+
+    tables = document.setdefault(_DEVICES, tomlkit.table(is_super_table=True))
+    found: AbstractTable = tables.setdefault(uuid, tomlkit.table())
+    return found
+
+
+def _put(table: "TOMLDocument | AbstractTable", name: str, value: Written | None) -> None:
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+        return content.decode()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path} can not be read: {error}.", "Mend it, or remove it.") from error
+
+
+def _save(path: Path, text: str) -> None:
+    """Whoever links the file from elsewhere, such as from a repository, keeps the link."""
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(target, text.encode())
+    except OSError as error:
+        raise BadSettings(
+            f"{path} can not be written: {error.strerror}.",
+            "Free some space, or mend its permissions.",
+        ) from error
