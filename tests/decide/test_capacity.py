@@ -15,7 +15,7 @@ from potluck.decide.pool.levels import MOST_LEVELS
 from potluck.decide.pool.room import Profile
 from potluck.decide.pool.want import Usable, Want
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
-from potluck.model.device import DeviceKind
+from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
@@ -274,6 +274,7 @@ def some_task(chance: Random, number: int) -> WaitingTask:
         cores=chance.randint(1, 9),
         memory_bytes=chance.randint(1, 12) * GIB,
         failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
+        kind=chance.choice(["script", "script", "container"]),
     )
 
 
@@ -289,6 +290,18 @@ def some_twin(chance: Random, number: int, like: FreeNode) -> FreeNode:
     )
 
 
+def some_terms(chance: Random) -> dict[str, Any]:
+    """Mostly none: what nobody may have tells nothing of the rest."""
+    said: dict[str, list[Any]] = {
+        "availability": [Availability.PAUSED, Availability.SICK],
+        "kinds": [frozenset({"script"}), frozenset({"container", "function"})],
+        "least_milli": [250, 1000],
+        "allow": [frozenset({ALICE}), frozenset({BOB}), frozenset()],
+        "deny": [frozenset({ALICE}), frozenset({ALICE, BOB})],
+    }
+    return {key: chance.choice(values) for key, values in said.items() if chance.random() < 0.12}
+
+
 def some_node(chance: Random, number: int) -> FreeNode:
     name = f"n{number}"
     devices = [
@@ -297,6 +310,7 @@ def some_node(chance: Random, number: int) -> FreeNode:
             price_micro_per_hour=chance.choice([0, 20, 30]),
             shares_accounts=chance.random() < 0.5,
             is_partition=chance.random() < 0.2,
+            **some_terms(chance),
         )
         for index in range(chance.randint(1, 4))
     ]
@@ -372,11 +386,41 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
             known = pool.node(chance.choice(nodes).id)
             assert known is not None
             pool.put_node(known)
+        change_terms_at_times(chance, nodes, pool)
     for each, found in live:
         pool.untake(each, found)
     assert {known.id: known for known in pool.nodes()} == {
         known.id: _as_read(known) for known in nodes
     }
+
+
+NO_TERMS: dict[str, Any] = {
+    "availability": Availability.AVAILABLE,
+    "kinds": frozenset(),
+    "least_milli": 1,
+    "allow": None,
+    "deny": frozenset(),
+}
+
+
+def change_terms_at_times(chance: Random, nodes: list[FreeNode], pool: Capacity) -> None:
+    if not nodes or chance.random() > 0.2:
+        return
+    changed = chance.randrange(len(nodes))
+    known = pool.node(nodes[changed].id)
+    assert known is not None
+    said = [{**NO_TERMS, **some_terms(chance)} for _ in known.devices]
+    nodes[changed] = with_terms(nodes[changed], said)
+    pool.put_node(with_terms(known, said))
+
+
+def with_terms(known: FreeNode, said: list[dict[str, Any]]) -> FreeNode:
+    """As its owner wants it from now on, whatever runs there."""
+    devices = [
+        msgspec.structs.replace(device, **terms)
+        for device, terms in zip(known.devices, said, strict=True)
+    ]
+    return msgspec.structs.replace(known, devices=tuple(devices))
 
 
 def _as_read(known: FreeNode) -> FreeNode:

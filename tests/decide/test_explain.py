@@ -10,6 +10,7 @@ from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.decide.plan import Scheduler
 from potluck.decide.pool.feasible import Refusal
 from potluck.model.credit import MICRO
+from potluck.model.device import Availability
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
@@ -25,8 +26,8 @@ def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
 
 def test_every_refusal_has_a_sentence() -> None:
     for refusal in Refusal:
-        assert re.match("1 node (has|runs|lacks|costs) ", refusal_sentence(refusal, 1))
-        assert re.match("3 nodes (have|run|lack|cost) ", refusal_sentence(refusal, 3))
+        assert re.match("1 node (has|runs|lacks|costs|takes|gives) ", refusal_sentence(refusal, 1))
+        assert re.match("3 nodes (have|run|lack|cost|take|give) ", refusal_sentence(refusal, 3))
 
 
 def test_who_does_not_wait_is_not_explained() -> None:
@@ -123,6 +124,29 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
     assert changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
         "3 nodes would take it with a price ceiling of 0.30 an hour instead of 0.10."
     ]
+
+
+def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
+    sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
+    kinds = [
+        (node(f"n{milli}", gpu(least_milli=milli), **sizes), 1) for milli in (250, 250, 500, 1000)
+    ]
+    assert changes(task("t1", device_milli=100), kinds) == [
+        "3 nodes would take it if it asked for 0.5 of a device instead of 0.1."
+    ]
+
+
+def test_nothing_that_a_task_asks_for_brings_back_what_is_away_or_not_for_it() -> None:
+    devices = [
+        gpu(availability=Availability.OUTSIDE_HOURS),
+        gpu(deny=frozenset({ALICE})),
+        gpu(kinds=frozenset({"container"})),
+    ]
+    kinds = [
+        (node(f"n{at}", each, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)
+        for at, each in enumerate(devices)
+    ]
+    assert changes(task("t1", account_id=ALICE), kinds) == []
 
 
 def test_a_price_ceiling_is_for_all_that_is_taken() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from potluck.decide.pool.feasible import Fit, Refusal, fit, suitable
-from potluck.model.device import DeviceKind
+from potluck.decide.snapshot import FreeDevice
+from potluck.model.device import Availability, DeviceKind
 from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
@@ -26,11 +27,30 @@ REFUSED = [
     ),
     ({"compute_capability": "1.0"}, {}, Refusal.COMPUTE_CAPABILITY),
     ({"device_memory_bytes": 25 * GIB}, {}, Refusal.DEVICE_MEMORY),
+    ({}, {"devices": (gpu(kinds=frozenset({"container"})),)}, Refusal.TASK_KIND),
+    ({}, {"devices": (gpu(allow=frozenset({BOB})),)}, Refusal.WALLET),
+    ({}, {"devices": (gpu(deny=frozenset({ALICE})),)}, Refusal.WALLET),
+    # Who is on both lists is denied.
+    ({}, {"devices": (gpu(allow=frozenset({ALICE}), deny=frozenset({ALICE})),)}, Refusal.WALLET),
+    ({"device_milli": 249}, {"devices": (gpu(least_milli=250),)}, Refusal.FRACTION),
     ({"device_count": 2}, {}, Refusal.DEVICE_COUNT),
     ({"max_price_micro_per_hour": 1}, {"devices": (gpu(price_micro_per_hour=2),)}, Refusal.PRICE),
     ({"cores": 9}, {}, Refusal.CORES),
     ({"memory_bytes": 17 * GIB}, {"memory_bytes": 16 * GIB}, Refusal.MEMORY),
     ({"disk_bytes": 17 * GIB}, {"disk_bytes": 16 * GIB}, Refusal.DISK),
+    ({}, {"devices": (gpu(availability=Availability.PAUSED),)}, Refusal.DEVICE_AWAY),
+    # One of the two is there, and both are wanted.
+    (
+        {"device_count": 2},
+        {"devices": (gpu("g1"), gpu("g2", availability=Availability.SICK))},
+        Refusal.DEVICE_AWAY,
+    ),
+    # What lasts longer is told first.
+    (
+        {"max_price_micro_per_hour": 1},
+        {"devices": (gpu(price_micro_per_hour=2, availability=Availability.IN_USE),)},
+        Refusal.PRICE,
+    ),
     ({}, {"devices": (gpu(free_milli=999),)}, Refusal.DEVICE_BUSY),
     # There is enough of the device, and not enough of its memory.
     (
@@ -71,6 +91,29 @@ def test_a_node_without_sandbox_serves_its_owner() -> None:
     mine = node(account_id=ALICE, own_tasks_only=True)
     assert isinstance(fit(task(account_id=ALICE), mine), Fit)
     assert fit(task(account_id=BOB), mine) is Refusal.OWN_TASKS_ONLY
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device"),
+    [
+        ({}, gpu(kinds=frozenset({"script", "container"}))),
+        ({}, gpu(allow=frozenset({ALICE, BOB}))),
+        ({}, gpu(deny=frozenset({BOB}))),
+        ({}, gpu(least_milli=1000)),
+        ({"device_milli": 250}, gpu(least_milli=250)),
+        # Of a processor a task has what its cores make up.
+        ({"cores": 1}, cpu(least_milli=500)),
+    ],
+)
+def test_what_an_owner_takes(wanted: dict[str, Any], device: FreeDevice) -> None:
+    assert isinstance(fit(task(**wanted), node("n1", device)), Fit)
+
+
+@pytest.mark.parametrize("availability", list(Availability)[1:])
+def test_what_is_away_is_passed_over(availability: Availability) -> None:
+    both = node("n1", gpu("g1", availability=availability), gpu("g2", price_micro_per_hour=9))
+    found = fit(task(), both)
+    assert isinstance(found, Fit) and [share.device_id for share in found.shares] == ["g2"]
 
 
 def test_what_is_taken_of_a_device() -> None:

@@ -1,12 +1,17 @@
 """Which devices would do is remembered for those that ask alike, within bounds."""
 
+from typing import Any
+
+import msgspec
+import pytest
+
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.suitable import Suitability
 from potluck.decide.snapshot import FreeNode
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
-from tests.decide.builders import BOB, task
+from tests.decide.builders import BOB, gpu, task
 from tests.decide.pool import node_with, with_cpu
 
 
@@ -63,16 +68,26 @@ def test_nodes_are_of_one_kind_if_they_differ_in_their_names_only() -> None:
     assert sorted(count for _, count in kinds) == [1, 2, 3]
 
 
-def test_who_has_nodes_for_its_own_tasks_is_known_as_long_as_it_has_one() -> None:
+@pytest.mark.parametrize(
+    "naming",
+    [
+        {"own_tasks_only": True},
+        {"devices": (gpu(allow=frozenset({BOB})), gpu("g2"))},
+        {"devices": (gpu(), gpu("g2", deny=frozenset({BOB})))},
+    ],
+)
+def test_whom_a_node_treats_unlike_others_is_known_as_long_as_one_does(
+    naming: dict[str, Any],
+) -> None:
     known = Capacity(PLACEMENTS["fragmentation"]())
     known.put_node(node_with("n0", 1))
-    none = known.hosts
+    none = known.named
     for name in ("n1", "n2"):
-        known.put_node(node_with(name, 1, own_tasks_only=True))
-    hosts = known.hosts
-    assert hosts == {BOB} and not none
+        known.put_node(msgspec.structs.replace(node_with(name, 1), **naming))
+    named = known.named
+    assert named == {BOB} and not none
     known.drop_node(NodeId("n1"))
     known.put_node(node_with("n3", 1))
-    assert known.hosts is hosts, "it is not made anew for what does not change it"
+    assert known.named is named, "it is not made anew for what does not change it"
     known.drop_node(NodeId("n2"))
-    assert not known.hosts
+    assert not known.named

@@ -314,11 +314,11 @@ class Scheduler:
         self._offer(self._halted.release_account(account_id))
 
     def _pool_changed(self) -> None:
-        """Other nodes are there. Who has nodes for itself, or no longer, finds room in other
-        company than before; the lines of all others stay where they are."""
+        """Other nodes are there. Whom one of them treats unlike others, or no longer, finds room in
+        other company than before; the lines of all others stay where they are."""
         self._suitability.forget()
         self._told.doubt()
-        for line in self._lines.set_hosts(self._capacity.hosts):
+        for line in self._lines.set_named(self._capacity.named):
             self._halted.discard(line)
             self._lines.regroup(line)
             self._ready.offer(line)

@@ -2,10 +2,11 @@
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceKind
+from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.node import SandboxStrength
 from potluck.model.task import ItemRange, Limits, Requirements
+from potluck.model.terms import TaskKind
 
 
 class WaitingTask(Struct, frozen=True, gc=False):
@@ -20,6 +21,7 @@ class WaitingTask(Struct, frozen=True, gc=False):
     submitted_at: float = 0.0
     expected_seconds: float | None = None  # declared or learned; of one item, if it is an array
     pending: tuple[ItemRange, ...] = ()  # of an array: what nobody has been granted yet
+    kind: str = TaskKind.SCRIPT.value  # as plain text, which is quicker to look up by
     nodes: int = 1  # a gang takes so many nodes at once; the server asks for one
 
     def __lt__(self, other: "WaitingTask") -> bool:
@@ -43,6 +45,15 @@ class FreeDevice(Struct, frozen=True):
     shares_accounts: bool = False
     serves: AccountId | None = None  # whose fractions are on it now; None also if of several
     serves_sharers: bool = True  # whether all that is on it may stand beside other accounts
+    availability: Availability = Availability.AVAILABLE
+    kinds: frozenset[str] = frozenset()  # of tasks that it takes; none: all
+    least_milli: int = 1  # of a GPU: its owner gives no smaller part
+    allow: frozenset[AccountId] | None = None  # takes only their tasks; None: everybody's
+    deny: frozenset[AccountId] = frozenset()  # and none of theirs
+
+    @property
+    def is_available(self) -> bool:
+        return self.availability is Availability.AVAILABLE
 
 
 class FreeNode(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec import Struct
 from potluck.decide.pool.feasible import Refusal, price_of, suitable
 from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
 from potluck.model.credit import MICRO
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import GIB, MIB
 
 _Devices = tuple[FreeDevice, ...]
@@ -27,7 +28,7 @@ class Measure(Struct, frozen=True):
     of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
     text: Callable[[float, int], str]  # never more than the figure, to so many digits
     words: str
-    is_ceiling: bool = False
+    is_ceiling: bool = False  # more of it suits more nodes
     noun: tuple[str, str] = ("", "")  # of what is counted: one, and several
 
     def asked(self, task: WaitingTask) -> float | None:
@@ -82,6 +83,11 @@ def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
     return sorted((each.memory_bytes for each in devices), reverse=True)[count - 1]
 
 
+def _part(_node: FreeNode, devices: _Devices, _task: WaitingTask) -> float:
+    """The smallest that is given of any of them."""
+    return min(each.least_milli for each in devices)
+
+
 def _bytes_text(figure: float, digits: int) -> str:
     size, unit = next((each for each in _SIZES if figure >= each[0]), _SIZES[-1])
     return f"{_rounded_down(figure / size, digits):.15g} {unit}"
@@ -110,6 +116,10 @@ def _credit_text(figure: float, _digits: int) -> str:
 
 def _count_text(figure: float, _digits: int) -> str:
     return f"{figure:g}"
+
+
+def _milli_text(figure: float, _digits: int) -> str:
+    return f"{figure / WHOLE_DEVICE_MILLI:g}"
 
 
 def _part_text(figure: float, digits: int) -> str:
@@ -149,6 +159,14 @@ MEASURES = (
         noun=("device", "devices"),
     ),
     Measure(
+        "device_milli",
+        WHOLE_DEVICE_MILLI,
+        _part,
+        _milli_text,
+        "if it asked for {} of a device instead of {}",
+        is_ceiling=True,
+    ),
+    Measure(
         "min_reliability",
         None,
         lambda node, _devices, _task: node.reliability,
@@ -179,7 +197,7 @@ MEASURES = (
     ),
 )
 MEASURE_OF = {measure.field: measure for measure in MEASURES}
-# Nothing that a task asks for helps where a node runs its owner's tasks only.
+# Nothing that a task asks for helps where an owner takes no such tasks, or not now.
 FIELD_OF = {
     Refusal.SANDBOX: "sandbox",
     Refusal.LABELS: "labels",
@@ -189,6 +207,7 @@ FIELD_OF = {
     Refusal.DEVICE_MODEL: "device_model",
     Refusal.COMPUTE_CAPABILITY: "compute_capability",
     Refusal.DEVICE_MEMORY: "device_memory_bytes",
+    Refusal.FRACTION: "device_milli",
     Refusal.DEVICE_COUNT: "device_count",
     Refusal.PRICE: "max_price_micro_per_hour",
     Refusal.CORES: "cores",

@@ -49,12 +49,12 @@ _SENTENCES = {
         "have no device with enough memory",
     ),
     Refusal.TASK_KIND: (
-        "does not take tasks of this kind",
-        "do not take tasks of this kind",
+        "takes no tasks of this kind",
+        "take no tasks of this kind",
     ),
     Refusal.WALLET: (
-        "does not take this account's tasks",
-        "do not take this account's tasks",
+        "takes no tasks of this account",
+        "take no tasks of this account",
     ),
     Refusal.FRACTION: (
         "gives no such small part of a device",

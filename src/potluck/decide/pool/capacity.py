@@ -21,8 +21,9 @@ from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-_WantKey = tuple[Requirements, AccountId]
+_WantKey = tuple[Requirements, AccountId, str]
 _NOBODY = AccountId("")
+_NONE: frozenset[AccountId] = frozenset()
 _MOST_WANTS = 20_000
 
 
@@ -32,8 +33,10 @@ class Capacity:
         self.pool = Pool()
         self._wants: dict[_WantKey, Want] = {}
         self._candidates: dict[_WantKey, Candidates] = {}
-        self._host_nodes: Counter[AccountId] = Counter()
-        self.hosts: frozenset[AccountId] = frozenset()  # who has nodes for its own tasks only
+        self._naming_nodes: Counter[AccountId] = Counter()
+        # Whom some node treats unlike others: its owner, whose tasks alone it runs, or who is on a
+        # list of whom it takes or does not take.
+        self.named: frozenset[AccountId] = frozenset()
         self._has_gained = False
         self._rooms_prepared = 0
         self._is_due = True
@@ -130,8 +133,8 @@ class Capacity:
 
     def _candidates_of(self, task: WaitingTask) -> Candidates:
         wanted, account_id = task.requirements, task.account_id
-        is_personal = wanted.device_milli is not None or account_id in self.hosts
-        key = (wanted, account_id if is_personal else _NOBODY)
+        is_personal = wanted.device_milli is not None or account_id in self.named
+        key = (wanted, account_id if is_personal else _NOBODY, task.kind)
         known = self._candidates.get(key)
         if known is None:
             if len(self._candidates) >= _MOST_WANTS:
@@ -140,9 +143,9 @@ class Capacity:
         return known
 
     def want_of(self, task: WaitingTask) -> Want:
-        """What all share is asked for in nobody's name: no node is nobody's own."""
-        asker = task.account_id if task.account_id in self.hosts else _NOBODY
-        key = (task.requirements, asker)
+        """What all share is asked for in nobody's name: no node is nobody's own, nor names it."""
+        asker = task.account_id if task.account_id in self.named else _NOBODY
+        key = (task.requirements, asker, task.kind)
         want = self._wants.get(key)
         if want is None:
             if len(self._wants) >= _MOST_WANTS:
@@ -174,18 +177,22 @@ class Capacity:
         """A node has come, gone or become another one."""
         more = abs(len(self.pool) - self._rooms_prepared)
         self._is_due |= 8 * more > self._rooms_prepared
-        for room, sign in ((before, -1), (after, 1)):
-            if room is not None and room.node.own_tasks_only:
-                self._count_host(room.node.account_id, sign)
+        gone, come = (_NONE if room is None else room.profile.named for room in (before, after))
+        if gone != come:
+            self._count_named(gone - come, come - gone)
 
-    def _count_host(self, host: AccountId, sign: int) -> None:
-        self._host_nodes[host] += sign
-        if not self._host_nodes[host]:
-            del self._host_nodes[host]
-        if (host in self._host_nodes) != (host in self.hosts):
-            self.hosts ^= {host}
-            # Whoever asked as one with nodes of its own, or without, asks anew.
-            kept = {key: each for key, each in self._candidates.items() if key[1] != host}
+    def _count_named(self, gone: frozenset[AccountId], come: frozenset[AccountId]) -> None:
+        counts = self._naming_nodes
+        counts.subtract(gone)
+        counts.update(come)
+        changed = {each for each in gone | come if bool(counts[each]) != (each in self.named)}
+        for each in gone:
+            if not counts[each]:
+                del counts[each]
+        if changed:
+            self.named ^= changed
+            # Whoever asked as one like all others, or not, asks anew.
+            kept = {key: each for key, each in self._candidates.items() if key[1] not in changed}
             self._candidates = kept
 
 

@@ -69,7 +69,8 @@ def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
 
 
 def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
-    """The devices that would do if all of the node were free, or the first permanent refusal."""
+    """The devices that would do if all of the node were free, or the first refusal that no end of
+    an attempt changes."""
     wanted = task.requirements
     refusal = _node_wall(task, node)
     if refusal is not None:
@@ -79,12 +80,16 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
         devices = [device for device in devices if keep(wanted, device)]
         if not devices:
             return refusal
+    for refusal, takes in _TERMS:
+        devices = [device for device in devices if takes(task, device)]
+        if not devices:
+            return refusal
     devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
     if not devices:
         return Refusal.PRICE
     if len(devices) < wanted.device_count:
         return Refusal.DEVICE_COUNT
-    return _size_wall(wanted, node) or tuple(devices)
+    return _size_wall(wanted, node) or _available(wanted, devices)
 
 
 def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
@@ -109,6 +114,12 @@ def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
     if 0 < node.disk_bytes < wanted.disk_bytes:
         return Refusal.DISK
     return None
+
+
+def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
+    """Nobody knows when what is away will be back: nobody waits for it who could go elsewhere."""
+    available = tuple([device for device in devices if device.is_available])
+    return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
 
 
 def _kind_matches(wanted: Requirements, device: FreeDevice) -> bool:
@@ -149,6 +160,29 @@ _DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]],
     (Refusal.DEVICE_MODEL, _model_matches),
     (Refusal.COMPUTE_CAPABILITY, _capability_suffices),
     (Refusal.DEVICE_MEMORY, _memory_suffices),
+)
+
+
+def _takes_kind(task: WaitingTask, device: FreeDevice) -> bool:
+    return not device.kinds or task.kind in device.kinds
+
+
+def _takes_account(task: WaitingTask, device: FreeDevice) -> bool:
+    is_allowed = device.allow is None or task.account_id in device.allow
+    return is_allowed and task.account_id not in device.deny
+
+
+def _gives_part(task: WaitingTask, device: FreeDevice) -> bool:
+    if device.kind is not DeviceKind.GPU:
+        return True
+    return (task.requirements.device_milli or WHOLE_DEVICE_MILLI) >= device.least_milli
+
+
+# What its owner says of a device.
+_TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = (
+    (Refusal.TASK_KIND, _takes_kind),
+    (Refusal.WALLET, _takes_account),
+    (Refusal.FRACTION, _gives_part),
 )
 
 

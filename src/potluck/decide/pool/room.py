@@ -18,17 +18,18 @@ class Profile:
     them, and nodes on which nothing runs need not be looked at one by one.
     """
 
-    __slots__ = ("gpus", "idle", "key", "node", "rooms")
+    __slots__ = ("gpus", "idle", "key", "named", "node", "rooms")
 
     def __init__(self, node: FreeNode, key: object) -> None:
         self.key = key
         # How reliable a node is changes from day to day, and is looked at node by node.
         self.node = msgspec.structs.replace(node, reliability=1.0)
-        self.gpus = [
+        self.gpus = [  # that take new work
             position
             for position, device in enumerate(node.devices)
-            if device.kind is DeviceKind.GPU
+            if device.kind is DeviceKind.GPU and device.is_available
         ]
+        self.named = _named(node)
         self.rooms = 0  # the slots of nodes that have it, as bits
         self.idle = 0  # of the unused ones among them
 
@@ -202,12 +203,19 @@ def profile_key(node: FreeNode) -> _Make:
         (
             *(each.kind, each.model, each.memory_bytes, each.price_micro_per_hour, each.vendor),
             *(each.compute_capability, each.is_partition, each.shares_accounts),
+            *(each.is_available, each.kinds, each.least_milli, each.allow, each.deny),
         )
         for each in node.devices
     )
     owner = node.account_id if node.own_tasks_only else None
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
     return (owner, totals, node.labels, node.sandbox, devices)
+
+
+def _named(node: FreeNode) -> frozenset[AccountId]:
+    """Whom it treats unlike others."""
+    own = frozenset([node.account_id] if node.own_tasks_only else ())
+    return own.union(*((each.allow or frozenset()) | each.deny for each in node.devices))
 
 
 def _free_memory(device: FreeDevice) -> int:

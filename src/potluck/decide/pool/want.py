@@ -76,7 +76,7 @@ class Want:
                 self.forget(gone)
 
     def uses_all_gpus(self, profiles: Sequence[Profile]) -> bool:
-        """Whether wherever one GPU would do, the others of the node would too."""
+        """Whether wherever one GPU would do, the others there that take new work would too."""
         return all(
             len(devices) == len(profile.gpus)
             for profile in profiles

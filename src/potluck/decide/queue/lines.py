@@ -26,7 +26,7 @@ _MOST_LOOKS = 20_000
 
 
 _Parts = tuple[
-    AccountId, Requirements, Limits, int, frozenset[NodeId], int, int | None, TaskId | None
+    AccountId, Requirements, Limits, int, frozenset[NodeId], int, int | None, TaskId | None, str
 ]
 
 
@@ -39,6 +39,7 @@ class LineKey(NamedTuple):
     nodes: int
     span: int | None  # how long it is expected to take, as a power of two; None if nobody knows
     array: TaskId | None
+    kind: str
 
 
 class Shape:
@@ -71,7 +72,7 @@ class Lines:
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
         self._arrived: dict[Line, int] = {}
         self._numbers = 0
-        self._hosts: frozenset[AccountId] = frozenset()
+        self._named: frozenset[AccountId] = frozenset()
         # The longest waiting first; kept only if the order does not go by age itself.
         self._ages: list[Entry] = []
 
@@ -133,13 +134,13 @@ class Lines:
             del self._lines[line.key]
         return None
 
-    def set_hosts(self, hosts: frozenset[AccountId]) -> list[Line]:
-        """Who has nodes that run their owner's tasks only: their lines find room on their own.
+    def set_named(self, named: frozenset[AccountId]) -> list[Line]:
+        """Whom some node treats unlike others: their lines find room on their own.
 
         Answers with the lines of whom that is news, to be regrouped; they must not be halted then.
         """
-        changed = hosts ^ self._hosts
-        self._hosts = hosts
+        changed = named ^ self._named
+        self._named = named
         if not changed:
             return []
         return [line for line in self._lines.values() if line.key.account_id in changed]
@@ -231,10 +232,10 @@ class Lines:
 
     def _shape(self, key: LineKey) -> Shape:
         """Whose a task is matters for a fraction, which may stand beside its own account's only,
-        and for who has nodes that take nobody else's tasks."""
-        is_personal = key.requirements.device_milli is not None or key.account_id in self._hosts
+        and for whom some node treats unlike others."""
+        is_personal = key.requirements.device_milli is not None or key.account_id in self._named
         whose = key.account_id if is_personal else None
-        parts = (key.requirements, key.failed_on, key.nodes, whose)
+        parts = (key.requirements, key.failed_on, key.nodes, whose, key.kind)
         shape = self._shapes.get(parts)
         if shape is None:
             shape = self._shapes[parts] = Shape()
@@ -262,6 +263,7 @@ def _parts(task: WaitingTask, has_spans: bool) -> _Parts:
         task.nodes,
         _span(task.expected_seconds) if has_spans else None,
         task.id if task.pending else None,
+        task.kind,
     )
 
 
