@@ -30,6 +30,7 @@
         ├── DataDirectoryInUse    data_directory_in_use
         ├── StartFailed           start_failed         a part did not become healthy
         ├── NodeKeyRefused        node_key_refused     no wallet stands behind this machine any more
+        ├── NotRunning            not_running          no provider answers on this machine
         ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
         ├── NotInstalled          not_installed        no service manager took the provider up
         └── OutputLost            output_lost          a command can not write what it has to say
@@ -226,6 +227,12 @@ class StartFailed(LocalError):
     code = "start_failed"
     title = "It did not start"
     exit_status = 70
+
+
+class NotRunning(LocalError):
+    code = "not_running"
+    title = "No provider runs here"
+    exit_status = 69
 
 
 class SandboxUnavailable(LocalError):
