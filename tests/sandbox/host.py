@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.error import SandboxUnavailable
+from potluck.model.task import EndReason
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended
+from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 
 T = TypeVar("T", bound=Struct)
@@ -28,6 +29,8 @@ class Request(Struct, frozen=True):
     confinement: Confinement | None = None  # none: reap
     cancel: bool = False
     tell: bool = False  # answer as soon as CUT was written, and go on
+    recalls: tuple[float, ...] = ()  # graces: call it back once CUT was written, so many times
+    is_recalled_before: bool = False  # call it back before it begins
 
 
 class Answer(Struct, frozen=True):
@@ -80,9 +83,17 @@ async def serve(driver: Driver) -> None:
 
 async def handle(driver: Driver, request: Request, confinement: Confinement) -> None:
     collector = Collector()
-    run = asyncio.create_task(driver.run(confinement, collector.output, collector.on_started))
-    if request.cancel or request.tell:
+    recall = Recall()
+    if request.is_recalled_before:
+        recall.ask(EndReason.RECLAIMED, 0.0)
+    run = asyncio.create_task(
+        driver.run(confinement, collector.output, collector.on_started, recall=recall)
+    )
+    if request.cancel or request.tell or request.recalls:
         await collector.saw_cut.wait()
+    for number, grace_seconds in enumerate(request.recalls):
+        # Only the first reason counts.
+        recall.ask(EndReason.DEVICE_LOST if number else EndReason.RECLAIMED, grace_seconds)
     if request.tell:
         write(collector.answer(None))
     if request.cancel:

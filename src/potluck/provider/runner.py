@@ -2,7 +2,7 @@
 
 However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
 Recalled, it ends with the reason of that: at once while it is prepared, since no work is lost by
-that, and after its grace once the code runs. Nothing of the attempt is left running when it returns.
+that, and after its grace once the code runs. Nothing of the attempt is left running afterwards.
 """
 
 import asyncio
