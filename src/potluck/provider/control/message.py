@@ -5,6 +5,7 @@ from msgspec import Struct
 from potluck.model.device import DeviceDescription, Standing
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
+from potluck.provider.owner.said import NodeLimits
 from potluck.wire.device_status import DeviceStatus
 
 
@@ -66,6 +67,7 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     sandbox: SandboxReport
     devices: tuple[DeviceNow, ...]
     attempts: tuple[AttemptNow, ...]
+    limits: NodeLimits = NodeLimits()  # in force for all tasks together
 
 
 class Done(Struct, frozen=True, tag_field="answer", tag="done"):
