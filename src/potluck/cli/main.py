@@ -24,6 +24,7 @@ from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
+from potluck.cli.provider.install import install, uninstall
 from potluck.cli.provider.keys import list_node_keys, revoke_node_key
 from potluck.cli.ps import ps
 from potluck.cli.result import result
@@ -86,6 +87,8 @@ app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
 provider = typer.Typer(cls=Helping, help="The machines that work for my wallet.")
 provider.command("keys", cls=Command)(list_node_keys)
 provider.command("revoke", cls=Command)(revoke_node_key)
+for service_command in (install, uninstall):
+    provider.command(cls=Command)(service_command)
 app.add_typer(provider, name="provider", rich_help_panel=_POOL)
 
 sessions = typer.Typer(cls=Listing, help="Where my wallet is signed in.")

@@ -49,9 +49,9 @@ class Launchd:
 
     def state(self) -> ServiceState:
         if not self.path.exists():
-            return ServiceState(self.path, None)
+            return ServiceState(str(self.path), None)
         url = url_of(command_in(self.path.read_bytes()))
-        return ServiceState(self.path, url, True, self._is_loaded())
+        return ServiceState(str(self.path), url, True, self._is_loaded())
 
     def enable(self) -> None:
         must("launchctl", "enable", self._agent)

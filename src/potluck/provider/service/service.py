@@ -41,7 +41,7 @@ class Service(Struct, frozen=True):
 class ServiceState(Struct, frozen=True):
     """What became of it. `lingers` says whether it runs while nobody is logged in, if known."""
 
-    path: Path
+    path: str
     url: str | None  # none: it is not installed
     is_enabled: bool = False
     is_active: bool = False

@@ -97,9 +97,9 @@ class Systemd:
 
     def state(self) -> ServiceState:
         if not self.path.exists():
-            return ServiceState(self.path, None)
+            return ServiceState(str(self.path), None)
         return ServiceState(
-            self.path,
+            str(self.path),
             url_of(command_in(self.path.read_text())),
             succeeds("systemctl", "--user", "is-enabled", "--quiet", NAME),
             succeeds("systemctl", "--user", "is-active", "--quiet", NAME),
