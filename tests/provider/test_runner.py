@@ -1,0 +1,148 @@
+"""One attempt from its grant to its end, where somebody outside has a say in it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from potluck.model.task import EndReason
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
+from potluck.provider.prepare.index import PackageIndex
+from potluck.provider.prepare.preparer import Preparer
+from potluck.provider.runner import MayRun, Runner, anything
+from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.spool import LogSpool
+from potluck.wire.provider import Finished, Grant
+from tests.prepare.package_index import loopback_index, wheel
+from tests.provider.build import WALLET, a_grant
+
+PATIENT = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("ready", flush=True)
+signal.sigwait([signal.SIGTERM])
+print("asked", os.environ.get("POTLUCK_ITEM"), flush=True)
+"""
+# The first two items are done at once; the third waits to be asked, and then ends well.
+PATIENT_FROM_2 = f"import os\nif int(os.environ['POTLUCK_ITEM']) > 1: exec({PATIENT!r})"
+NEEDS_KIND = """
+# /// script
+# dependencies = ["kind"]
+# ///
+print("it ran")
+"""
+
+
+class Desk:
+    """A runner with what it needs, and what it told."""
+
+    def __init__(
+        self, directory: Path, driver: Driver, index_url: str, may_run: MayRun = anything
+    ) -> None:
+        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url))
+        self.runner = Runner(driver, preparer, 0.05, None, may_run)
+        self.staging = directory / "environments" / "staging"
+        self.recall = Recall()
+        self.events: list[Event] = []
+        self._directory = directory
+
+    @asynccontextmanager
+    async def running(self, grant: Grant) -> AsyncIterator[asyncio.Task[Finished]]:
+        self.spool = LogSpool.open(self._directory, grant.attempt_id)
+        log = AttemptLog(self.spool, 0.01)
+        run = asyncio.create_task(self.runner.run(grant, log, self.events.append, self.recall))
+        try:
+            yield run
+        finally:
+            run.cancel()
+            await asyncio.wait([run])
+            self.spool.close()
+
+    def text(self) -> str:
+        return b"".join(piece.data for piece in self.spool.read(0, 10**6, 10**9)).decode()
+
+    def items(self) -> list[int]:
+        told = [each for each in self.events if isinstance(each, ItemsEnded)]
+        return [outcome.item for each in told for outcome in each.outcomes]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
+    chosen: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen.probe()
+    return chosen
+
+
+async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    async with desk.running(a_grant(PATIENT)) as run:
+        await until(lambda: "ready" in desk.text())
+        desk.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
+        finished = await run
+        assert desk.text() == "ready\nasked None\n"
+    assert (finished.reason, finished.exit_code) == (EndReason.RECLAIMED, None)
+    assert finished.detail == "the hours of the device are over"
+    assert 0 < finished.usage.run_seconds < 10
+
+
+async def test_a_range_that_is_called_back_keeps_what_it_finished(
+    driver: Driver, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    async with desk.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
+        await until(lambda: "ready" in desk.text())
+        desk.recall.ask(EndReason.DEVICE_LOST, 20.0)
+        finished = await run
+        assert desk.text() == "item 2:\nready\nasked 2\n", "none was begun after it"
+    assert finished.reason is EndReason.DEVICE_LOST
+    assert desk.items() == [0, 1], "the third ended well, but as an answer to the signal"
+
+
+async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    with loopback_index() as index:
+        name, content = wheel("kind", {"kind.py": b""})
+        index.add("kind", name, content)
+        index.stall(name)
+        desk = Desk(tmp_path, driver, index.url)
+        async with desk.running(a_grant(NEEDS_KIND)) as run:
+            await until(index.asked.is_set)
+            desk.recall.ask(EndReason.RECLAIMED, 1000.0)
+            async with asyncio.timeout(10):
+                finished = await run
+    assert finished.reason is EndReason.RECLAIMED
+    assert finished.usage.prepare_seconds > 0
+    assert [type(event) for event in desk.events] == [PrepareBegan]
+    assert list(desk.staging.iterdir()) == []
+
+
+async def test_what_the_owner_does_not_take_is_declined_unseen(tmp_path: Path) -> None:
+    denied = f"The owner of this node takes no tasks of {WALLET}."
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple", lambda grant: denied)
+    async with desk.running(a_grant(NEEDS_KIND)) as run:
+        finished = await run
+        assert desk.text() == ""
+    assert (finished.reason, finished.detail) == (EndReason.DECLINED, denied)
+    assert desk.events == []
+
+
+async def test_what_has_ended_before_keeps_its_own_end(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    async with desk.running(a_grant("raise SystemExit(3)")) as run:
+        finished = await run
+        desk.recall.ask(EndReason.RECLAIMED, 0.0)
+    assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 3)
+    assert [type(event) for event in desk.events] == [CodeStarted]
