@@ -24,8 +24,15 @@ from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
+from potluck.cli.provider.drain import drain
+from potluck.cli.provider.earnings import earnings
+from potluck.cli.provider.explain import explain_node
 from potluck.cli.provider.install import install, uninstall
 from potluck.cli.provider.keys import list_node_keys, revoke_node_key
+from potluck.cli.provider.pause import pause, reclaim
+from potluck.cli.provider.pause import resume as resume_devices
+from potluck.cli.provider.status import status
+from potluck.cli.provider.terms import set_terms
 from potluck.cli.ps import ps
 from potluck.cli.result import result
 from potluck.cli.roles import roles
@@ -84,7 +91,15 @@ keys.command("add", cls=Command)(add_key)
 keys.command("revoke", cls=Command)(revoke_key)
 app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
 
-provider = typer.Typer(cls=Helping, help="The machines that work for my wallet.")
+provider = typer.Typer(cls=Helping, help="My machines: what they offer, do and earn.")
+provider.command(cls=Command)(status)
+provider.command("set", cls=Command)(set_terms)
+provider.command(cls=Command)(pause)
+provider.command("resume", cls=Command)(resume_devices)
+for owner_command in (reclaim, drain):
+    provider.command(cls=Command)(owner_command)
+provider.command("explain", cls=Command)(explain_node)
+provider.command(cls=Command)(earnings)
 provider.command("keys", cls=Command)(list_node_keys)
 provider.command("revoke", cls=Command)(revoke_node_key)
 for service_command in (install, uninstall):

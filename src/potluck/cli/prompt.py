@@ -1,4 +1,4 @@
-"""Questions that only a person can answer, typed unseen."""
+"""Questions that only a person can answer."""
 
 import getpass
 import sys
@@ -30,3 +30,14 @@ def new_password() -> str:
     if hidden("The same again: ") != first:
         raise InvalidInput("The two passwords differ.", "Try again.")
     return first
+
+
+def confirmed(question: str, instead: str) -> bool:
+    """Whether the person says yes. `instead` is the option for where there is nobody to ask."""
+    if not sys.stdin.isatty():
+        raise BadSettings(
+            f"There is no terminal to ask this: {question}", f"Say yes in advance with {instead}."
+        )
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

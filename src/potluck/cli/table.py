@@ -31,6 +31,7 @@ class Column(Struct, frozen=True):
     title: str
     is_number: bool = False
     shrinks: bool = False  # gives way when the terminal is narrow
+    wraps: bool = False  # and then goes on in the next line, instead of being cut
 
 
 def show_table(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
@@ -48,8 +49,13 @@ def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Ce
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for column, width in zip(columns, _widths(columns, rows, pane.width), strict=True):
         side: Literal["left", "right"] = "right" if column.is_number else "left"
+        overflow: Literal["fold", "ellipsis"] = "fold" if column.wraps else "ellipsis"
         table.add_column(
-            column.title, justify=side, overflow="ellipsis", no_wrap=True, max_width=width
+            column.title,
+            justify=side,
+            overflow=overflow,
+            no_wrap=not column.wraps,
+            max_width=width,
         )
     for row in rows:
         table.add_row(*(Text(printable(cell.text), _RICH_STYLES[cell.tone]) for cell in row))
@@ -66,7 +72,7 @@ def _widths(
         for place, column in enumerate(columns)
     ]
     fixed = sum(size for size, column in zip(wanted, columns, strict=True) if not column.shrinks)
-    left = width - fixed - _GAP * len(columns)
+    left = width - fixed - _GAP * (len(columns) - 1)
     shared: dict[int, int] = {}
     # The modest first, so that what they do not need goes to the others.
     shrinking = sorted((size, place) for place, size in enumerate(wanted) if columns[place].shrinks)

@@ -1,0 +1,137 @@
+"""A machine on one screen: what it offers, whether it takes work, what it does."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from potluck.cli.pick import short_id
+from potluck.cli.provider.machine import DeviceShown, Machine
+from potluck.cli.screen import Pane, Tone, printable
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.model.device import Availability, Health, Standing
+from potluck.provider.control.message import AttemptNow
+
+TONES = {
+    Availability.AVAILABLE: Tone.GOOD,
+    Availability.PAUSED: Tone.WAITING,
+    Availability.OUTSIDE_HOURS: Tone.WAITING,
+    Availability.IN_USE: Tone.WAITING,
+    Availability.SICK: Tone.BAD,
+    Availability.DRAINING: Tone.WAITING,
+}
+_HEALTHS = {
+    Health.THROTTLED: "is too hot or short of power, and slow",
+    Health.MEMORY_ERRORS: "has errors in its memory",
+    Health.LOST: "does not answer any more",
+}
+
+
+class _Figure(NamedTuple):
+    """A column that is there only if some device has something in it."""
+
+    column: Column
+    cell: Callable[[DeviceShown], Cell]
+
+
+def show_machine(pane: Pane, machine: Machine) -> None:
+    facts = " · ".join(printable(fact) for fact in machine.facts)
+    pane.line(f"{pane.paint(printable(machine.name), Tone.STRONG)} {facts}")
+    for problem in machine.problems:
+        pane.line(printable(problem), Tone.BAD)
+    pane.line()
+    _show_devices(pane, machine.devices)
+    _show_reasons(pane, machine.devices)
+    if machine.attempts:
+        pane.line()
+        _show_attempts(pane, machine)
+    for remark in machine.remarks:
+        pane.line(printable(remark), Tone.FAINT)
+
+
+def state_cell(availability: Availability, standing: Standing, health: Health) -> Cell:
+    """Whether it takes work, in a word or two."""
+    if standing is not Standing.BOUND:
+        return Cell(standing, Tone.BAD)
+    if availability is Availability.AVAILABLE and health is not Health.WELL:
+        return Cell(health.replace("_", " "), Tone.WAITING)
+    return Cell(availability.replace("_", " "), TONES[availability])
+
+
+def _show_devices(pane: Pane, devices: Sequence[DeviceShown]) -> None:
+    kept = [figure for figure in _FIGURES if any(figure.cell(each).text for each in devices)]
+    columns = [figure.column for figure in kept]
+    show_table(pane, columns, [[figure.cell(each) for figure in kept] for each in devices])
+
+
+def _show_reasons(pane: Pane, devices: Sequence[DeviceShown]) -> None:
+    for device in devices:
+        for reason in reasons(device):
+            pane.line(f"{device.number}: {printable(reason)}", Tone.WAITING)
+
+
+def reasons(device: DeviceShown) -> list[str]:
+    """Why a device gets no work, or less than it might, in sentences."""
+    model, health = device.description.model, device.status.health
+    said = [device.why] if device.availability is not Availability.AVAILABLE else []
+    if device.standing is not Standing.BOUND:
+        said.append(f"{model} is not this machine's to offer: {device.standing}.")
+    if health in _HEALTHS and device.availability is not Availability.SICK:
+        said.append(f"{model} {_HEALTHS[health]}.")
+    return [sentence or f"{model} takes no new work." for sentence in said]
+
+
+def _show_attempts(pane: Pane, machine: Machine) -> None:
+    numbers = {each.description.uuid: str(each.number) for each in machine.devices}
+    columns = [Column("TASK"), Column("PHASE"), Column("FOR", is_number=True), Column("ON")]
+    rows = [_attempt_row(pane, attempt, numbers) for attempt in machine.attempts]
+    show_table(pane, columns, rows)
+
+
+def _attempt_row(pane: Pane, attempt: AttemptNow, numbers: dict[str, str]) -> list[Cell]:
+    on = ", ".join(numbers.get(uuid, uuid) for uuid in attempt.devices)
+    return [
+        Cell(short_id(attempt.task_id) if pane.is_terminal else attempt.task_id, Tone.STRONG),
+        *(Cell(attempt.phase, Tone.BUSY), Cell(show_seconds(attempt.seconds)), Cell(on)),
+    ]
+
+
+def price_text(price_micro: int) -> str:
+    """Of an hour."""
+    return show_credits(price_micro) if price_micro else "free"
+
+
+def _state(device: DeviceShown) -> Cell:
+    return state_cell(device.availability, device.standing, device.status.health)
+
+
+def _memory(device: DeviceShown) -> Cell:
+    total, used = show_bytes(device.description.memory_bytes), device.status.memory_used_bytes
+    if used is None:
+        return Cell(total)
+    # The unit once, where it is the same.
+    number, unit = show_bytes(used).split(" ")
+    return Cell(f"{number if total.endswith(f' {unit}') else show_bytes(used)} of {total}")
+
+
+def _unit(value: float | None, unit: str) -> Cell:
+    return Cell("" if value is None else f"{value:.0f} {unit}")
+
+
+_FIGURES = (
+    _Figure(Column("#", is_number=True), lambda each: Cell(str(each.number), Tone.FAINT)),
+    _Figure(Column("DEVICE", shrinks=True), lambda each: Cell(each.name, Tone.STRONG)),
+    _Figure(Column("STATE"), _state),
+    _Figure(
+        Column("PRICE", is_number=True),
+        lambda each: Cell(price_text(each.description.terms.price_micro_per_hour)),
+    ),
+    _Figure(Column("SERVES"), lambda each: Cell(each.serves, Tone.BUSY)),
+    _Figure(
+        Column("LOAD", is_number=True), lambda each: _unit(each.status.utilisation_percent, "%")
+    ),
+    _Figure(
+        Column("HEAT", is_number=True), lambda each: _unit(each.status.temperature_celsius, "°C")
+    ),
+    _Figure(Column("POWER", is_number=True), lambda each: _unit(each.status.power_watts, "W")),
+    _Figure(Column("MEMORY", is_number=True), _memory),
+)

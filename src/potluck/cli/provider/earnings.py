@@ -1,0 +1,66 @@
+"""`potluck provider earnings`: what my machines earned, by day and device."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.pick import short_id
+from potluck.cli.screen import Pane, Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_count, show_credits, show_seconds
+from potluck.model.units import parse_moment
+from potluck.wire.consumer import NodeView
+from potluck.wire.owner import Earned, Earnings
+
+
+def earnings(
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="30d (ago), 2026-01-31 …; a month if not given."),
+    ] = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what my machines earned, by day and device."""
+    screen = Screen(json)
+    begin = parse_moment(since or "30d", "--since", datetime.now(UTC))
+    with connect(server) as potluck:
+        found = potluck.own_nodes.earnings(begin)
+        models = {} if json else _models(potluck.nodes())
+    if json:
+        screen.emit(found)
+    elif found.earned:
+        _show(screen.out, found, models)
+    else:
+        screen.err.line(
+            "Nothing was earned in that time. `potluck provider explain` says what keeps work away."
+        )
+
+
+def _models(nodes: Sequence[NodeView]) -> dict[str, str]:
+    return {device.id: device.description.model for node in nodes for device in node.devices}
+
+
+def _show(pane: Pane, found: Earnings, models: dict[str, str]) -> None:
+    columns = [
+        *(Column("DAY"), Column("NODE", shrinks=True), Column("DEVICE", shrinks=True)),
+        *(Column("ATTEMPTS", is_number=True), Column("RAN", is_number=True)),
+        Column("CREDITS", is_number=True),
+    ]
+    show_table(pane, columns, [_row(each, models) for each in found.earned])
+    attempts = show_count(found.attempts, "attempt")
+    total = f"{show_credits(found.reward_micro)} credits for {attempts}"
+    pane.line(f"{total}, {show_seconds(found.seconds)} of work.", Tone.STRONG)
+
+
+def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:
+    device = earned.device_id
+    named = "several" if device is None else models.get(device, short_id(device))
+    return [
+        *(Cell(earned.day.isoformat()), Cell(earned.node_name, Tone.STRONG), Cell(named)),
+        *(Cell(f"{earned.attempts:,}"), Cell(show_seconds(earned.seconds))),
+        Cell(show_credits(earned.reward_micro), Tone.GOOD),
+    ]

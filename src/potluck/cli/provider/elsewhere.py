@@ -1,0 +1,58 @@
+"""One of my machines elsewhere; the server keeps what I want of it until it hears of it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from potluck.cli.provider.held import Held, held_elsewhere
+from potluck.cli.provider.machine import Machine, told_by_server
+from potluck.cli.provider.side import Effect, OnWay
+from potluck.cli.provider.which import Choice, pick_node
+from potluck.model.terms import Order, TermsChange
+from potluck.wire.consumer import NodeView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+class Elsewhere:
+    """What is wanted is acknowledged at once, and carried out when the machine hears of it."""
+
+    def __init__(self, potluck: "Potluck", word: str | None):
+        self._potluck = potluck
+        self._word = word
+
+    @cached_property
+    def node_id(self) -> str:
+        return pick_node(self._word, self._potluck.nodes()).id
+
+    def shown(self) -> tuple[Machine, NodeView]:
+        node = self._node()
+        return told_by_server(node, self._potluck.url, datetime.now(UTC)), node
+
+    def choices(self) -> Sequence[Choice]:
+        machine, _ = self.shown()
+        return [device.choice for device in machine.devices]
+
+    def held(self, device: str | None) -> list[Held]:
+        return held_elsewhere(self._node(), device)
+
+    def exceptions(self) -> Mapping[str, TermsChange]:
+        """The pool knows what holds, not how it was said."""
+        return {}
+
+    def change(self, change: TermsChange) -> Effect:
+        self._potluck.own_nodes.change(self.node_id, change)
+        return Effect.NEXT_HEARTBEAT
+
+    def reclaim(self, devices: tuple[str, ...]) -> Effect:
+        self._potluck.own_nodes.order(self.node_id, Order.RECLAIM, devices)
+        return Effect.NEXT_HEARTBEAT
+
+    def drain(self, _: OnWay) -> Effect:
+        self._potluck.own_nodes.order(self.node_id, Order.DRAIN)
+        return Effect.NEXT_HEARTBEAT
+
+    def _node(self) -> NodeView:
+        return self._potluck.node(self.node_id)

@@ -1,0 +1,127 @@
+"""A machine and its devices as its owner sees them, whoever told: it itself, or the server."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from potluck.cli.provider.which import Choice
+from potluck.cli.units import show_count, show_milli, show_seconds, show_since
+from potluck.model.device import (
+    WHOLE_DEVICE_MILLI,
+    Availability,
+    DeviceDescription,
+    DeviceKind,
+    Health,
+    Standing,
+)
+from potluck.model.node import NodeState, SandboxReport
+from potluck.provider.control.message import AttemptNow, DeviceNow, ProviderStatus
+from potluck.wire.consumer import DeviceView, NodeView
+from potluck.wire.device_status import DeviceSample, DeviceStatus
+
+
+class DeviceShown(Struct, frozen=True):
+    """One device, what it may do and what it does."""
+
+    number: int
+    description: DeviceDescription
+    availability: Availability
+    why: str
+    standing: Standing
+    status: DeviceStatus | DeviceSample  # figures; what nobody tells is not there
+    serves: str
+    id: str = ""  # the pool's, where it is known
+
+    @property
+    def choice(self) -> Choice:
+        return Choice(self.number, self.description.uuid, self.description.model, self.id)
+
+    @property
+    def name(self) -> str:
+        """Short: whose it is tells nothing, and only a processor has to be told from a card."""
+        said = self.description
+        model = said.model.removeprefix(f"{said.vendor} ")
+        return f"CPU {model}" if said.kind is DeviceKind.CPU else model
+
+
+class Machine(Struct, frozen=True):
+    """What one screen tells."""
+
+    name: str
+    node_id: str
+    facts: tuple[str, ...]  # short, about the machine as a whole
+    problems: tuple[str, ...]
+    sandbox: SandboxReport
+    devices: tuple[DeviceShown, ...]
+    attempts: tuple[AttemptNow, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def told_by_itself(status: ProviderStatus) -> Machine:
+    """What the provider on this machine says."""
+    served = [uuid for attempt in status.attempts for uuid in attempt.devices]
+    facts = (
+        f"at {status.url}",
+        *(("draining",) if status.is_draining else ()),
+        f"up {show_seconds(status.up_seconds)}",
+        f"server heard {show_seconds(status.silent_seconds)} ago",
+    )
+    return Machine(
+        name=status.name,
+        node_id=status.node_id,
+        facts=facts,
+        problems=(status.problem,) if status.problem else (),
+        sandbox=status.sandbox,
+        devices=tuple(
+            _by_itself(number, device, served.count(device.description.uuid))
+            for number, device in enumerate(status.devices, 1)
+        ),
+        attempts=status.attempts,
+        remarks=(f"What you allow is in {status.terms_file}.",),
+    )
+
+
+def told_by_server(node: NodeView, url: str, now: datetime) -> Machine:
+    """What the pool knows of a machine elsewhere."""
+    waiting = len(node.wishes)
+    problems = {
+        NodeState.SILENT: "The server has not heard of it for a while; it gets no new work.",
+        NodeState.LEFT: "It is not in the pool now.",
+    }
+    wishes = f"{show_count(waiting, 'wish', 'wishes')} of yours it has not heard of yet."
+    return Machine(
+        name=node.name,
+        node_id=node.id,
+        facts=(f"at {url}", node.state, f"heard {show_since(node.heartbeat_at, now)}"),
+        problems=(problems[node.state],) if node.state in problems else (),
+        sandbox=node.sandbox,
+        devices=tuple(_by_server(number, each) for number, each in enumerate(node.devices, 1)),
+        remarks=(wishes,) if waiting else (),
+    )
+
+
+def _by_itself(number: int, device: DeviceNow, tasks: int) -> DeviceShown:
+    return DeviceShown(
+        number=number,
+        description=device.description,
+        availability=device.status.availability,
+        why=device.status.why,
+        standing=device.standing,
+        status=device.status,
+        serves=show_count(tasks, "task") if tasks else "",
+    )
+
+
+def _by_server(number: int, device: DeviceView) -> DeviceShown:
+    is_free = device.free_milli == WHOLE_DEVICE_MILLI
+    uuid = device.description.uuid
+    return DeviceShown(
+        number=number,
+        description=device.description,
+        availability=device.availability,
+        why=device.why,
+        standing=device.standing,
+        status=device.sample or DeviceStatus(uuid, health=Health.WELL),
+        serves="" if is_free else f"{show_milli(WHOLE_DEVICE_MILLI - device.free_milli)} of it",
+        id=device.id,
+    )

@@ -1,0 +1,51 @@
+"""`potluck provider status`: a machine on one screen, once or for as long as one looks."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import DataDirOption, JsonOption, ServerOption
+from potluck.cli.provider.dashboard import show_machine
+from potluck.cli.provider.side import NodeOption, Side, side
+from potluck.cli.screen import Screen
+
+_WATCH_SECONDS = 2.0
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+
+
+def status(
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")
+    ] = False,
+    node: NodeOption = None,
+    data_dir: DataDirOption = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show this machine's devices, whether they take work, what they do, and why not."""
+    screen = Screen(json)
+    with side(node, server, data_dir) as machine:
+        if not watch:
+            _show(screen, machine)
+            return
+        try:
+            _watch(screen, machine)
+        except KeyboardInterrupt:
+            screen.err.line()
+
+
+def _watch(screen: Screen, machine: Side) -> None:
+    while True:
+        if screen.out.is_live and not screen.json:
+            screen.out.write(_HOME_AND_CLEAR)
+        _show(screen, machine)
+        time.sleep(_WATCH_SECONDS)
+
+
+def _show(screen: Screen, machine: Side) -> None:
+    shown, as_told = machine.shown()
+    if screen.json:
+        screen.emit(as_told)
+    else:
+        show_machine(screen.out, shown)
