@@ -6,6 +6,8 @@ from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, Limits
 from potluck.provider.event import (
     CodeStarted,
+    DevicesClosed,
+    DevicesWanted,
     FinishAccepted,
     Granted,
     ItemsAccepted,
@@ -24,14 +26,18 @@ from potluck.provider.instruction import (
     Drop,
     Forget,
     Keep,
+    RecallAttempt,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
 from potluck.provider.state import REMEMBERED_ENDS, Attempts
+from potluck.store.mint import new_task_id
 from potluck.wire.provider import Finished, ItemOutcome, ItemsDone, Preparing, Started
 from tests.provider.build import a_grant, a_lease, completed, lease_of
+
+TASK = new_task_id()
 
 
 def test_a_grant_is_remembered_before_it_is_started() -> None:
@@ -132,14 +138,14 @@ def test_a_log_cut_while_it_runs_does_not_touch_the_run() -> None:
 def test_an_outcome_from_before_a_crash_is_sent_when_its_log_is_there() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
     finished = completed(lease)
-    assert attempts.handle(Recovered(lease, finished, log_pieces=3)) == []
+    assert attempts.handle(Recovered(lease, TASK, finished, log_pieces=3)) == []
     assert attempts.held() == (lease,)
     assert attempts.handle(LogAcknowledged(lease.attempt_id, 3)) == [SendReport(finished)]
 
 
 def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
-    conclude, send = attempts.handle(Recovered(lease, None, log_pieces=0))
+    conclude, send = attempts.handle(Recovered(lease, TASK, None, log_pieces=0))
     assert isinstance(conclude, Conclude)
     assert conclude.finished.reason is EndReason.NODE_RESTARTED
     assert send == SendReport(conclude.finished)
@@ -147,7 +153,7 @@ def test_what_a_crash_cut_short_is_reported_as_lost() -> None:
 
 def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:
     attempts, (lease, _) = Attempts(), a_lease()
-    attempts.handle(Recovered(lease, None, log_pieces=2))
+    attempts.handle(Recovered(lease, TASK, None, log_pieces=2))
     [send] = attempts.handle(LogAcknowledged(lease.attempt_id, 5))
     assert isinstance(send, SendReport)
 
@@ -242,7 +248,7 @@ def test_outcomes_of_an_earlier_life_are_told_before_its_end() -> None:
     lease, _ = a_lease()
     kept = ItemsDone(lease, (an_outcome(7),))
     attempts = Attempts()
-    told = attempts.handle(Recovered(lease, None, 0, (kept,)))
+    told = attempts.handle(Recovered(lease, TASK, None, 0, (kept,)))
     assert told[1:] == [SendReport(kept)], "and the end waits"
     _, ended = attempts.handle(ItemsAccepted(kept))
     assert isinstance(ended, SendReport) and isinstance(ended.report, Finished)
@@ -302,3 +308,62 @@ def test_an_outcome_outlasts_every_silence() -> None:
     attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
     assert attempts.shortest_silence_seconds() is None
     assert attempts.handle(SilenceLasted(10**9)) == []
+
+
+def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
+    attempts, grant = Attempts(), a_grant(device="card")
+    attempts.handle(DevicesClosed({"card": EndReason.DECLINED}))
+    remember, conclude, send = attempts.handle(Granted(grant))
+    assert remember == Remember(lease_of(grant), grant.task_id)
+    assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.DECLINED
+    assert send == SendReport(conclude.finished)
+    assert attempts.handle(Granted(grant)) == [], "also when it comes again"
+    other = a_grant(device="other")
+    assert StartAttempt(other) in attempts.handle(Granted(other))
+    attempts.handle(DevicesClosed({}))
+    again = a_grant(device="card")
+    assert StartAttempt(again) in attempts.handle(Granted(again))
+
+
+def test_what_runs_on_a_device_that_is_closed_goes_on() -> None:
+    attempts, grant = Attempts(), a_grant(device="card")
+    attempts.handle(Granted(grant))
+    assert attempts.handle(DevicesClosed({"card": EndReason.DECLINED})) == []
+    assert attempts.handle(CodeStarted(grant.attempt_id)) == [SendReport(Started(lease_of(grant)))]
+
+
+def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:
+    attempts, grant, other = Attempts(), a_grant(device="card"), a_grant(device="other")
+    attempts.handle(Granted(grant))
+    attempts.handle(Granted(other))
+    wanted = DevicesWanted({"card": 30.0}, EndReason.RECLAIMED)
+    recall = RecallAttempt(grant.attempt_id, EndReason.RECLAIMED, 30.0)
+    assert attempts.handle(wanted) == [recall]
+    assert attempts.handle(wanted) == [], "once"
+    # A device that fails in the middle of the grace ends it, for the reason that was given first.
+    lost = DevicesWanted({"card": 0.0}, EndReason.DEVICE_LOST)
+    assert attempts.handle(lost) == [RecallAttempt(grant.attempt_id, EndReason.RECLAIMED, 0.0)]
+    finished = Finished(lease_of(grant), EndReason.RECLAIMED)
+    assert attempts.handle(RunEnded(grant.attempt_id, finished, 0)) == [
+        Conclude(finished),
+        SendReport(finished),
+    ]
+
+
+def test_what_waits_for_a_device_that_is_wanted_back_is_given_back_at_once() -> None:
+    attempts, first, second = Attempts(), a_grant(device="card"), a_grant(device="card")
+    attempts.handle(Granted(first))
+    attempts.handle(Granted(second))
+    recall, conclude, send = attempts.handle(DevicesWanted({"card": 5.0}, EndReason.RECLAIMED))
+    assert isinstance(recall, RecallAttempt) and recall.attempt_id == first.attempt_id
+    assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.RECLAIMED
+    assert conclude.finished.lease == lease_of(second) and send == SendReport(conclude.finished)
+
+
+def test_a_shutdown_within_the_grace_keeps_the_reason() -> None:
+    attempts, grant = Attempts(), a_grant(device="card")
+    attempts.handle(Granted(grant))
+    attempts.handle(DevicesWanted({"card": 30.0}, EndReason.RECLAIMED))
+    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    conclude, _ = attempts.handle(RunEnded(grant.attempt_id, None, 0))
+    assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.RECLAIMED

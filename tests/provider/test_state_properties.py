@@ -19,6 +19,8 @@ from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.event import (
     CodeStarted,
+    DevicesClosed,
+    DevicesWanted,
     Event,
     FinishAccepted,
     Granted,
@@ -38,12 +40,14 @@ from potluck.provider.instruction import (
     Forget,
     Instruction,
     Keep,
+    RecallAttempt,
     Remember,
     SendReport,
     StartAttempt,
     StopAttempt,
 )
 from potluck.provider.state import Attempts
+from potluck.store.mint import new_task_id
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 from tests.provider.build import a_grant, completed, lease_of
 
@@ -72,6 +76,8 @@ class World(RuleBasedStateMachine):
         self.items: dict[AttemptId, list[ItemsDone]] = {}  # told to the server
         self.ever_held: set[AttemptId] = set()
         self.settled: set[AttemptId] = set()
+        self.closed: set[str] = set()
+        self.recalled: dict[AttemptId, RecallAttempt] = {}
         self.is_leaving = False
         for is_finished, pieces in earlier:
             self.recover(lease_of(self.new_grant()), is_finished, pieces)
@@ -86,13 +92,13 @@ class World(RuleBasedStateMachine):
         self.journal[lease.attempt_id] = finished
         self.ever_held.add(lease.attempt_id)
         self.written[lease.attempt_id] = pieces
-        self.feed(Recovered(lease, finished, pieces))
+        self.feed(Recovered(lease, new_task_id(), finished, pieces))
 
     def feed(self, event: Event) -> None:
         for instruction in self.attempts.handle(event):
             self.obey(instruction)
 
-    def obey(self, instruction: Instruction) -> None:
+    def obey(self, instruction: Instruction) -> None:  # noqa: C901, the table of instructions
         match instruction:
             case Remember(lease):
                 self.journal[lease.attempt_id] = None
@@ -113,6 +119,12 @@ class World(RuleBasedStateMachine):
             case StopAttempt(attempt_id):
                 assert attempt_id in self.running and attempt_id not in self.told_to_stop
                 self.told_to_stop.add(attempt_id)
+            case RecallAttempt(attempt_id, reason, grace_seconds):
+                assert attempt_id in self.running and attempt_id not in self.told_to_stop
+                if earlier := self.recalled.get(attempt_id):
+                    assert reason is earlier.reason, "the first reason stays"
+                    assert grace_seconds < earlier.grace_seconds, "only to hurry"
+                self.recalled[attempt_id] = instruction
             case SendReport(report):
                 self.receive(report.lease.attempt_id, report)
 
@@ -140,7 +152,31 @@ class World(RuleBasedStateMachine):
     def grant(self, device: str, milli: int) -> Grant:
         grant = self.new_grant(device, milli)
         self.feed(Granted(grant))
+        if device in self.closed and not self.is_leaving:
+            assert grant.attempt_id not in self.started, "a closed device takes nothing"
+            finished = self.journal[grant.attempt_id]
+            assert finished is not None and finished.reason is EndReason.DECLINED
         return grant
+
+    @rule(devices=st.sets(st.sampled_from(DEVICES)))
+    def close_devices(self, devices: set[str]) -> None:
+        was_running = set(self.running)
+        self.feed(DevicesClosed(dict.fromkeys(devices, EndReason.DECLINED)))
+        self.closed = devices
+        assert set(self.running) == was_running, "what runs goes on"
+
+    @rule(
+        devices=st.sets(st.sampled_from(DEVICES), min_size=1),
+        seconds=st.sampled_from([0.0, 5.0, 30.0]),
+        reason=st.sampled_from([EndReason.RECLAIMED, EndReason.DEVICE_LOST]),
+    )
+    def want_back(self, devices: set[str], seconds: float, reason: EndReason) -> None:
+        self.feed(DevicesWanted(dict.fromkeys(devices, seconds), reason))
+        ending = set(self.recalled) | self.told_to_stop | self.called_off
+        wanted = {one for one, grant in self.running.items() if grant.devices[0].uuid in devices}
+        assert wanted <= ending
+        graces = [self.recalled[one].grace_seconds for one in wanted & self.recalled.keys()]
+        assert all(grace <= seconds or wanted & self.told_to_stop for grace in graces)
 
     @rule(grant=grants)
     def grant_again(self, grant: Grant) -> None:
@@ -155,10 +191,17 @@ class World(RuleBasedStateMachine):
     @rule(grant=grants, pieces=st.integers(0, 3))
     def end_of_a_run(self, grant: Grant, pieces: int) -> None:
         if self.running.pop(grant.attempt_id, None):
-            by_us = grant.attempt_id in self.told_to_stop
-            outcome = None if by_us else completed(lease_of(grant))
+            outcome = self.outcome_of(grant)
             self.written[grant.attempt_id] = pieces
             self.feed(RunEnded(grant.attempt_id, outcome, pieces))
+
+    def outcome_of(self, grant: Grant) -> Finished | None:
+        if grant.attempt_id in self.told_to_stop:
+            return None
+        recalled = self.recalled.get(grant.attempt_id)
+        return (
+            Finished(lease_of(grant), recalled.reason) if recalled else completed(lease_of(grant))
+        )
 
     @rule(grant=grants, seconds=st.floats(0, 1))
     def end_of_an_item(self, grant: Grant, seconds: float) -> None:
@@ -234,9 +277,7 @@ class World(RuleBasedStateMachine):
         while self.running or (self.outcomes.keys() & self.journal.keys()) or self.undelivered():
             for attempt_id, grant in list(self.running.items()):
                 del self.running[attempt_id]
-                by_us = attempt_id in self.told_to_stop
-                outcome = None if by_us else completed(lease_of(grant))
-                self.feed(RunEnded(attempt_id, outcome, 0))
+                self.feed(RunEnded(attempt_id, self.outcome_of(grant), 0))
             for reports in list(self.items.values()):
                 for report in reports:
                     self.feed(ItemsAccepted(report))

@@ -1,9 +1,12 @@
 """What can happen to the attempts of this node: the inputs of the state machine."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
-from potluck.model.ids import AttemptId
+from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
+from potluck.model.task import EndReason
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 
 
@@ -17,6 +20,7 @@ class Recovered(Struct, frozen=True):
     """The journal of an earlier life holds this attempt; without `finished` it was cut short."""
 
     lease: Lease
+    task_id: TaskId
     finished: Finished | None
     log_pieces: int
     outcomes: tuple[ItemsDone, ...] = ()  # of its items, as far as the server lacks them
@@ -86,6 +90,19 @@ class SilenceLasted(Struct, frozen=True):
     seconds: float
 
 
+class DevicesClosed(Struct, frozen=True):
+    """These devices take nothing new until this is said again without them. What runs goes on."""
+
+    reasons: Mapping[str, EndReason]  # by uuid: with which a grant is given back
+
+
+class DevicesWanted(Struct, frozen=True):
+    """What is on these devices is to end: their owner wants them back, or they have failed."""
+
+    grace_seconds: Mapping[str, float]  # by uuid
+    reason: EndReason
+
+
 class ShutdownAsked(Struct, frozen=True):
     """The owner wants the provider to stop: no new work, and running work is given back."""
 
@@ -103,5 +120,7 @@ Event = (
     | FinishAccepted
     | LeaseLost
     | SilenceLasted
+    | DevicesClosed
+    | DevicesWanted
     | ShutdownAsked
 )

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
+from potluck.model.task import EndReason
 from potluck.wire.provider import Finished, Grant, ItemsDone, Report
 
 
@@ -50,10 +51,28 @@ class StopAttempt(Struct, frozen=True):
     attempt_id: AttemptId
 
 
+class RecallAttempt(Struct, frozen=True):
+    """Ask its run to come to an end, and end it when the grace is over; `RunEnded` follows."""
+
+    attempt_id: AttemptId
+    reason: EndReason
+    grace_seconds: float
+
+
 class SendReport(Struct, frozen=True):
     """Tell the server, again and again until it answers."""
 
     report: Report
 
 
-Instruction = Remember | Conclude | Keep | Drop | Forget | StartAttempt | StopAttempt | SendReport
+Instruction = (
+    Remember
+    | Conclude
+    | Keep
+    | Drop
+    | Forget
+    | StartAttempt
+    | StopAttempt
+    | RecallAttempt
+    | SendReport
+)

@@ -12,20 +12,25 @@ for the journal before the acts that rely on them). It guarantees:
 - what was granted is reported or was called off by the server, also when the provider shuts down:
   what ran or waited then is reported as given back, and what had ended keeps its outcome;
 - nothing is reported about an attempt that the server called off;
-- what the server's silence has outlasted is stopped, and reported as that.
+- what the server's silence has outlasted is stopped, and reported as that;
+- a device that its owner has closed takes nothing new: a grant of it is given back at once, so that
+  its task need not wait; what its owner wants back ends after its grace, and is reported as that.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import assert_never
 
 from msgspec import Struct
 
 from potluck.model.device import WHOLE_DEVICE_MILLI
-from potluck.model.ids import AttemptId
+from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.event import (
     CodeStarted,
+    DevicesClosed,
+    DevicesWanted,
     Event,
     FinishAccepted,
     Granted,
@@ -46,6 +51,7 @@ from potluck.provider.instruction import (
     Forget,
     Instruction,
     Keep,
+    RecallAttempt,
     Remember,
     SendReport,
     StartAttempt,
@@ -78,6 +84,7 @@ class Holding(Struct):
     """One attempt on this node."""
 
     lease: Lease
+    task_id: TaskId
     phase: Phase
     devices_milli: dict[str, int] = {}
     grant: Grant | None = None  # only as long as it has to be started
@@ -88,6 +95,7 @@ class Holding(Struct):
     outcomes: list[ItemsDone] = []  # of its items, as far as the server lacks them
     silence_seconds: float | None = None  # of the server, after which it is to be stopped
     stopped_by: EndReason = EndReason.NODE_LEFT  # if we end it ourselves
+    recall_seconds: float | None = None  # the shortest grace that it was asked to end within
     is_leased: bool = True  # false once the server called it off
 
     @property
@@ -111,6 +119,7 @@ class Attempts:
         self._owners_silence_seconds = owners_silence_seconds
         self._holdings: dict[AttemptId, Holding] = {}
         self._over: dict[AttemptId, None] = {}
+        self._closed: Mapping[str, EndReason] = {}
         self._is_leaving = False
 
     def held(self) -> tuple[Lease, ...]:
@@ -121,6 +130,10 @@ class Attempts:
         """The soonest that a silence of the server could stop anything here."""
         limits = [one.silence_seconds for one in self._holdings.values() if one.is_stoppable]
         return min((each for each in limits if each is not None), default=None)
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """To be looked at only."""
+        return tuple(self._holdings.values())
 
     def is_settled(self) -> bool:
         """Whether nothing runs or waits here, and the server has every outcome."""
@@ -153,6 +166,11 @@ class Attempts:
                 return self._lease_lost(attempt_id)
             case SilenceLasted(seconds):
                 return self._outlast(seconds)
+            case DevicesClosed(reasons):
+                self._closed = reasons
+                return []
+            case DevicesWanted(grace_seconds, reason):
+                return self._want_back(grace_seconds, reason)
             case ShutdownAsked():
                 return self._shut_down()
             case _:
@@ -164,9 +182,13 @@ class Attempts:
             return []
         lease = Lease(attempt_id, grant.token)
         devices = {device.uuid: device.milli for device in grant.devices}
-        holding = Holding(lease, Phase.WAITING, devices, grant)
+        holding = Holding(lease, grant.task_id, Phase.WAITING, devices, grant)
         holding.silence_seconds = self._silence_seconds(grant)
         self._holdings[attempt_id] = holding
+        closed = [self._closed[uuid] for uuid in devices if uuid in self._closed]
+        if closed:
+            holding.stopped_by = closed[0]
+            return [Remember(lease, grant.task_id), *self._give_back(holding)]
         return [Remember(lease, grant.task_id), *self._start_waiting()]
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
@@ -176,7 +198,11 @@ class Attempts:
             detail="The provider stopped in the middle of this attempt.",
         )
         holding = Holding(
-            event.lease, Phase.DRAINING, finished=finished, log_pieces=event.log_pieces
+            event.lease,
+            event.task_id,
+            Phase.DRAINING,
+            finished=finished,
+            log_pieces=event.log_pieces,
         )
         holding.outcomes = list(event.outcomes)
         self._holdings[event.lease.attempt_id] = holding
@@ -274,6 +300,26 @@ class Attempts:
                 instructions += self._give_back(holding)
         return instructions
 
+    def _want_back(self, grace: Mapping[str, float], reason: EndReason) -> list[Instruction]:
+        """Those with no work done yet at once; the others get the longest grace of their devices.
+
+        Whoever is asked again keeps the first reason, and can only be asked to hurry.
+        """
+        instructions: list[Instruction] = []
+        for holding in self._holdings.values():
+            wanted = [grace[uuid] for uuid in holding.devices_milli if uuid in grace]
+            if not wanted or not holding.is_stoppable:
+                continue
+            if holding.recall_seconds is None:
+                holding.stopped_by = reason
+            if holding.phase is Phase.WAITING:
+                instructions += self._give_back(holding)
+            elif holding.recall_seconds is None or max(wanted) < holding.recall_seconds:
+                holding.recall_seconds = max(wanted)
+                attempt_id = holding.lease.attempt_id
+                instructions.append(RecallAttempt(attempt_id, holding.stopped_by, max(wanted)))
+        return instructions
+
     def _silence_seconds(self, grant: Grant) -> float | None:
         """The task's limit or the owner's, whichever is shorter."""
         limits = (grant.limits.stop_after_silence_seconds, self._owners_silence_seconds)
@@ -336,6 +382,9 @@ def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
 _GIVEN_BACK = {
     EndReason.NODE_LEFT: "The node's owner stopped the provider in the middle of this attempt.",
     EndReason.SILENCE: "The server was silent for longer than the task or the node's owner allows.",
+    EndReason.RECLAIMED: "The owner of the device wanted it back.",
+    EndReason.DEVICE_LOST: "The device failed in the middle of this attempt.",
+    EndReason.DECLINED: "The owner of the device does not give it now.",
 }
 
 

@@ -6,6 +6,7 @@ rely on them. The disk is waited for in a thread: a slow one delays no heartbeat
 """
 
 import asyncio
+import time
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from potluck.provider.announcement import (
     AttemptStopped,
 )
 from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.control.message import AttemptNow
 from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
 from potluck.provider.instruction import (
     Conclude,
@@ -30,6 +32,7 @@ from potluck.provider.instruction import (
     Forget,
     Instruction,
     Keep,
+    RecallAttempt,
     Remember,
     SendReport,
     StartAttempt,
@@ -49,6 +52,7 @@ from potluck.provider.line import one_line
 from potluck.provider.link import Link
 from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
+from potluck.provider.sandbox.driver import Recall
 from potluck.provider.sandbox.event_loop import undisturbed
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.ship import ship_log
@@ -85,6 +89,8 @@ class Workbench:
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._logs: dict[AttemptId, ShippedLog] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
+        self._recalls: dict[AttemptId, Recall] = {}
+        self._since: dict[AttemptId, float] = {}
         self._undone: list[Instruction] = []
         self._done = 0
         self._changed = asyncio.Event()
@@ -108,6 +114,34 @@ class Workbench:
     def shortest_silence_seconds(self) -> float | None:
         return self._attempts.shortest_silence_seconds()
 
+    def now(self) -> tuple[AttemptNow, ...]:
+        """What this node holds, for its owner to see."""
+        now = time.monotonic()
+        return tuple(
+            AttemptNow(
+                one.lease.attempt_id,
+                one.task_id,
+                one.phase,
+                tuple(one.devices_milli),
+                now - self._since.get(one.lease.attempt_id, now),
+            )
+            for one in self._attempts.holdings()
+        )
+
+    def busy(self) -> set[str]:
+        """The devices that something is on, or waits for."""
+        return {
+            uuid
+            for one in self._attempts.holdings()
+            if one.occupies_devices or one.is_stoppable
+            for uuid in one.devices_milli
+        }
+
+    async def changed(self) -> None:
+        """Returns when something has happened, or may have."""
+        self._changed.clear()
+        await self._changed.wait()
+
     def tell(self, events: list[Event]) -> bool:
         """Whether anything came of it. What comes after the end is for the next life to find."""
         if self._is_closed:
@@ -121,8 +155,7 @@ class Workbench:
     async def settled(self) -> None:
         """Returns when nothing runs here, the server has every outcome and all is done."""
         while self._runs or self._undone or not self._attempts.is_settled():
-            self._changed.clear()
-            await self._changed.wait()
+            await self.changed()
 
     async def close(self) -> None:
         """Ends what still runs. From now on nothing is written; the journal is as it is."""
@@ -138,8 +171,7 @@ class Workbench:
         """Returns when all that was to be done by now is done."""
         last = self._done + len(self._undone)
         while self._done < last:
-            self._changed.clear()
-            await self._changed.wait()
+            await self.changed()
 
     async def _work(self) -> None:
         """Does all that is to be done, until it is cancelled, and then finishes what it is at."""
@@ -164,8 +196,12 @@ class Workbench:
 
     def _perform(self, instruction: Instruction) -> None:
         match instruction:
+            case Remember(lease):
+                self._since[lease.attempt_id] = time.monotonic()
             case StartAttempt(grant):
                 self._start(grant)
+            case RecallAttempt(attempt_id, reason, grace_seconds) if attempt_id in self._runs:
+                self._recalls[attempt_id].ask(reason, grace_seconds)
             case StopAttempt(attempt_id) if attempt_id in self._runs:
                 self._runs[attempt_id].cancel()
             case SendReport(report):
@@ -173,11 +209,14 @@ class Workbench:
             case Forget(attempt_id):
                 self.reports.withdraw(attempt_id)
                 self._discard_log(attempt_id)
+                self._since.pop(attempt_id, None)
 
     def _start(self, grant: Grant) -> None:
         attempt_log = self._open_log(Lease(grant.attempt_id, grant.token))
+        progress = partial(self._progress, grant.task_id)
+        recall = self._recalls[grant.attempt_id] = Recall()
         self._runs[grant.attempt_id] = asyncio.create_task(
-            self._runner.run(grant, attempt_log, partial(self._progress, grant.task_id))
+            self._runner.run(grant, attempt_log, progress, recall)
         )
         self._duties.create_task(self._attend(grant, attempt_log))
 
@@ -185,7 +224,7 @@ class Workbench:
         """Waits for the end of a run; a duty, as an end that can not be recorded must stop us."""
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
-        del self._runs[grant.attempt_id]
+        del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
         finished = None if run.cancelled() else _outcome(grant, run)
         self.tell([RunEnded(grant.attempt_id, finished, attempt_log.pieces)])
         await self._all_done()
@@ -202,7 +241,8 @@ class Workbench:
     def _recovered(self, kept: Kept) -> Recovered:
         lease = kept.leased.lease
         outcomes = tuple(kept.outcomes.values())
-        return Recovered(lease, kept.finished, self._open_log(lease).pieces, outcomes)
+        pieces = self._open_log(lease).pieces
+        return Recovered(lease, kept.leased.task_id, kept.finished, pieces, outcomes)
 
     def _open_log(self, lease: Lease) -> AttemptLog:
         spool = LogSpool.open(self._directory, lease.attempt_id)
