@@ -112,6 +112,14 @@ ITEM_REPORTABLE = frozenset(
 NOT_THE_NODES_FAULT = frozenset({EndReason.SILENCE})
 
 
+def is_nodes_fault(reason: EndReason, is_reclaimable: bool) -> bool:
+    """Whether a loss is held against the node. An owner who said before that he may want a device
+    back may have it; one who did not has broken his word."""
+    if reason is EndReason.RECLAIMED:
+        return not is_reclaimable
+    return reason not in NOT_THE_NODES_FAULT
+
+
 def is_consistent(reason: EndReason, exit_code: int | None) -> bool:
     """Whether an exit status can go with that reason."""
     if reason is EndReason.COMPLETED:

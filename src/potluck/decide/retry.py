@@ -71,6 +71,9 @@ def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Nex
 
 
 def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+    if reason is EndReason.DECLINED:
+        # The node knows better than the server whom it takes, which will hear of it in a moment.
+        return Next(TaskState.QUEUED, reason, wait.until(now, 1))
     if reason in UNCOUNTED:
         return Next(TaskState.QUEUED, reason)
     if history.nodes_lost >= POISONED_NODES:

@@ -101,6 +101,7 @@ class AccountShare(Struct, frozen=True):
     available_micro: int = 0
     weight: float = 1.0
     most_running_milli: int | None = None  # its quota
+    wallet: str = ""  # by which owners name it, in small letters
 
 
 class Assignment(Struct, frozen=True, gc=False):

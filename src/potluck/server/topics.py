@@ -55,9 +55,11 @@ def line_name(
     limits: Limits,
     failed_on: Iterable[NodeId],
     array: TaskId | None,
+    kind: str,
 ) -> str:
     """Of tasks that wait alike; the same on every instance, from the task's own row."""
-    told = codec.encode_json((account_id, priority, requirements, limits, sorted(failed_on), array))
+    about = (account_id, priority, requirements, limits, sorted(failed_on), array, kind)
+    told = codec.encode_json(about)
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 

@@ -80,6 +80,7 @@ class EndingAttempt(Struct, frozen=True):
     report_hash: bytes | None
     is_expired: bool
     was_fetched: bool
+    is_reclaimable: bool  # its owner had said before that it may be stopped for him
     now: datetime
 
 
@@ -260,6 +261,7 @@ def _ending(row: Any) -> EndingAttempt:
         report_hash=row["report_hash"],
         is_expired=row["is_expired"],
         was_fetched=row["was_fetched"],
+        is_reclaimable=row["is_reclaimable"],
         now=row["now"],
     )
 

@@ -4,6 +4,7 @@ A position is a snapshot of the database. What it did not see is what has change
 order that became visible; so nothing is missed, and what is read twice does no harm.
 """
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from potluck.decide.snapshot import (
     RunningAttempt,
     WaitingTask,
 )
-from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.node import SandboxReport
 from potluck.model.task import ItemRange
@@ -45,10 +46,28 @@ class TaskNow(Struct, frozen=True, gc=False):
     ready_at: float | None  # not before
 
 
+class WalletLists(Struct, frozen=True):
+    """Whose tasks an owner takes on a device, in small letters; nobody allowed is everybody."""
+
+    allow: frozenset[str]
+    deny: frozenset[str]
+
+
 class NodeNow(Struct, frozen=True):
     id: NodeId
     node: FreeNode | None  # None when it gets no work
     attempts: tuple[RunningAttempt, ...]
+    lists: dict[DeviceId, WalletLists] = {}  # of the devices that are not for everybody
+
+
+class _Terms(Struct, frozen=True):
+    """What is planned with of an owner's terms. What he may say was checked when he said it."""
+
+    fractions: int | None = None
+    shares_accounts: bool = False
+    kinds: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
 
 
 class Pace(Struct, frozen=True):
@@ -123,6 +142,7 @@ class Tasks:
             row["submitted_at"],
             expected_seconds,
             _ranges(pending) if pending else (),
+            sys.intern(row["kind"]),
         )
         return TaskNow(row["id"], task, row["ready_at"])
 
@@ -180,14 +200,20 @@ class Nodes:
             for share in running.shares:
                 uses.setdefault(share.device_id, []).append((running.account_id, shares))
         devices: dict[NodeId, list[FreeDevice]] = {}
+        lists: dict[NodeId, dict[DeviceId, WalletLists]] = {}
         for row in await connection.fetch(_sql.devices, ids):
-            devices.setdefault(row["node_id"], []).append(_device(row, uses.get(row["id"], [])))
+            terms = codec.decode_json(row["terms"], _Terms)
+            device = _device(row, terms, uses.get(row["id"], []))
+            devices.setdefault(row["node_id"], []).append(device)
+            if terms.allow or terms.deny:
+                lists.setdefault(row["node_id"], {})[device.id] = _lists(terms)
         rows = {row["id"]: row for row in await connection.fetch(_sql.nodes, ids)}
         return [
             NodeNow(
                 node_id,
                 self._node(rows[node_id], devices.get(node_id, [])) if node_id in rows else None,
                 tuple(attempts.get(node_id, ())),
+                lists.get(node_id, {}),
             )
             for node_id in ids
         ]
@@ -237,7 +263,14 @@ class Nodes:
         return limit if each is None else min(limit, each * row["items"])
 
 
-def _device(row: Any, uses: list[tuple[AccountId, bool]]) -> FreeDevice:
+def _lists(terms: _Terms) -> WalletLists:
+    return WalletLists(
+        frozenset(each.lower() for each in terms.allow),
+        frozenset(each.lower() for each in terms.deny),
+    )
+
+
+def _device(row: Any, terms: _Terms, uses: list[tuple[AccountId, bool]]) -> FreeDevice:
     accounts = {account_id for account_id, _ in uses}
     return FreeDevice(
         id=row["id"],
@@ -250,9 +283,12 @@ def _device(row: Any, uses: list[tuple[AccountId, bool]]) -> FreeDevice:
         vendor=row["vendor"],
         compute_capability=row["compute_capability"],
         is_partition=row["is_partition"],
-        shares_accounts=row["shares_accounts"],
+        shares_accounts=terms.shares_accounts,
         serves=accounts.pop() if len(accounts) == 1 else None,
         serves_sharers=all(shares for _, shares in uses),
+        availability=Availability(row["availability"]),
+        kinds=frozenset(terms.kinds),
+        least_milli=WHOLE_DEVICE_MILLI // (terms.fractions or WHOLE_DEVICE_MILLI),
     )
 
 
@@ -275,6 +311,7 @@ async def accounts(
             available_micro=row["available_micro"],
             weight=row["weight"],
             most_running_milli=_milli(row["max_running_devices"], quota_running_devices),
+            wallet=row["address"].lower(),
         )
         for row in await connection.fetch(_sql.accounts, ids)
     ]

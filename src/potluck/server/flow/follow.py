@@ -73,7 +73,7 @@ async def with_reasons(
 def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = ()) -> str:
     array = None if task.items is None else task.id
     return topics.line_name(
-        account_id, task.priority, task.requirements, task.limits, failed_on, array
+        account_id, task.priority, task.requirements, task.limits, failed_on, array, task.kind
     )
 
 

@@ -13,8 +13,8 @@ from potluck.decide import retry
 from potluck.decide.arrays.items import ArrayPart, RangeEnd, after_range
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
-    NOT_THE_NODES_FAULT,
     attempt_may_become,
+    is_nodes_fault,
     task_may_become,
 )
 from potluck.decide.settle import charge_micro, settle_entries
@@ -102,7 +102,8 @@ def _end(attempt: EndingAttempt, ending: Ending) -> End:
         usage=ending.usage,
         report_hash=ending.report_hash,
         is_finished=state in (AttemptState.SUCCEEDED, AttemptState.FAILED),
-        is_nodes_loss=state is AttemptState.LOST and ending.reason not in NOT_THE_NODES_FAULT,
+        is_nodes_loss=state is AttemptState.LOST
+        and is_nodes_fault(ending.reason, attempt.is_reclaimable),
     )
 
 

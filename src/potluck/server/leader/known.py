@@ -4,7 +4,7 @@ All of it was read from PostgreSQL, and all of it may be old by now. Nothing her
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from potluck.decide.plan import Scheduler
 from potluck.decide.snapshot import AccountShare, Assignment
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.server.leader.later import Later
+from potluck.server.leader.wallets import Wallets
 from potluck.store.assign import Assigned
 from potluck.store.feed import NodeNow, Pace, TaskNow
 
@@ -34,6 +35,7 @@ class Known:
         self.doubts = Doubts()
         self.nodes: dict[NodeId, NodeNow] = {}  # as they were read
         self.accounts: dict[AccountId, AccountShare] = {}
+        self._wallets = Wallets()
         self._later = Later()
         self._refusals: Counter[TaskId] = Counter()
         self.set_aside: dict[TaskId, float] = {}  # refused again and again; until when
@@ -76,16 +78,18 @@ class Known:
             self._put_node(each)
 
     def _put_node(self, now: NodeNow) -> None:
-        if now.node is None:
+        node = self._wallets.resolve(now)
+        if node is None:
             self.scheduler.drop_node(now.id)
         else:
-            self.scheduler.put_node(now.node)
+            self.scheduler.put_node(node)
         if now.node is None and not now.attempts:
             self.nodes.pop(now.id, None)
         else:
             self.nodes[now.id] = now
 
-    def put_accounts(self, found: Iterable[AccountShare]) -> None:
+    def put_accounts(self, found: Sequence[AccountShare]) -> None:
+        self.doubts.nodes |= self._wallets.meet(found)
         for each in found:
             self.accounts[each.id] = each
             self.scheduler.put_account(each)

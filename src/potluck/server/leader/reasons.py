@@ -90,5 +90,6 @@ class Reasons:
 
 def _name(key: LineKey) -> str:
     return topics.line_name(
-        key.account_id, key.priority, key.requirements, key.limits, key.failed_on, key.array
+        *(key.account_id, key.priority, key.requirements, key.limits, key.failed_on, key.array),
+        key.kind,
     )

@@ -5,7 +5,17 @@ from datetime import timedelta
 import asyncpg
 
 from potluck.simulate.store import spans
-from potluck.simulate.store.capacity import can_hold, has_room, is_to_be_had, reserve, take_device
+from potluck.simulate.store.capacity import (
+    can_hold,
+    has_memory,
+    has_room,
+    is_open,
+    is_there,
+    may_stand_there,
+    reserve,
+    take_device,
+    terms,
+)
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
@@ -85,6 +95,7 @@ def assign(
             "lease_expires_at": data.now + fetch_within,
             "items": span,
             "remaining": () if span is None else (span,),
+            **_let_in(data, device_ids),
         }
     )
     for share in shares:
@@ -129,9 +140,38 @@ def _all_free(data: Data, node_id: str, task: Row, shares: list[Row], is_sharer:
     return all(
         device is not None
         and device["node_id"] == node_id
-        and is_to_be_had(data, device, share, task["account_id"], is_sharer)
+        and is_there(device, share["milli"])
+        and has_memory(device, share["memory_bytes"])
+        and _is_given(data, device, task, share["milli"])
+        and may_stand_there(
+            data, device, task["account_id"], is_sharer=is_sharer, is_open=is_open(device)
+        )
         for device, share in devices
     )
+
+
+def _is_given(data: Data, device: Row, task: Row, milli: int) -> bool:
+    """Whether its owner takes such tasks on it, now."""
+    said, consumer = terms(device), data.accounts.get(task["account_id"])
+    assert consumer is not None, "a task has an owner"
+    wallet = consumer["address"].lower()
+    allowed, denied = ([each.lower() for each in said.get(of, [])] for of in ("allow", "deny"))
+    return bool(
+        device["availability"] == "available"
+        and (not said.get("kinds") or task["kind"] in said["kinds"])
+        and (not allowed or wallet in allowed)
+        and wallet not in denied
+        and (device["kind"] != "gpu" or milli >= 1000 // (said.get("fractions") or 1000))
+    )
+
+
+def _let_in(data: Data, device_ids: list[str]) -> Row:
+    """What their owner said when it was assigned."""
+    devices = [row for row in map(data.devices.get, device_ids) if row is not None]
+    return {
+        "is_reclaimable": all(terms(row).get("is_reclaimable", False) for row in devices),
+        "may_stand_beside": all(map(is_open, devices)),
+    }
 
 
 def _price(data: Data, shares: list[Row]) -> int | None:

@@ -11,7 +11,7 @@ from potluck.simulate.store.statements import models
 from potluck.store.named import load
 
 _sql = load("attempts")
-UNCOUNTED = ("withdrawn", "node_left", "silence")
+UNCOUNTED = ("withdrawn", "node_left", "reclaimed", "declined", "silence")
 
 
 @models(_sql.fetch)

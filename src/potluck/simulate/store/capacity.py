@@ -15,33 +15,54 @@ def has_room(node: Row, cores: int, memory_bytes: int, disk_bytes: int) -> bool:
     )
 
 
-def is_to_be_had(
-    data: Data, device: Row | None, share: Row, consumer_id: str, is_sharer: bool
-) -> bool:
-    """Whether so much of a device is free for this account."""
+def is_there(device: Row | None, milli: int) -> bool:
+    """Whether so much of a device is unused on its node, which may offer it."""
     if device is None or not device["is_present"] or device["standing"] != "bound":
         return False
-    if device["free_milli"] < share["milli"]:
-        return False
-    if device["memory_bytes"] - device["used_memory_bytes"] < share["memory_bytes"]:
-        return False
-    return _may_stand_there(data, device, consumer_id, is_sharer)
+    return bool(device["free_milli"] >= milli)
 
 
-def _may_stand_there(data: Data, device: Row, consumer_id: str, is_sharer: bool) -> bool:
-    others = [row for row in _on(data, device) if row["consumer_id"] != consumer_id]
-    return not others or may_serve_several(data, device, others, is_sharer=is_sharer)
+def has_memory(device: Row, memory_bytes: int) -> bool:
+    return bool(device["memory_bytes"] - device["used_memory_bytes"] >= memory_bytes)
 
 
-def may_serve_several(
-    data: Data, device: Row, attempts: list[Row], *, is_sharer: bool = True
+def may_stand_there(
+    data: Data, device: Row, consumer_id: str, *, is_sharer: bool, is_open: bool
 ) -> bool:
-    """The SQL function of this name: whether these may stand there, and a newcomer beside them."""
-    said = msgspec.json.decode(device["description"])
-    if device["kind"] == "cpu" or said.get("is_partition"):
+    """Whether an account's attempt may come to stand beside whoever is there."""
+    others = [row for row in _on(data, device) if row["consumer_id"] != consumer_id]
+    if not others or _is_walled(device):
         return True
-    is_open = bool(said.get("terms", {}).get("shares_accounts")) and is_sharer
-    return is_open and bool(attempts) and all(_agrees(data, row) for row in attempts)
+    return is_sharer and is_open and all(agrees(data, row) for row in others)
+
+
+def _is_walled(device: Row) -> bool:
+    """Whether nobody on it is in anybody's way: the SQL function may_serve_several of nobody who
+    agrees."""
+    return device["kind"] == "cpu" or bool(described(device).get("is_partition"))
+
+
+def is_open(device: Row) -> bool:
+    """The SQL function may_serve_several of those who all agree."""
+    return _is_walled(device) or bool(terms(device).get("shares_accounts"))
+
+
+def is_well_used(data: Data, device: Row, attempts: list[Row]) -> bool:
+    """Whether these may all be there, if they are of several accounts."""
+    if _is_walled(device):
+        return True
+    strict = {row["consumer_id"] for row in attempts if not row["may_stand_beside"]}
+    return bool(attempts) and all(agrees(data, row) for row in attempts) and len(strict) <= 1
+
+
+def described(device: Row) -> Row:
+    said: Row = msgspec.json.decode(device["description"])
+    return said
+
+
+def terms(device: Row) -> Row:
+    said: Row = described(device).get("terms", {})
+    return said
 
 
 def _on(data: Data, device: Row) -> list[Row]:
@@ -51,7 +72,7 @@ def _on(data: Data, device: Row) -> list[Row]:
     return [row for row in attempts if row is not None and row["finished_at"] is None]
 
 
-def _agrees(data: Data, attempt: Row) -> bool:
+def agrees(data: Data, attempt: Row) -> bool:
     task = data.tasks.get(attempt["task_id"])
     assert task is not None, "an attempt has a task"
     return shares_device(task)

@@ -113,7 +113,7 @@ def _node(row: Row) -> Row:
     return {
         **row,
         **{
-            f"free_{of}": row[of] - row[f"used_{of}"]
+            f"free_{of}": max(0, row[of] - row[f"used_{of}"])
             for of in ("cores", "memory_bytes", "disk_bytes")
         },
         "labels": msgspec.json.encode(said.get("labels", [])),
@@ -132,10 +132,10 @@ def _device(row: Row) -> Row:
     said = msgspec.json.decode(row["description"])
     return {
         **row,
-        "free_memory_bytes": row["memory_bytes"] - row["used_memory_bytes"],
+        "free_memory_bytes": max(0, row["memory_bytes"] - row["used_memory_bytes"]),
         **{of: said.get(of) for of in ("vendor", "compute_capability")},
         "is_partition": said.get("is_partition", False),
-        "shares_accounts": said.get("terms", {}).get("shares_accounts", False),
+        "terms": msgspec.json.encode(said.get("terms", {})),
     }
 
 
@@ -183,7 +183,7 @@ def accounts(data: Data, account_ids: list[str]) -> list[Row]:
     found = (data.accounts.get(account_id) for account_id in sorted(set(account_ids)))
     return [
         {
-            **{of: row[of] for of in ("id", "weight", "max_running_devices")},
+            **{of: row[of] for of in ("id", "address", "weight", "max_running_devices")},
             "available_micro": (data.balances.get(row["id"]) or {}).get("available_micro", 0),
         }
         for row in found
@@ -193,7 +193,7 @@ def accounts(data: Data, account_ids: list[str]) -> list[Row]:
 
 _TASK = (
     *("id", "account_id", "priority", "name", "requirements", "limits"),
-    *("is_waiting", "changed", "expected_seconds"),
+    *("is_waiting", "changed", "expected_seconds", "kind"),
 )
 
 

@@ -6,9 +6,12 @@ from typing import cast
 from potluck.simulate.store import spans
 from potluck.simulate.store.capacity import (
     can_hold,
+    has_memory,
     has_room,
-    is_to_be_had,
+    is_open,
+    is_there,
     key_is_good,
+    may_stand_there,
     reserve,
     shares_device,
     take_device,
@@ -42,9 +45,11 @@ def beat(
     return [
         {
             "node_state": node["state"],
+            "now": data.now,
             "live": [row["id"] for row in data.attempts.of("live_of_node", node_id)],
             "lost": _lost(data, node_id, held),
-            "has_concerns": _has_concerns(data, node_id),
+            "has_wishes": bool(data.wishes.of("node", node_id)),
+            **_own(data, node_id),
         }
     ]
 
@@ -92,12 +97,19 @@ def _ran_out(attempt: Row) -> bool:
     return bool(attempt["state"] == "lost" and attempt["reason"] == "lease_expired")
 
 
-def _has_concerns(data: Data, node_id: str) -> bool:
-    return any(
-        device["is_present"]
-        and (device["standing"] != "bound" or data.contests.get(device["uuid"]) is not None)
-        for device in data.devices.of("node", node_id)
-    )
+def _own(data: Data, node_id: str) -> Row:
+    """What is known of the devices that it shows."""
+    shown = [row for row in data.devices.of("node", node_id) if row["is_present"]]
+    shown.sort(key=lambda row: str(row["id"]))
+    return {
+        "uuids": [row["uuid"] for row in shown],
+        "availabilities": [row["availability"] for row in shown],
+        "whys": [row["why"] for row in shown],
+        "has_concerns": any(
+            row["standing"] != "bound" or data.contests.get(row["uuid"]) is not None
+            for row in shown
+        ),
+    }
 
 
 @models(_sql.look)
@@ -105,7 +117,13 @@ def look(data: Data, node_id: str, account_id: str, held: list[str]) -> list[Row
     node = data.nodes.get(node_id)
     is_own = node is not None and node["account_id"] == account_id
     live = data.attempts.of("live_of_node", node_id) if is_own else []
-    return [{"live": [row["id"] for row in live], "lost": _lost(data, node_id, held)}]
+    return [
+        {
+            "has_wishes": bool(data.wishes.of("node", node_id)),
+            "live": [row["id"] for row in live],
+            "lost": _lost(data, node_id, held),
+        }
+    ]
 
 
 @models(_sql.lock_for_adoption)
@@ -142,7 +160,8 @@ def adopt(
         take_device(data, share)
     reserve(data, node_id, attempt, lost_attempts=-1)
     taken = data.tasks.update(task, _taken(data, task, attempt))
-    adopted = data.attempts.update(attempt, _adopted(data, attempt, lasting))
+    is_let_in = all(is_open(device) for device in _devices(data, shares))
+    adopted = data.attempts.update(attempt, _adopted(data, attempt, lasting, is_let_in))
     return [
         {
             **{column: attempt[column] for column in ("task_id", "consumer_id", "hold_micro")},
@@ -171,22 +190,34 @@ def _has_all(data: Data, task: Row, attempt: Row, shares: list[Row]) -> bool:
     owner = data.accounts.get(node["account_id"])
     assert owner is not None, "a node has an owner"
     wanted = {of: attempt[of] for of in ("cores", "memory_bytes", "disk_bytes")}
-    is_there = node["state"] != "left" and owner["suspended_at"] is None
+    had_room = _had_room(data, attempt)
     return (
-        is_there
+        node["state"] != "left"
+        and owner["suspended_at"] is None
         and key_is_good(data, node["node_key_id"])
-        and has_room(node, **wanted)
+        and (had_room or has_room(node, **wanted))
         and can_hold(data, attempt["consumer_id"], attempt["hold_micro"])
-        and all(
-            is_to_be_had(
-                data,
-                data.devices.get(share["device_id"]),
-                share,
-                attempt["consumer_id"],
-                shares_device(task),
-            )
-            for share in shares
-        )
+        and all(_is_back(data, task, attempt, share, had_room) for share in shares)
+    )
+
+
+def _had_room(data: Data, attempt: Row) -> bool:
+    """Whether it was given its place beside all that is there."""
+    there = data.attempts.of("live_of_node", attempt["node_id"])
+    return all(row["assigned_at"] <= attempt["assigned_at"] for row in there)
+
+
+def _is_back(data: Data, task: Row, attempt: Row, share: Row, had_room: bool) -> bool:
+    """Whether it can have its part of a device again."""
+    device = data.devices.get(share["device_id"])
+    if device is None or not is_there(device, share["milli"]) or device["availability"] == "sick":
+        return False
+    return (had_room or has_memory(device, share["memory_bytes"])) and may_stand_there(
+        data,
+        device,
+        attempt["consumer_id"],
+        is_sharer=shares_device(task),
+        is_open=attempt["may_stand_beside"] or is_open(device),
     )
 
 
@@ -205,7 +236,11 @@ def _taken(data: Data, task: Row, attempt: Row) -> Row:
     }
 
 
-def _adopted(data: Data, attempt: Row, lasting: timedelta) -> Row:
+def _devices(data: Data, shares: list[Row]) -> list[Row]:
+    return [row for share in shares if (row := data.devices.get(share["device_id"])) is not None]
+
+
+def _adopted(data: Data, attempt: Row, lasting: timedelta, is_let_in: bool) -> Row:
     return {
         "state": "granted" if attempt["started_at"] is None else "running",
         "reason": None,
@@ -214,6 +249,7 @@ def _adopted(data: Data, attempt: Row, lasting: timedelta) -> Row:
         "usage": None,
         "finished_at": None,
         "adoptions": attempt["adoptions"] + 1,
+        "may_stand_beside": attempt["may_stand_beside"] or is_let_in,
         "lease_expires_at": data.now + lasting,
     }
 

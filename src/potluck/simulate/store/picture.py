@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from potluck.simulate.store.capacity import may_serve_several
+from potluck.simulate.store.capacity import is_well_used
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.spans import Spans
@@ -137,7 +137,7 @@ def _device(data: Data, device: Row) -> Row:
         "reserved_milli": sum(share["milli"] for share, _ in shares),
         "reserved_memory_bytes": sum(share["memory_bytes"] for share, _ in shares),
         "accounts": len(accounts),
-        "may_serve_several": may_serve_several(data, device, [row for _, row in shares]),
+        "may_serve_several": is_well_used(data, device, [row for _, row in shares]),
     }
 
 

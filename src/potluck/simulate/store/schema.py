@@ -14,6 +14,7 @@ from potluck.simulate.store.rows import Index, Row, Shape, Unique
 TASK_STATES = ("queued", "assigned", "running", "succeeded", "failed", "cancelled", "expired")
 FINAL = ("succeeded", "failed", "cancelled", "expired")
 LIVE = ("granted", "preparing", "running")
+AVAILABILITIES = ("available", "paused", "outside_hours", "in_use", "sick", "draining")
 ATTEMPT_STATES = (*LIVE, "succeeded", "failed", "cancelled", "lost")
 
 
@@ -34,6 +35,7 @@ def shapes(
     return {
         **_people(now, mark),
         **_machines(mark, now),
+        **_wishes(),
         **_bindings(now),
         "tasks": _tasks(now, mark),
         "attempts": _attempts(now),
@@ -142,6 +144,7 @@ def _machines(mark: Callable[[], int], now: Callable[[], datetime]) -> dict[str,
                 "price_micro_per_hour_check": lambda row: row["price_micro_per_hour"] >= 0,
                 "free_milli_check": lambda row: 0 <= row["free_milli"] <= 1000,
                 "used_memory_bytes_check": lambda row: row["used_memory_bytes"] >= 0,
+                "availability_check": lambda row: row["availability"] in AVAILABILITIES,
             },
             references={"node_id": "nodes"},
             marked_by=None,
@@ -150,6 +153,17 @@ def _machines(mark: Callable[[], int], now: Callable[[], datetime]) -> dict[str,
                 "uuid": Index("uuid"),
                 "changed": Index("changed"),
             },
+        ),
+    }
+
+
+def _wishes() -> dict[str, Shape]:
+    return {
+        "wishes": Shape(
+            key=("node_id", "number"),
+            columns=_none("node_id", "number", "wish"),
+            references={"node_id": "nodes"},
+            indexes={"node": Index("node_id")},
         ),
     }
 
@@ -239,6 +253,7 @@ def _attempts(now: Callable[[], datetime]) -> Shape:
             "remaining": spans.NOTHING,
             "items_seconds": 0.0,
             "is_reclaimable": False,
+            "may_stand_beside": False,
         },
         uniques=(
             Unique("attempts_task_id_number_key", ("task_id", "number")),

@@ -19,7 +19,7 @@ WITH term AS (
     WHERE leader.term = $2 AND holder = $3 AND expires_at > now()
     FOR SHARE
 ), task AS (
-    SELECT id, account_id, state FROM tasks
+    SELECT id, account_id, kind, state FROM tasks
     WHERE id = $4 AND EXISTS (SELECT FROM term)
         -- A single task waits; of an array, nobody has been granted any of these items.
         AND CASE WHEN $18::int4range IS NULL THEN items IS NULL AND state = 'queued'
@@ -38,12 +38,18 @@ WITH term AS (
         AND EXISTS (SELECT FROM task)
     FOR UPDATE
 ), device AS (
-    -- The price must be the one that was planned with.
-    SELECT devices.id, wanted.milli, wanted.memory_bytes, devices.price_micro_per_hour
+    -- The price must be the one that was planned with, and its owner must still want to give it.
+    SELECT devices.id, wanted.milli, wanted.memory_bytes, devices.price_micro_per_hour,
+        coalesce((description -> 'terms' ->> 'is_reclaimable')::boolean, false) AS is_reclaimable,
+        may_serve_several(kind, description, true) AS may_stand_beside
     FROM devices
     JOIN unnest($6::text[], $7::integer[], $8::bigint[]) AS wanted (id, milli, memory_bytes)
         USING (id)
-    WHERE devices.node_id = $5 AND is_present AND standing = 'bound'
+    WHERE devices.node_id = $5 AND is_present AND standing = 'bound' AND availability = 'available'
+        AND takes_kind(description -> 'terms', (SELECT kind FROM task))
+        AND takes_wallet(description -> 'terms', (
+            SELECT address FROM accounts WHERE accounts.id = (SELECT account_id FROM task)))
+        AND gives_part(kind, description -> 'terms', wanted.milli)
         AND free_milli >= wanted.milli
         AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes
         AND EXISTS (SELECT FROM node)
@@ -88,11 +94,12 @@ WITH term AS (
     INSERT INTO attempts (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
         price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
-        log_bytes_limit, lease_expires_at, items, remaining)
+        log_bytes_limit, lease_expires_at, items, remaining, is_reclaimable, may_stand_beside)
     SELECT $1, task_id, $5, consumer_id, provider_id,
         (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = $4),
         $9, $10, $11, $12, $13, $14, $15, $16, now() + $17::interval,
-        $18, CASE WHEN $18 IS NULL THEN '{}' ELSE int4multirange($18) END
+        $18, CASE WHEN $18 IS NULL THEN '{}' ELSE int4multirange($18) END,
+        (SELECT bool_and(is_reclaimable) FROM device), (SELECT bool_and(may_stand_beside) FROM device)
     FROM guard
     RETURNING id, consumer_id, provider_id
 ), shares AS (

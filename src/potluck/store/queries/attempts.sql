@@ -88,7 +88,7 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
     attempts.consumer_id, attempts.provider_id, attempts.price_micro_per_hour, attempts.hold_micro,
     attempts.charge_micro, attempts.adoptions, attempts.run_seconds_limit, attempts.started_at,
     attempts.report_hash, attempts.items IS NOT NULL AS is_range, attempts.remaining,
-    attempts.items_seconds,
+    attempts.items_seconds, attempts.is_reclaimable,
     tasks.state AS task_state, tasks.failures, tasks.losses, tasks.max_attempts, tasks.items,
     NOT isempty(tasks.pending) AS has_pending, tasks.items_succeeded, tasks.items_failed,
     tasks.allow_failures,
@@ -97,13 +97,15 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
             AND other.id <> attempts.id) AS has_others,
     (SELECT count(DISTINCT other.node_id) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
-            AND other.reason NOT IN ('withdrawn', 'node_left', 'silence')
+            AND other.reason NOT IN (
+                'withdrawn', 'node_left', 'reclaimed', 'declined', 'silence')
             AND other.node_id <> attempts.node_id
             AND lower(other.remaining) IS NOT DISTINCT FROM lower(attempts.remaining)
     ) AS other_nodes_lost,
     (SELECT count(*) FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.state = 'lost'
-            AND other.reason NOT IN ('withdrawn', 'node_left', 'silence')
+            AND other.reason NOT IN (
+                'withdrawn', 'node_left', 'reclaimed', 'declined', 'silence')
             AND attempts.items IS NOT NULL
             AND lower(other.remaining) = lower(attempts.remaining)) AS item_losses,
     clock_timestamp() AS now,

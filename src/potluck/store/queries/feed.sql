@@ -80,9 +80,10 @@ SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
 
 -- name: nodes
 SELECT id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
-    cores - used_cores AS free_cores,
-    memory_bytes - used_memory_bytes AS free_memory_bytes,
-    disk_bytes - used_disk_bytes AS free_disk_bytes,
+    -- Its owner may give less than is in use.
+    greatest(cores - used_cores, 0) AS free_cores,
+    greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
+    greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
     finished_attempts, lost_attempts,
     coalesce(description -> 'labels', '[]') AS labels,
     description -> 'sandbox' AS sandbox
@@ -90,11 +91,11 @@ FROM nodes WHERE id = ANY($1) AND state = 'online' AND is_polling
 
 -- name: devices
 SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
-    memory_bytes - used_memory_bytes AS free_memory_bytes,
+    greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes, availability,
     description ->> 'vendor' AS vendor,
     description ->> 'compute_capability' AS compute_capability,
     coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
-    coalesce((description -> 'terms' ->> 'shares_accounts')::boolean, false) AS shares_accounts
+    coalesce(description -> 'terms', '{}') AS terms
 FROM devices WHERE node_id = ANY($1) AND is_present AND standing = 'bound'
 ORDER BY node_id, position
 
@@ -127,7 +128,8 @@ WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
 SELECT id FROM accounts WHERE id > $1 ORDER BY id LIMIT $2
 
 -- name: accounts
-SELECT accounts.id, coalesce(available_micro, 0) AS available_micro, weight, max_running_devices
+SELECT accounts.id, address, coalesce(available_micro, 0) AS available_micro, weight,
+    max_running_devices
 FROM accounts LEFT JOIN balances ON account_id = accounts.id
 WHERE accounts.id = ANY($1)
 

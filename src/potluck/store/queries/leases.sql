@@ -66,11 +66,17 @@ ORDER BY devices.id FOR UPDATE OF devices
 
 -- name: adopt
 -- An attempt whose lease ran out comes back to life, if nobody else has been granted its work since:
--- room, devices and hold are taken again under the guards of `assign`, or nothing changes. The
--- caller has locked the task, the node and the devices, in statements before this one, so that all
--- that has happened to them is seen here.
+-- room, devices and hold are taken again, or nothing changes. It runs already, so what its devices'
+-- owner has said since is no matter; but not on a device that does not work as it should. The caller
+-- has locked the task, the node and the devices, in statements before this one, so that all that has
+-- happened to them is seen here.
 WITH attempt AS (
-    SELECT attempts.*, tasks.state AS task_state, tasks.requirements
+    SELECT attempts.*, tasks.state AS task_state, tasks.requirements,
+        -- It had room beside all that is older: if the node's owner gives less by now, that counts
+        -- for whoever comes after.
+        NOT EXISTS (SELECT FROM attempts AS newer
+            WHERE newer.node_id = $2 AND newer.finished_at IS NULL
+                AND newer.assigned_at > attempts.assigned_at) AS had_room
     FROM attempts JOIN tasks ON tasks.id = attempts.task_id
     WHERE attempts.id = $1 AND attempts.node_id = $2
         AND attempts.state = 'lost' AND attempts.reason = 'lease_expired'
@@ -91,16 +97,17 @@ WITH attempt AS (
     WHERE nodes.id = $2 AND nodes.state <> 'left' AND accounts.suspended_at IS NULL
         AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = nodes.node_key_id
             AND (revoked_at IS NOT NULL OR expires_at <= now()))
-        AND nodes.cores - used_cores >= attempt.cores
-        AND nodes.memory_bytes - used_memory_bytes >= attempt.memory_bytes
-        AND nodes.disk_bytes - used_disk_bytes >= attempt.disk_bytes
+        AND (had_room OR nodes.cores - used_cores >= attempt.cores
+            AND nodes.memory_bytes - used_memory_bytes >= attempt.memory_bytes
+            AND nodes.disk_bytes - used_disk_bytes >= attempt.disk_bytes)
     FOR UPDATE OF nodes
 ), device AS (
-    SELECT devices.id, share.milli, share.memory_bytes
+    SELECT devices.id, share.milli, share.memory_bytes,
+        may_serve_several(kind, description, true) AS may_stand_beside
     FROM attempt_devices AS share JOIN devices ON devices.id = share.device_id, attempt
-    WHERE share.attempt_id = $1 AND is_present AND standing = 'bound'
+    WHERE share.attempt_id = $1 AND is_present AND standing = 'bound' AND availability <> 'sick'
         AND free_milli >= share.milli
-        AND devices.memory_bytes - used_memory_bytes >= share.memory_bytes
+        AND (had_room OR devices.memory_bytes - used_memory_bytes >= share.memory_bytes)
         AND (may_serve_several(kind, description, false) OR NOT EXISTS (
             SELECT FROM attempts AS beside
             JOIN attempt_devices AS theirs ON theirs.attempt_id = beside.id
@@ -108,8 +115,8 @@ WITH attempt AS (
             WHERE beside.node_id = $2 AND beside.finished_at IS NULL
                 AND theirs.device_id = devices.id
                 AND beside.consumer_id <> attempt.consumer_id
-                AND NOT may_serve_several(kind, description,
-                    shares_device(attempt.requirements) AND shares_device(their_task.requirements))))
+                AND NOT (shares_device(attempt.requirements) AND shares_device(their_task.requirements)
+                    AND (attempt.may_stand_beside OR may_serve_several(kind, description, true)))))
         AND EXISTS (SELECT FROM node)
     ORDER BY devices.id
     FOR UPDATE OF devices
@@ -149,6 +156,7 @@ WITH attempt AS (
         state = CASE WHEN attempts.started_at IS NULL THEN 'granted' ELSE 'running' END,
         reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
         adoptions = attempts.adoptions + 1,
+        may_stand_beside = attempts.may_stand_beside OR (SELECT bool_and(may_stand_beside) FROM device),
         lease_expires_at = now() + $3::interval
     FROM guard WHERE attempts.id = guard.id
     RETURNING attempts.state, attempts.adoptions

@@ -57,9 +57,13 @@ SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
     coalesce(sum(share.milli), 0)::bigint AS reserved_milli,
     coalesce(sum(share.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     count(DISTINCT share.consumer_id) AS accounts,
-    may_serve_several(kind, description, bool_and(share.agrees)) AS may_serve_several
+    -- An owner who lets nobody else in any more lets those stay who are there; a newcomer must have
+    -- been let in beside the one who was there before.
+    may_serve_several(kind, description, false) OR coalesce(bool_and(share.agrees), false)
+        AND count(DISTINCT share.consumer_id) FILTER (WHERE NOT share.may_stand_beside) <= 1
+        AS may_serve_several
 FROM devices LEFT JOIN (
-    SELECT device_id, milli, attempt_devices.memory_bytes, consumer_id,
+    SELECT device_id, milli, attempt_devices.memory_bytes, consumer_id, may_stand_beside,
         shares_device(requirements) AS agrees
     FROM attempt_devices
         JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL
