@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from potluck.model.account import Credential, Quota, Role, Scope
-from potluck.model.device import DeviceDescription, DeviceKind, Standing
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
@@ -114,6 +114,13 @@ def test_devices(user: CommandLine, server: FakeServer) -> None:
         PoolDevice(
             *(DeviceId("device_2"), NodeId("node_2"), "shed", NodeState.ONLINE, card),
             *(Standing.FOREIGN, 1000, 24 * 2**30, False),
+            availability=Availability.PAUSED,
+        ),
+        PoolDevice(
+            *(DeviceId("device_3"), NodeId("node_2"), "shed", NodeState.ONLINE, card),
+            *(Standing.BOUND, 1000, 24 * 2**30, False),
+            availability=Availability.OUTSIDE_HOURS,
+            why="It opens at 18:00.",
         ),
     ]
     pages = (DevicePage(found[:1], found[0].id), DevicePage(found[1:]))
@@ -122,9 +129,10 @@ def test_devices(user: CommandLine, server: FakeServer) -> None:
     assert server.requests[0].path == "/v1/devices?kind=gpu&free_milli=250"
     assert server.requests[1].path == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250"
     assert f"{mine.task_id} (0.25), 1 of others" in shown[1]
-    for words in ("GPU RTX 4090", "attic (mine)", "0.5", "12 GiB of 24 GiB", "0.25", "online"):
+    for words in ("GPU RTX 4090", "attic (mine)", "0.5", "12 GiB of 24 GiB", "0.25", "available"):
         assert words in shown[1]
     assert "free" in shown[2] and "foreign" in shown[2]
+    assert "outside hours" in shown[3] and shown[3].endswith("It opens at 18:00.")
     (answer,) = user.run("devices", "--json").lines()
     assert answer["devices"][0]["id"] == "device_2"
     server.plays("/v1/devices", says(DevicePage([])))
@@ -321,14 +329,17 @@ def test_nodes(user: CommandLine, server: FakeServer) -> None:
         memory_bytes=64 * 2**30,
         disk_bytes=2**40,
         sandbox=SandboxReport("bwrap"),
-        devices=[DeviceView(DeviceId(f"device_{n}"), gpu, 1000 * n) for n in (0, 1)],
+        devices=[
+            *(DeviceView(DeviceId(f"device_{n}"), gpu, 1000 * n) for n in (0, 1)),
+            DeviceView(DeviceId("device_2"), gpu, 1000, Availability.IN_USE, "Its owner is there."),
+        ],
         is_mine=True,
         heartbeat_at=NOW,
     )
     server.plays("/v1/nodes", says(NodeList([node])))
     shown = user.run("nodes").stdout.decode()
     assert "attic (mine)" in shown
-    assert "2 × GPU RTX 4090, 1 free" in shown
+    assert "3 × GPU RTX 4090, 1 free, 1 in use" in shown
     assert "64 GiB" in shown
     (answer,) = user.run("nodes", "--json").lines()
     assert answer["nodes"][0]["id"] == "node_1"

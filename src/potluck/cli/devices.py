@@ -7,10 +7,11 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
+from potluck.cli.provider.dashboard import price_text, state_cell
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_bytes, show_credits, show_milli
-from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind, Standing
+from potluck.cli.units import show_bytes, show_milli
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind, Health
 from potluck.model.node import NodeState
 from potluck.model.units import parse_milli
 from potluck.wire.consumer import PoolDevice
@@ -57,6 +58,7 @@ def _all(
 
 
 def _show(pane: Pane, found: list[PoolDevice]) -> None:
+    says_why = any(device.why for device in found)
     columns = [
         Column("DEVICE"),
         Column("MODEL", shrinks=True),
@@ -66,8 +68,10 @@ def _show(pane: Pane, found: list[PoolDevice]) -> None:
         Column("PRICE", is_number=True),
         Column("STATE"),
         Column("SERVES", shrinks=True),
+        *((Column("WHY", shrinks=True),) if says_why else ()),
     ]
-    show_table(pane, columns, [_row(device, pane.is_terminal) for device in found])
+    rows = [_row(device, pane.is_terminal) for device in found]
+    show_table(pane, columns, [row[: len(columns)] for row in rows])
 
 
 def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
@@ -79,9 +83,10 @@ def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(show_milli(device.free_milli), tone),
         Cell(f"{show_bytes(device.free_memory_bytes)} of {show_bytes(said.memory_bytes)}"),
-        Cell(show_credits(price) if (price := said.terms.price_micro_per_hour) else "free"),
+        Cell(price_text(said.terms.price_micro_per_hour)),
         _state(device),
         Cell(_serves(device, is_short), Tone.FAINT),
+        Cell(device.why, Tone.WAITING),
     ]
 
 
@@ -89,9 +94,8 @@ def _state(device: PoolDevice) -> Cell:
     """Whether it gets work, and if not, why."""
     if device.node_state is not NodeState.ONLINE:
         return Cell(device.node_state, Tone.WAITING)
-    if device.standing is not Standing.BOUND:
-        return Cell(device.standing, Tone.BAD)
-    return Cell("online", Tone.GOOD)
+    health = device.sample.health if device.sample else Health.WELL
+    return state_cell(device.availability, device.standing, health)
 
 
 def _serves(device: PoolDevice, is_short: bool) -> str:

@@ -1,14 +1,15 @@
 """`potluck nodes`: what is in the pool."""
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_bytes, show_since
-from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 from potluck.model.node import NodeState
-from potluck.wire.consumer import NodeView
+from potluck.wire.consumer import DeviceView, NodeView
 
 
 def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
@@ -52,12 +53,20 @@ def _row(node: NodeView, now: datetime) -> list[Cell]:
 
 
 def _devices(node: NodeView) -> str:
-    """Each kind of device once, with its number and how many are free."""
-    counted: dict[str, list[int]] = {}
+    """Each kind of device once, with its number, how many are free and how many take no work."""
+    kinds: dict[str, list[DeviceView]] = {}
     for device in node.devices:
         name = f"{device.description.kind.upper()} {device.description.model}"
-        counted.setdefault(name, []).append(device.free_milli)
-    return ", ".join(
-        f"{len(free)} × {name}, {sum(milli == WHOLE_DEVICE_MILLI for milli in free)} free"
-        for name, free in counted.items()
-    )
+        kinds.setdefault(name, []).append(device)
+    return ", ".join(f"{len(each)} × {name}, {_counted(each)}" for name, each in kinds.items())
+
+
+def _counted(devices: list[DeviceView]) -> str:
+    away = Counter(each.availability for each in devices if _is_away(each))
+    free = sum(each.free_milli == WHOLE_DEVICE_MILLI for each in devices if not _is_away(each))
+    parts = [f"{count} {availability.replace('_', ' ')}" for availability, count in away.items()]
+    return ", ".join([f"{free} free", *parts])
+
+
+def _is_away(device: DeviceView) -> bool:
+    return device.availability is not Availability.AVAILABLE
