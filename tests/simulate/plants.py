@@ -48,6 +48,10 @@ PLANTS = (
           "AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes"),
     Plant("no guard on the range", "assign", "assign", "pending @> $18 AND state IN", "state IN"),
     Plant("no guard on the way back", "leases", "adopt", "AND free_milli >= share.milli"),
+    Plant("no guard on the availability", "assign", "assign", "AND availability = 'available'"),
+    Plant("no guard on the wallet", "assign", "assign", "takes_wallet(description -> 'terms',",
+          "takes_wallet('{}',"),
+    Plant("back on a sick device", "leases", "adopt", "AND availability <> 'sick'"),
     Plant("no lock on the task", "attempts", "lock_task_of", "FOR UPDATE"),
 )  # fmt: skip
 
