@@ -10,6 +10,7 @@ import pytest
 
 from potluck.model.device import Standing
 from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
+from potluck.provider.detect.found import FoundDevice
 from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.heartbeat import Pulse, beat_forever
 from potluck.provider.identity import NodeKey
@@ -21,6 +22,9 @@ from tests.provider.test_link import REGISTRATION, during
 from tests.wallets import Wallet
 
 (CARD,) = REGISTRATION.description.devices
+FOUND = {
+    CARD.uuid: FoundDevice(CARD.kind, CARD.vendor, CARD.model, CARD.memory_bytes, CARD.interface)
+}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +98,7 @@ async def machine(server: ServerProcess, name: str, beats: bool = True) -> Async
         settings, NodeKey(key.key), REGISTRATION, said.append, lambda _: None
     ) as link:
         registered = await link.register()
-        watch = DeviceWatch(link, [CARD], said.append)
+        watch = DeviceWatch(link, FOUND, said.append)
         watch.note(registered.unbound)
         duties = [beat_forever(link, tuple, lambda _: True, watch.hear, 0.05, Pulse()), watch.run()]
         if not beats:

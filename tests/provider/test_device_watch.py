@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from potluck.model.device import DeviceDescription, DeviceKind, Standing
+from potluck.model.device import DeviceKind, Standing
 from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
 from potluck.provider.detect.devices import detect_devices
-from potluck.provider.detect.found import FoundDevice, stable_uuid
+from potluck.provider.detect.found import FoundDevice
 from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.link import open_link
-from potluck.provider.opencl_product import is_wanted
 from potluck.provider.product import plain_product, product_on
 from potluck.wire.challenge import DeviceChallenge, factors, product_rows, rows
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
@@ -21,6 +20,7 @@ from tests.provider.test_link import REGISTRATION, during
 
 SEED = "5eed" * 16
 (CPU,) = REGISTRATION.description.devices
+FOUND = {CPU.uuid: FoundDevice(CPU.kind, CPU.vendor, CPU.model, CPU.memory_bytes, CPU.interface)}
 
 
 def test_a_plain_processor_multiplies() -> None:
@@ -32,41 +32,23 @@ def test_a_plain_processor_multiplies() -> None:
 
 
 async def test_a_device_with_a_driver_computes_the_same_on_it(tmp_path: Path) -> None:
-    (device,) = (await detect_devices(tmp_path, 60)).devices
+    (device,) = (await detect_devices(tmp_path, 60)).found.values()
     if device.interface != "opencl":
         need("an OpenCL driver (PoCL)")
     assert await product_on(device, SEED, 60) == plain_product(SEED)
 
 
-async def test_a_card_that_is_not_there_has_no_answer() -> None:
-    card = DeviceDescription(DeviceKind.GPU, "GPU-none", "V", "M", 1, interface="opencl")
+@pytest.mark.parametrize("opencl_uuid", ["", "gpu-of-another-machine"])
+async def test_a_card_that_opencl_does_not_know_has_no_answer(opencl_uuid: str) -> None:
+    card = FoundDevice(DeviceKind.GPU, "V", "M", 1, "cuda", opencl_uuid=opencl_uuid)
     assert await product_on(card, SEED, 60) is None
-
-
-CARD = FoundDevice(DeviceKind.GPU, "V", "M", 1, "opencl", bus_address="01:00.0")
-
-
-@pytest.mark.parametrize(
-    ("kind", "uuid", "slot", "expected"),
-    [
-        (DeviceKind.GPU, stable_uuid(CARD), "", True),
-        (DeviceKind.GPU, "GPU-of-the-vendor", "01:00:00", True),  # nvidia-smi named its place
-        (DeviceKind.GPU, "GPU-of-the-vendor", "02:00:00", False),
-        (DeviceKind.GPU, "another", "", False),
-        (DeviceKind.CPU, stable_uuid(CARD), "", False),
-    ],
-)
-def test_the_device_that_is_meant_is_chosen(
-    kind: DeviceKind, uuid: str, slot: str, expected: bool
-) -> None:
-    assert is_wanted(CARD, kind, uuid, slot) is expected
 
 
 async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeServer) -> None:
     settings = settings_for(server.url, Path("/nonexistent"))
     async with open_link(settings, KEY, REGISTRATION, lambda _: None, lambda _: None) as link:
         await link.register()
-        watch = DeviceWatch(link, [CPU], lambda _: None)
+        watch = DeviceWatch(link, FOUND, lambda _: None)
         asked = DeviceChallenge(CPU.uuid, SEED, 30.0)
         foreign = DeviceChallenge("GPU-foreign", "00" * 32, 30.0)
         for _ in range(3):  # the server repeats it until it has an answer
@@ -85,7 +67,7 @@ async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeSe
 
 def test_the_owner_hears_of_every_change_once() -> None:
     said: list[Announcement] = []
-    watch = DeviceWatch(None, [CPU], said.append)  # type: ignore[arg-type]
+    watch = DeviceWatch(None, FOUND, said.append)  # type: ignore[arg-type]
     contested = UnboundDevice(CPU.uuid, Standing.CONTESTED)
     foreign = UnboundDevice(CPU.uuid, Standing.FOREIGN)
     for told in ([], [contested], [contested], [foreign], [foreign], [], []):

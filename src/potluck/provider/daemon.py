@@ -10,7 +10,7 @@ start. All of that takes seconds, and kill -9 at any moment loses nothing.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.detect.devices import detect_devices
+from potluck.provider.detect.found import FoundDevice
 from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.event import ShutdownAsked
 from potluck.provider.heartbeat import Pulse, beat_forever, watch_silence
@@ -88,7 +89,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
             own_tasks_only=not sandbox.is_safe_for_strangers,
         )
         runner_for = partial(Runner, driver, preparer, settings.outcome_flush_seconds)
-        await _serve(settings, announce, stop, registration, runner_for)
+        await _serve(settings, announce, stop, registration, detection.found, runner_for)
     announce(Stopped())
 
 
@@ -111,6 +112,7 @@ async def _serve(
     announce: Announce,
     stop: asyncio.Event,
     registration: RegisterNode,
+    found: Mapping[str, FoundDevice],
     runner_for: Callable[[AccountId | None], Runner],
 ) -> None:
     def keep(node_id: NodeId) -> None:
@@ -129,7 +131,7 @@ async def _serve(
             settings,
         )
         announce(_registered(settings, registration, answer.node_id))
-        watch = DeviceWatch(link, registration.description.devices, announce)
+        watch = DeviceWatch(link, found, announce)
         watch.note(answer.unbound)
         await _work(settings, link, bench, watch, answer, stop)
         # The duties have ended: one that still called could bring the node back to life.

@@ -5,12 +5,13 @@ without an OpenCL driver) is not answered, and the log says why.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
-from potluck.model.device import DeviceDescription, Standing
+from potluck.model.device import Standing
 from potluck.provider.announcement import Announce, DeviceBound, DeviceUnbound
+from potluck.provider.detect.found import FoundDevice
 from potluck.provider.link import Link
 from potluck.provider.product import product_on
 from potluck.wire.challenge import ChallengeAnswer, ChallengeAnswers, DeviceChallenge
@@ -22,11 +23,9 @@ log = structlog.get_logger()
 class DeviceWatch:
     """What the server says about the devices of this node, and what is done about it."""
 
-    def __init__(
-        self, link: Link, devices: Sequence[DeviceDescription], announce: Announce
-    ) -> None:
+    def __init__(self, link: Link, devices: Mapping[str, FoundDevice], announce: Announce) -> None:
         self._link = link
-        self._devices = {device.uuid: device for device in devices}
+        self._devices = devices  # by uuid
         self._announce = announce
         self._unbound: dict[str, Standing] = {}
         self._heard: set[str] = set()

@@ -1,14 +1,12 @@
 """In a child process: multiplies two matrices on one OpenCL device, and prints the product.
 
-`python -m potluck.provider.opencl_product KIND UUID SLOT SEED`; SLOT may be empty.
+`python -m potluck.provider.opencl_product OPENCL_UUID SEED`
 """
 
 import sys
 from typing import Any
 
-from potluck.model.device import DeviceKind
-from potluck.provider.detect.found import FoundDevice, stable_uuid
-from potluck.provider.detect.opencl import describe, driven
+from potluck.provider.detect.opencl import device_named
 from potluck.wire.challenge import PRODUCT_BYTES, SIZE, factors
 
 _KERNEL = """
@@ -24,24 +22,11 @@ __kernel void product(
 """
 
 
-def _product(kind: str, uuid: str, slot: str, seed: str) -> bytes:
+def _product(opencl_uuid: str, seed: str) -> bytes:
     import pyopencl
 
-    chosen = [
-        device
-        for device in driven(pyopencl)
-        if is_wanted(describe(pyopencl, device), DeviceKind(kind), uuid, slot)
-    ]
-    return _multiplied(pyopencl, chosen[0], seed) if chosen else b""
-
-
-def is_wanted(found: FoundDevice, kind: DeviceKind, uuid: str, slot: str) -> bool:
-    """A machine has one processor; a card is known by its place, or by what it is named after."""
-    if found.kind is not kind:
-        return False
-    if kind is DeviceKind.CPU:
-        return True
-    return found.slot == slot if slot else stable_uuid(found) == uuid
+    device = device_named(pyopencl, opencl_uuid)
+    return b"" if device is None else _multiplied(pyopencl, device, seed)
 
 
 def _multiplied(pyopencl: Any, device: Any, seed: str) -> bytes:

@@ -5,26 +5,23 @@ hangs or crashes takes only that one down. A plain processor computes here.
 """
 
 import asyncio
-import sys
 from operator import mul
 
-from potluck.model.device import DeviceDescription
-from potluck.provider.detect import nvidia
-from potluck.provider.detect.child import output_of
+from potluck.provider.detect.child import Unanswered, output_of, python_module
+from potluck.provider.detect.found import FoundDevice
 from potluck.wire.challenge import PRODUCT_BYTES, factors, packed, rows
 
 
-async def product_on(device: DeviceDescription, seed: str, seconds: float) -> bytes | None:
+async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | None:
     """None where the device can not be computed on in that time."""
     if device.interface == "plain":
         return await asyncio.to_thread(plain_product, seed)
-    slot = await _slot(device, seconds)
-    # -P keeps the working directory, which may be anybody's, off the child's import path.
-    command = (sys.executable, "-P", "-m", "potluck.provider.opencl_product")
-    said = await output_of((*command, device.kind, device.uuid, slot, seed), seconds)
+    if not device.opencl_uuid:
+        return None
+    command = python_module("potluck.provider.opencl_product", device.opencl_uuid, seed)
     try:
-        product = bytes.fromhex(said)
-    except ValueError:
+        product = bytes.fromhex(await output_of(command, seconds))
+    except (Unanswered, ValueError):
         return None
     return product if len(product) == PRODUCT_BYTES else None
 
@@ -33,10 +30,3 @@ def plain_product(seed: str) -> bytes:
     left, right = map(rows, factors(seed))
     columns = list(zip(*right, strict=True))
     return packed([[sum(map(mul, row, column)) for column in columns] for row in left])
-
-
-async def _slot(device: DeviceDescription, seconds: float) -> str:
-    """Where OpenCL finds a card that its vendor's tool has named; empty for all others."""
-    if device.interface != "cuda":
-        return ""
-    return next((one.slot for one in await nvidia.find(seconds) if one.uuid == device.uuid), "")

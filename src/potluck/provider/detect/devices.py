@@ -2,70 +2,88 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
+import structlog
+from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
-from potluck.provider.detect import cpu, nvidia, opencl
+from potluck.provider.detect import cpu
+from potluck.provider.detect.child import Unanswered
 from potluck.provider.detect.found import FoundDevice, stable_uuid
-from potluck.provider.detect.tried import Detection, Outcome, Tried
+from potluck.provider.detect.plausible import MOST_DEVICES
+from potluck.provider.detect.routes import Route, routes
+from potluck.provider.detect.same import merged
+from potluck.provider.detect.tried import Answer, Detection, Outcome, Tried
 
-MOST_DEVICES = 64
+log = structlog.get_logger()
 
 
 async def detect_devices(data_directory: Path, timeout_seconds: float) -> Detection:
     """What this node has. At least one device, never one card twice, and never an error."""
-    (by_vendor, vendor), (by_opencl, other) = await asyncio.gather(
-        _tried("nvidia", nvidia.find(timeout_seconds)),
-        _tried("opencl", opencl.find(timeout_seconds)),
+    ways = routes()
+    asked = await asyncio.gather(*(_try(way, timeout_seconds) for way in ways.values()))
+    answers = dict(zip(ways, (answer for answer, _ in asked), strict=True))
+    by_opencl = answers["opencl"].devices
+    by_vendor = [one for way, each in answers.items() if way != "opencl" for one in each.devices]
+    cards = merged(by_vendor, by_opencl)
+    reachable = [one for one in cards if not _is_out_of_reach(one)]
+    tried = (
+        _tried(way, answer, seconds, [one for one in cards if _is_out_of_reach(one)])
+        for (way, answer), (_, seconds) in zip(answers.items(), asked, strict=True)
     )
-    chosen = choose(by_vendor, by_opencl, cpu.find())
-    # Two identical cards without uuid and bus address can not be told apart; they count as one.
+    chosen = reachable or [through_opencl(cpu.find(), by_opencl)]
     named = {stable_uuid(one, _salt(one, data_directory)): one for one in chosen[:MOST_DEVICES]}
     devices = tuple(_describe(uuid, device) for uuid, device in named.items())
-    return Detection(devices, named, (vendor, other))
+    return Detection(devices, named, tuple(tried))
 
 
-async def _tried(
-    route: str, asked: Awaitable[list[FoundDevice]]
-) -> tuple[list[FoundDevice], Tried]:
-    began = time.monotonic()
-    devices = await asked
-    outcome = Outcome.FOUND if devices else Outcome.NOTHING
-    seconds = time.monotonic() - began
-    return devices, Tried(route, outcome, seconds=seconds, devices=len(devices))
-
-
-def choose(
-    by_vendor: list[FoundDevice], by_opencl: list[FoundDevice], processor: FoundDevice
-) -> list[FoundDevice]:
-    """The cards, the vendor's own word before OpenCL's; without any, the CPU."""
-    cards = list(by_vendor)
-    for device in by_opencl:
-        if device.kind is DeviceKind.GPU and not any(_is_same(device, card) for card in cards):
-            cards.append(device)
-    return cards or [_through_opencl(processor, by_opencl)]
-
-
-def _through_opencl(processor: FoundDevice, by_opencl: list[FoundDevice]) -> FoundDevice:
+def through_opencl(processor: FoundDevice, by_opencl: Iterable[FoundDevice]) -> FoundDevice:
     """The same processor, which tasks can also reach through OpenCL if it has a driver for that.
 
     The driver's own name for it is odd, and its memory is what happens to be free.
     """
     for device in by_opencl:
         if device.kind is DeviceKind.CPU:
-            return msgspec.structs.replace(
-                processor, interface=device.interface, driver=device.driver
+            return replace(
+                processor,
+                interface=device.interface,
+                driver=device.driver,
+                opencl_uuid=device.opencl_uuid,
             )
     return processor
 
 
-def _is_same(one: FoundDevice, other: FoundDevice) -> bool:
-    if one.slot and other.slot:
-        return one.slot == other.slot
-    return one.model.lower() == other.model.lower()
+async def _try(way: Route, timeout_seconds: float) -> tuple[Answer, float]:
+    began = time.monotonic()
+    try:
+        answer = await way(timeout_seconds)
+    except Unanswered as error:
+        answer = Answer(error.outcome, detail=error.detail, hint=_HINTS.get(error.outcome, ""))
+    return answer, time.monotonic() - began
+
+
+_HINTS = {
+    Outcome.TIMED_OUT: "A driver hangs; restart the machine, or look what the kernel's log says.",
+    Outcome.FAILED: "A driver or its library is broken; install it anew.",
+}
+
+
+def _is_out_of_reach(card: FoundDevice) -> bool:
+    """A vendor's card that only OpenCL could reach, and OpenCL does not know it."""
+    return card.interface == "opencl" and not card.opencl_uuid
+
+
+def _tried(way: str, answer: Answer, seconds: float, out_of_reach: Sequence[FoundDevice]) -> Tried:
+    """Told in the log too, where something is not as it should be."""
+    detail, hint = answer.detail, answer.hint
+    if unused := ", ".join(one.model for one in out_of_reach if one.route == way):
+        detail = f"Not offered, because tasks could not compute on it: {unused}."
+        hint = "Install ROCm, or the OpenCL driver of its vendor."
+    if answer.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) or unused:
+        log.warning("devices may be missing", route=way, detail=detail, hint=hint)
+    return Tried(way, answer.outcome, detail, hint, round(seconds, 3), len(answer.devices))
 
 
 def _salt(device: FoundDevice, data_directory: Path) -> str:

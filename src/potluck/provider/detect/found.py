@@ -29,6 +29,7 @@ class FoundDevice(Struct, frozen=True):
     bus_address: str = ""  # such as 0000:01:00.0, to recognise a card that two routes found
     route: str = ""  # that knows it best: nvidia, amd, intel, apple, opencl, cpu
     platform: str = ""  # of OpenCL, through which it was found
+    opencl_uuid: str = ""  # by which OpenCL can be asked for it, if it knows it
     ordinal: int = 0  # among those of one route that nothing else tells apart
     minor: int | None = None  # N of /dev/nvidiaN, or of /dev/dri/renderDN
     pcie: str | None = None  # such as "4.0 x16", the most that card and slot can do together

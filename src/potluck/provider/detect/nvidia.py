@@ -1,46 +1,138 @@
-"""NVIDIA GPUs, as `nvidia-smi` lists them."""
+"""NVIDIA's cards, as its own library (NVML) tells; in a process of its own, see child.py.
 
-import re
-import shutil
+What an older driver can not be asked is not known, and no error.
+"""
 
-from potluck.model.device import DeviceKind
-from potluck.model.task import MIB
-from potluck.provider.detect.child import output_of
-from potluck.provider.detect.found import FoundDevice, told
+from potluck.model.device import Health
+from potluck.provider.detect import plausible
+from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
+from potluck.provider.detect.nvml import MAY_NOT, Library, Trouble
+from potluck.provider.detect.question import Looks, serve
+from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.tried import Answer, answered
 
-_FIELDS = ("uuid", "name", "memory.total", "driver_version", "pci.bus_id")
-# Drivers before 510 do not know it, and then say nothing at all.
-_NEWER = "compute_cap"
-
-
-async def find(timeout_seconds: float) -> list[FoundDevice]:
-    if shutil.which("nvidia-smi") is None:
-        return []
-    for fields in ((*_FIELDS, _NEWER), _FIELDS):
-        query = f"--query-gpu={','.join(fields)}"
-        command = ("nvidia-smi", query, "--format=csv,noheader,nounits")
-        if found := parse(await output_of(command, timeout_seconds)):
-            return found
-    return []
-
-
-def parse(listing: str) -> list[FoundDevice]:
-    rows = (line.split(", ") for line in listing.splitlines())
-    return [_device(*row) for row in rows if len(row) in (len(_FIELDS), len(_FIELDS) + 1)]
+_OF_THE_CARD = 0
+_UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED = 1, 0
+# Of the reasons for a lower clock: slowed down by the hardware, too hot (by its driver, by itself),
+# short of power. A limit that somebody has set is no trouble.
+_SLOWED = 0x8 | 0x20 | 0x40 | 0x80
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+_PROCESSES = (
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+)
 
 
-def _device(
-    uuid: str, name: str, memory_mib: str, driver: str, bus: str, capability: str = ""
-) -> FoundDevice:
-    numbered = re.fullmatch(r"\d{1,2}\.\d{1,2}", capability.strip(), re.ASCII)
-    return FoundDevice(
-        kind=DeviceKind.GPU,
-        vendor="NVIDIA",
-        model=told(name),
-        memory_bytes=int(memory_mib) * MIB if memory_mib.isdigit() else 0,
-        driver=told(driver),
-        interface="cuda",
-        uuid=told(uuid),
-        bus_address=bus.strip(),
-        compute_capability=numbered[0] if numbered else None,
-    )
+class Nvidia:
+    """Its cards and parts of cards, as they were when the library was opened."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._cards: Cards | None = None
+        self._known: set[str] = set()
+
+    def find(self) -> Answer:
+        try:
+            cards = self._open()
+        except Trouble as trouble:
+            return trouble.as_answer()
+        devices = tuple(card.device for card in cards.by_uuid.values())
+        hint = "See what nvidia-smi says about it." if cards.troubles else ""
+        return answered(devices, " ".join(cards.troubles), hint)
+
+    def look(self) -> Looks:
+        try:
+            cards = self._open()
+        except Trouble as trouble:
+            return Looks({}, trouble.as_answer().detail)
+        samples = {uuid: self._sample(card) for uuid, card in cards.by_uuid.items()}
+        alive = {uuid for uuid, each in samples.items() if each.health is not Health.LOST}
+        if not self._known <= alive:
+            # The library remembers that a card was lost, until it is opened anew.
+            self._close()
+        return Looks(samples, " ".join(cards.troubles))
+
+    def set_power(self, uuid: str, watts: int | None) -> str | None:
+        try:
+            card = self._open().by_uuid.get(uuid)
+            return self._limit(card, watts) if card else f"{uuid} does not answer."
+        except Trouble as trouble:
+            if trouble.code == MAY_NOT:
+                return "Only root may set the power limit of an NVIDIA card."
+            return f"The power limit could not be set: {trouble}."
+
+    def _limit(self, card: Card, watts: int | None) -> str | None:
+        library, model = self._library, card.device.model
+        if card.device.is_partition:
+            return f"{model} is a part of a card, and its parts have one power limit together."
+        if watts is None:
+            wanted = library.must("nvmlDeviceGetPowerManagementDefaultLimit", card.handle)
+        else:
+            wanted = watts * 1_000
+        bounds = library.ask("nvmlDeviceGetPowerManagementLimitConstraints", card.handle)
+        if bounds and not bounds[0] <= wanted <= bounds[1]:
+            least, most = bounds[0] // 1_000, bounds[1] // 1_000
+            return f"{model} takes a power limit from {least} to {most} W."
+        # Asked first: where it is so already, nobody needs the right to change it.
+        if library.ask("nvmlDeviceGetPowerManagementLimit", card.handle) != wanted:
+            library.must("nvmlDeviceSetPowerManagementLimit", card.handle, wanted)
+        return None
+
+    def _open(self) -> Cards:
+        if self._cards is None:
+            self._library.must("nvmlInit")
+            self._cards = list_cards(self._library)
+            self._known |= self._cards.by_uuid.keys()
+        return self._cards
+
+    def _close(self) -> None:
+        self._cards = None
+        self._library.must("nvmlShutdown")
+
+    def _sample(self, card: Card) -> Sample:
+        try:
+            return self._told(card)
+        except Trouble as trouble:
+            return Sample(Health.LOST, f"{card.device.model} does not answer: {trouble}.")
+
+    def _told(self, card: Card) -> Sample:
+        """Memory and use are an instance's own; heat and power are the whole card's."""
+        ask = self._library.ask
+        memory = ask("nvmlDeviceGetMemoryInfo", card.handle)
+        use = ask("nvmlDeviceGetUtilizationRates", card.handle)
+        drawn = ask("nvmlDeviceGetPowerUsage", card.whole)
+        heat = ask("nvmlDeviceGetTemperature", card.whole, _OF_THE_CARD)
+        errors = ask(
+            "nvmlDeviceGetTotalEccErrors", card.whole, _UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED
+        )
+        is_slowed = bool((self._library.first(_REASONS, card.whole) or 0) & _SLOWED)
+        return Sample(
+            health=Health.THROTTLED if is_slowed else Health.WELL,
+            detail=f"{card.device.model} is too hot, or short of power." if is_slowed else "",
+            utilisation_percent=plausible.percent(use.gpu) if use else None,
+            temperature_celsius=plausible.celsius(heat),
+            memory_used_bytes=plausible.memory_bytes(memory.used) if memory else None,
+            power_watts=plausible.watts(drawn / 1_000) if drawn is not None else None,
+            memory_errors=plausible.count(errors),
+            pids=self._pids(card),
+        )
+
+    def _pids(self, card: Card) -> tuple[int, ...] | None:
+        """Of those that compute. A desktop is always on its card, and that alone is no use."""
+        running = self._library.first(_PROCESSES, card.whole)
+        if running is None:
+            return None
+        device = card.device
+        instance = (device.gpu_instance, device.compute_instance)
+        return plausible.pids(
+            [
+                each.pid
+                for each in running
+                if not device.is_partition
+                or (each.gpuInstanceId, each.computeInstanceId) == instance
+            ]
+        )
+
+
+if __name__ == "__main__":
+    serve(Nvidia(Library()))

@@ -6,64 +6,97 @@ OpenCL loads the libraries of every vendor into the process that asks. So a chil
 
 import importlib.util
 import sys
+from collections import Counter
 from typing import Any
 
 import msgspec
-import structlog
+from msgspec.structs import replace
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.child import output_of
-from potluck.provider.detect.found import FoundDevice, told
+from potluck.provider.detect import plausible
+from potluck.provider.detect.child import Unanswered, output_of, python_module
+from potluck.provider.detect.found import FoundDevice, stable_uuid, told
+from potluck.provider.detect.tried import Answer, Outcome, answered
 
-log = structlog.get_logger()
+_NO_DRIVER = "OpenCL finds no driver."
+_INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the processor."
 
 
-async def find(timeout_seconds: float) -> list[FoundDevice]:
+async def find(timeout_seconds: float) -> Answer:
     if importlib.util.find_spec("pyopencl") is None:
-        return []
-    # -P keeps the working directory, which may be anybody's, off the child's import path.
-    command = (sys.executable, "-P", "-m", __name__)
-    return parse(await output_of(command, timeout_seconds))
+        hint = "Install it with potluck[opencl]."
+        return Answer(Outcome.MISSING, detail="pyopencl is not installed.", hint=hint)
+    return parse(await output_of(python_module(__name__), timeout_seconds))
 
 
-def parse(listing: str) -> list[FoundDevice]:
-    if not listing:
-        return []
+def parse(listing: str) -> Answer:
     try:
-        return msgspec.json.decode(listing, type=list[FoundDevice])
-    except msgspec.DecodeError as error:
-        log.warning("detection answered nonsense", route="opencl", error=str(error))
-        return []
+        devices = msgspec.json.decode(listing, type=tuple[FoundDevice, ...])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Unanswered(Outcome.FAILED, f"It answered nonsense: {error}.") from error
+    if not devices:
+        return Answer(Outcome.NOTHING, detail=_NO_DRIVER, hint=_INSTALL)
+    return answered(devices[: plausible.MOST_DEVICES])
 
 
 def _list_devices() -> list[FoundDevice]:
     """In the child: asks the drivers themselves."""
     import pyopencl
 
-    return [describe(pyopencl, device) for device in driven(pyopencl)]
+    return described(pyopencl, driven(pyopencl))
 
 
 def driven(pyopencl: Any) -> list[Any]:
-    """In the child: every device that has a driver."""
+    """In the child: all that have a driver. A driver that fails does not hide the others."""
     try:
         platforms = pyopencl.get_platforms()
     except pyopencl.LogicError:
         # The loader's way of saying that no driver is installed.
         return []
-    return [device for one in platforms for device in one.get_devices()]
+    found: list[Any] = []
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except pyopencl.Error:
+            continue
+    return found
 
 
-def describe(pyopencl: Any, device: Any) -> FoundDevice:
+def described(pyopencl: Any, devices: list[Any]) -> list[FoundDevice]:
+    """In the same order; those of one platform that nothing tells apart are counted."""
+    seen: Counter[FoundDevice] = Counter()
+    told_apart = []
+    for device in devices:
+        found = _describe(pyopencl, device)
+        told_apart.append(_named(replace(found, ordinal=seen[found])))
+        seen[found] += 1
+    return told_apart
+
+
+def _named(found: FoundDevice) -> FoundDevice:
+    return replace(found, opencl_uuid=stable_uuid(found))
+
+
+def device_named(pyopencl: Any, opencl_uuid: str) -> Any | None:
+    """In a child: the device itself, to compute on it."""
+    devices = driven(pyopencl)
+    named = zip(described(pyopencl, devices), devices, strict=True)
+    return next((device for found, device in named if found.opencl_uuid == opencl_uuid), None)
+
+
+def _describe(pyopencl: Any, device: Any) -> FoundDevice:
     is_cpu = bool(device.type & pyopencl.device_type.CPU)
     return FoundDevice(
         kind=DeviceKind.CPU if is_cpu else DeviceKind.GPU,
         vendor=told(device.vendor),
         model=told(device.name),
-        memory_bytes=device.global_mem_size,
-        compute_units=device.max_compute_units,
+        memory_bytes=plausible.memory_bytes(device.global_mem_size) or 0,
+        compute_units=min(device.max_compute_units, 1_000_000),
         driver=told(f"{device.platform.name} {device.driver_version}"),
         interface="opencl",
         bus_address="" if is_cpu else _bus_address(pyopencl, device),
+        route="opencl",
+        platform=told(device.platform.name),
     )
 
 
@@ -72,13 +105,22 @@ def _bus_address(pyopencl: Any, device: Any) -> str:
     try:
         if "cl_nv_device_attribute_query" in device.extensions:
             slot = device.pci_slot_id_nv
-            return f"{device.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7:x}"
+            place = f"{device.pci_bus_id_nv:02x}:{slot >> 3:02x}.{slot & 7:x}"
+            return f"{_domain(pyopencl, device)}{place}"
         if "cl_amd_device_attribute_query" in device.extensions:
-            place = device.topology_amd
-            return f"{place.bus & 0xFF:02x}:{place.device:02x}.{place.function:x}"
+            topology = device.topology_amd
+            return f"{topology.bus & 0xFF:02x}:{topology.device:02x}.{topology.function:x}"
     except (pyopencl.Error, AttributeError):
         return ""
     return ""
+
+
+def _domain(pyopencl: Any, device: Any) -> str:
+    """Older drivers do not tell it."""
+    try:
+        return f"{device.pci_domain_id_nv:04x}:"
+    except (pyopencl.Error, AttributeError):
+        return ""
 
 
 if __name__ == "__main__":

@@ -1,0 +1,162 @@
+"""AMD's cards: the kernel tells what they are and how they do, amdsmi (if it is there) their names.
+
+In a process of its own, see child.py. amdsmi comes with ROCm, and is not ours to install.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from potluck.model.device import DeviceKind, Health
+from potluck.provider.detect import plausible, sysfs
+from potluck.provider.detect.found import FoundDevice, stable_uuid, told
+from potluck.provider.detect.question import Looks, serve
+from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.tried import Answer, answered
+
+_KFD = "class/kfd/kfd"
+
+
+class Amd:
+    """Its cards, below one /sys."""
+
+    def __init__(self, root: Path = sysfs.SYSFS) -> None:
+        self._root = root
+
+    def find(self) -> Answer:
+        names = _names()
+        devices = tuple(self._device(card, names) for card in self._cards())
+        return answered(devices, "" if names else "amdsmi is not there; the kernel was asked.")
+
+    def look(self) -> Looks:
+        samples = {}
+        for card in self._cards():
+            device = self._device(card, {})
+            samples[stable_uuid(device)] = self._sample(card, device)
+        return Looks(samples)
+
+    def set_power(self, uuid: str, watts: int | None) -> str | None:
+        found = [card for card in self._cards() if stable_uuid(self._device(card, {})) == uuid]
+        sensors = sysfs.sensors(found[0]) if found else None
+        if sensors is None or not (sensors / "power1_cap").exists():
+            return f"{uuid} can not be told how much power to draw."
+        wanted = sysfs.whole(sensors / "power1_cap_default") if watts is None else watts * 10**6
+        least = sysfs.whole(sensors / "power1_cap_min") or 0
+        most = sysfs.whole(sensors / "power1_cap_max") or sys.maxsize
+        if wanted is None or not least <= wanted <= most:
+            return f"It takes a power limit from {least // 10**6} to {most // 10**6} W."
+        return _write(sensors / "power1_cap", wanted)
+
+    def _cards(self) -> list[Path]:
+        """Those that can compute: the driver says how much memory each has."""
+        known = sysfs.cards_of(sysfs.AMD, self._root)
+        return [card for card in known if sysfs.whole(card / "mem_info_vram_total")]
+
+    def _device(self, card: Path, names: dict[str, str]) -> FoundDevice:
+        minor = sysfs.render_minor(card)
+        cap = sysfs.sensors(card)
+        watts = plausible.watts(sysfs.scaled(cap / "power1_cap" if cap else None, 10**6))
+        unique = sysfs.text(card / "unique_id")
+        code = sysfs.text(card / "device").removeprefix("0x")
+        model = names.get(card.name) or sysfs.text(card / "product_name")
+        return FoundDevice(
+            kind=DeviceKind.GPU,
+            vendor="AMD",
+            model=told(model, f"AMD GPU {code}"),
+            memory_bytes=plausible.memory_bytes(sysfs.whole(card / "mem_info_vram_total")) or 0,
+            # Without the kernel's compute driver only OpenCL can reach it.
+            interface="hip" if self._node(minor) else "opencl",
+            driver=told(" ".join(sysfs.drivers(card, self._root))),
+            # As ROCm names it, so that ROCR_VISIBLE_DEVICES takes it.
+            uuid=f"GPU-{unique}" if unique.strip("0") else "",
+            bus_address=card.name,
+            route="amd",
+            minor=minor,
+            pcie=sysfs.link(card),
+            power_watts=round(watts) if watts else None,
+        )
+
+    def _sample(self, card: Path, device: FoundDevice) -> Sample:
+        if sysfs.is_lost(card):
+            return Sample(Health.LOST, f"{device.model} is not on the bus any more.")
+        at = sysfs.sensors(card) or card
+        drawn = sysfs.scaled(at / "power1_average", 10**6)
+        if drawn is None:
+            drawn = sysfs.scaled(at / "power1_input", 10**6)
+        return Sample(
+            utilisation_percent=plausible.percent(sysfs.whole(card / "gpu_busy_percent")),
+            temperature_celsius=plausible.celsius(sysfs.scaled(at / "temp1_input", 1_000)),
+            memory_used_bytes=plausible.memory_bytes(sysfs.whole(card / "mem_info_vram_used")),
+            power_watts=plausible.watts(drawn),
+            memory_errors=_memory_errors(card),
+            pids=self._pids(device),
+        )
+
+    def _node(self, minor: int | None) -> Path | None:
+        """The kernel's compute driver numbers cards by itself; both know the render node."""
+        if minor is None:
+            return None
+        nodes = sorted((self._root / _KFD / "topology/nodes").glob("*"))
+        line = f"drm_render_minor {minor}"
+        return next((n for n in nodes if line in sysfs.text(n / "properties").splitlines()), None)
+
+    def _pids(self, device: FoundDevice) -> tuple[int, ...] | None:
+        node = self._node(device.minor)
+        if node is None:
+            return None
+        name = f"vram_{sysfs.text(node / 'gpu_id')}"
+        using = (self._root / _KFD / "proc").glob(f"*/{name}")
+        return plausible.pids([sysfs_pid(path) for path in using if sysfs.whole(path)])
+
+
+def sysfs_pid(path: Path) -> object:
+    """The directory that the file is in is named after the process."""
+    return int(path.parent.name) if path.parent.name.isdecimal() else None
+
+
+def _memory_errors(card: Path) -> int | None:
+    """Uncorrected ones; the file has a line for each kind."""
+    for line in sysfs.text(card / "ras/umc_err_count").splitlines():
+        kind, _, number = line.partition(":")
+        if kind.strip() == "ue" and number.strip().isdecimal():
+            return plausible.count(int(number))
+    return None
+
+
+def _write(path: Path, value: int) -> str | None:
+    try:
+        path.write_text(str(value))
+    except PermissionError:
+        return "Only root may set the power limit of an AMD card."
+    except OSError as error:
+        return f"The power limit could not be set: {error.strerror}."
+    return None
+
+
+def _names() -> dict[str, str]:
+    """By address; none where amdsmi is not there, or does not work."""
+    try:
+        import amdsmi  # type: ignore[import-not-found]
+    except (ImportError, OSError, KeyError, AttributeError):
+        # Its bindings look for ROCm's library while they are imported, each version in its own way.
+        return {}
+    return _named(amdsmi)
+
+
+def _named(amdsmi: Any) -> dict[str, str]:
+    names: dict[str, str] = {}
+    try:
+        amdsmi.amdsmi_init()
+        for handle in amdsmi.amdsmi_get_processor_handles():
+            address = str(amdsmi.amdsmi_get_gpu_device_bdf(handle)).lower()
+            name = amdsmi.amdsmi_get_gpu_asic_info(handle)["market_name"]
+            if isinstance(name, str) and name not in ("", "N/A"):
+                names[address] = name
+        amdsmi.amdsmi_shut_down()
+    except (amdsmi.AmdSmiException, AttributeError, KeyError):
+        pass
+    return names
+
+
+if __name__ == "__main__":
+    serve(Amd())

@@ -1,0 +1,69 @@
+"""The graphics of Macs, as `system_profiler` lists them."""
+
+import re
+
+import msgspec
+import psutil
+from msgspec import Struct, field
+
+from potluck.model.device import DeviceKind
+from potluck.model.task import MIB
+from potluck.provider.detect import plausible
+from potluck.provider.detect.child import Unanswered, output_of
+from potluck.provider.detect.found import FoundDevice, told
+from potluck.provider.detect.tried import Answer, Outcome, answered
+
+_COMMAND = ("/usr/sbin/system_profiler", "-json", "SPDisplaysDataType")
+_UNITS = {"MB": MIB, "GB": 1024 * MIB}
+
+
+class _Graphics(Struct, frozen=True):
+    """What it says about one; the names of most things begin like those of displays."""
+
+    name: str = field(name="_name", default="")
+    model: str = field(name="sppci_model", default="")
+    cores: str = field(name="sppci_cores", default="")
+    vendor: str = field(name="spdisplays_vendor", default="")
+    memory: str = field(name="spdisplays_vram", default="")
+    older_memory: str = field(name="_spdisplays_vram", default="")
+
+
+class _Listing(Struct, frozen=True):
+    graphics: tuple[_Graphics, ...] = field(name="SPDisplaysDataType", default=())
+
+
+async def find(timeout_seconds: float) -> Answer:
+    listing = await output_of(_COMMAND, timeout_seconds)
+    return parse(listing, psutil.virtual_memory().total)
+
+
+def parse(listing: str, machine_memory_bytes: int) -> Answer:
+    try:
+        graphics = msgspec.json.decode(listing, type=_Listing).graphics
+    except msgspec.DecodeError as error:
+        raise Unanswered(Outcome.FAILED, f"It answered nonsense: {error}.") from error
+    return answered(
+        tuple(_device(each, at, machine_memory_bytes) for at, each in enumerate(graphics))
+    )
+
+
+def _device(graphics: _Graphics, at: int, machine_memory_bytes: int) -> FoundDevice:
+    """Apple's own have no memory of their own: they share the machine's."""
+    own = _memory_bytes(graphics.memory or graphics.older_memory)
+    vendor = re.sub(r"^sppci_vendor_|\s*\(0x\w+\)$", "", graphics.vendor)
+    return FoundDevice(
+        kind=DeviceKind.GPU,
+        vendor=told(vendor),
+        model=told(graphics.model or graphics.name),
+        memory_bytes=own or machine_memory_bytes,
+        interface="metal",
+        compute_units=int(graphics.cores) if re.fullmatch(r"\d{1,4}", graphics.cores) else 0,
+        route="apple",
+        ordinal=at,
+    )
+
+
+def _memory_bytes(said: str) -> int:
+    match = re.fullmatch(r"(\d{1,9}) (MB|GB)", said.strip())
+    size = int(match[1]) * _UNITS[match[2]] if match else 0
+    return plausible.memory_bytes(size) or 0

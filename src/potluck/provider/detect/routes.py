@@ -1,0 +1,55 @@
+"""All ways to find devices on this system, each asked so that nothing it does takes us down."""
+
+import sys
+from collections.abc import Awaitable, Callable
+
+from potluck.provider.detect import apple, opencl, sysfs
+from potluck.provider.detect.child import Child
+from potluck.provider.detect.question import Find
+from potluck.provider.detect.tried import Answer, Outcome
+
+Route = Callable[[float], Awaitable[Answer]]
+
+
+def routes() -> dict[str, Route]:
+    """By name; the vendors' own before OpenCL, which knows less about each."""
+    return {**_VENDORS.get(sys.platform, {}), "opencl": opencl.find}
+
+
+def child_of(route: str) -> Child:
+    """The process that asks a vendor's library; each of its own, as they do not go together."""
+    return Child(f"potluck.provider.detect.{route}")
+
+
+async def _nvidia(timeout_seconds: float) -> Answer:
+    return await _asked("nvidia", timeout_seconds)
+
+
+async def _amd(timeout_seconds: float) -> Answer:
+    return await _by_the_kernel("amd", sysfs.AMD, timeout_seconds)
+
+
+async def _intel(timeout_seconds: float) -> Answer:
+    return await _by_the_kernel("intel", sysfs.INTEL, timeout_seconds)
+
+
+async def _by_the_kernel(route: str, vendor: int, timeout_seconds: float) -> Answer:
+    """Without a card on the bus nobody needs to be asked."""
+    if not sysfs.cards_of(vendor):
+        return Answer(Outcome.NOTHING, detail="The kernel lists none on the PCI bus.")
+    return await _asked(route, timeout_seconds)
+
+
+async def _asked(route: str, timeout_seconds: float) -> Answer:
+    child = child_of(route)
+    try:
+        return await child.ask(Find(), Answer, timeout_seconds)
+    finally:
+        await child.close()
+
+
+_VENDORS: dict[str, dict[str, Route]] = {
+    "linux": {"nvidia": _nvidia, "amd": _amd, "intel": _intel},
+    "win32": {"nvidia": _nvidia},
+    "darwin": {"apple": apple.find},
+}
