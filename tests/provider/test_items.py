@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from potluck.model.task import MIB, EndReason, Limits, Requirements
 from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.expose.exposed import Exposed
 from potluck.provider.items import RangeRun
 from potluck.provider.journal import _read
 from potluck.provider.prepare.outcome import BARE
@@ -79,7 +80,7 @@ class Ran:
         self.recall = Recall()
 
     async def run(self, grant: Grant) -> EndReason:
-        confinement = _confinement(grant, BARE)
+        confinement = _confinement(grant, BARE, Exposed())
         run = RangeRun(grant, confinement, self.log, self.outcomes.append, self.recall)
         ended = await run.to_its_end(self._driver, unnoticed)
         self.log.flush()

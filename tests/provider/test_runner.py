@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from potluck.model.task import EndReason
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
+from potluck.provider.expose.expose import expose, hide
+from potluck.provider.expose.exposed import Machine
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.runner import MayRun, Runner, anything
+from potluck.provider.runner import MayRun, Runner, Show, anything
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -20,6 +23,7 @@ from potluck.provider.spool import LogSpool
 from potluck.wire.provider import Finished, Grant
 from tests.prepare.package_index import loopback_index, wheel
 from tests.provider.build import WALLET, a_grant
+from tests.provider.test_expose import Rig
 
 PATIENT = """
 import os, signal
@@ -42,10 +46,15 @@ class Desk:
     """A runner with what it needs, and what it told."""
 
     def __init__(
-        self, directory: Path, driver: Driver, index_url: str, may_run: MayRun = anything
+        self,
+        directory: Path,
+        driver: Driver,
+        index_url: str = "http://127.0.0.1:9/simple",
+        may_run: MayRun = anything,
+        show: Show = hide,
     ) -> None:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url))
-        self.runner = Runner(driver, preparer, 0.05, None, may_run)
+        self.runner = Runner(driver, preparer, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = Recall()
         self.events: list[Event] = []
@@ -85,7 +94,7 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 
 
 async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:
-    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(PATIENT)) as run:
         await until(lambda: "ready" in desk.text())
         desk.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
@@ -99,7 +108,7 @@ async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_
 async def test_a_range_that_is_called_back_keeps_what_it_finished(
     driver: Driver, tmp_path: Path
 ) -> None:
-    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
         await until(lambda: "ready" in desk.text())
         desk.recall.ask(EndReason.DEVICE_LOST, 20.0)
@@ -130,7 +139,7 @@ async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) ->
 async def test_what_the_owner_does_not_take_is_declined_unseen(tmp_path: Path) -> None:
     denied = f"The owner of this node takes no tasks of {WALLET}."
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple", lambda grant: denied)
+    desk = Desk(tmp_path, driver, may_run=lambda grant: denied)
     async with desk.running(a_grant(NEEDS_KIND)) as run:
         finished = await run
         assert desk.text() == ""
@@ -140,9 +149,59 @@ async def test_what_the_owner_does_not_take_is_declined_unseen(tmp_path: Path) -
 
 async def test_what_has_ended_before_keeps_its_own_end(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver, "http://127.0.0.1:9/simple")
+    desk = Desk(tmp_path, driver)
     async with desk.running(a_grant("raise SystemExit(3)")) as run:
         finished = await run
         desk.recall.ask(EndReason.RECLAIMED, 0.0)
     assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 3)
     assert [type(event) for event in desk.events] == [CodeStarted]
+
+
+LOOKS_AROUND = """
+import os, signal, time
+mine = {name: value for name, value in os.environ.items() if "VISIBLE" in name or "VENDOR" in name}
+cards = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+print(cards, [open("/dev/" + card, "rb").read(1) for card in cards], sorted(mine.items()))
+while True:
+    time.sleep(0.01)
+"""
+CARDS = ("GPU-a", "GPU-b", "GPU-c")
+
+
+async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path: Path) -> None:
+    """Three cards, as a description for containers shows them: nodes that can be told apart."""
+    rig = Rig(tmp_path / "machine")
+    edits = {"env": ["VENDOR=here", "CUDA_VISIBLE_DEVICES=all"]}
+    devices = []
+    for number, (uuid, behind) in enumerate(zip(CARDS, ("zero", "null", "full"), strict=True)):
+        rig.card("nvidia", uuid, f"0000:0{number + 1}:00.0", number)
+        node = {"path": f"/dev/nvidia{number}", "hostPath": f"/dev/{behind}"}
+        devices.append({"name": uuid, "containerEdits": {"deviceNodes": [node]}})
+    content = {"kind": "nvidia.com/gpu", "containerEdits": edits, "devices": devices}
+    rig.describe("nvidia.json", content)
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    show = partial(expose, found=rig.found, machine=Machine(rig.root))
+    asking = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
+    grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
+    desks = [Desk(tmp_path, driver, show=show) for _ in grants]
+    async with desks[0].running(grants[0]), desks[1].running(grants[1]):
+        await until(lambda: all(desk.text() for desk in desks))
+        for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
+            seen = [
+                ("CUDA_VISIBLE_DEVICES", uuid),
+                ("HIP_VISIBLE_DEVICES", "-1"),
+                ("NVIDIA_VISIBLE_DEVICES", uuid),
+                ("ROCR_VISIBLE_DEVICES", "-1"),
+                ("VENDOR", "here"),
+            ]
+            assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {seen}\n"
+
+
+async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver, show=partial(expose, found={}))
+    async with desk.running(a_grant(device="GPU-a")) as run:
+        finished = await run
+    assert finished.reason is EndReason.SANDBOX_FAILED
+    assert finished.detail == "A device can not be shown: This node has no device GPU-a any more."
+    assert desk.events == []

@@ -82,6 +82,7 @@ def hosting(
     prefix: Path | None = None,
     path: str = os.environ["PATH"],
     wrapper: Sequence[str] = (),
+    groups: Sequence[int] = (),
 ) -> Iterator[Host]:
     """Everything it starts dies with it; what the kernel keeps is removed by `reap`."""
     directory = state_directory or Path(tempfile.mkdtemp(prefix="potluck-sandbox-"))
@@ -97,7 +98,7 @@ def hosting(
         stdout=subprocess.PIPE,
         user=nobody,
         group=nobody,
-        extra_groups=None if nobody is None else [],
+        extra_groups=None if nobody is None else list(groups),
     )
     try:
         yield Host(process, directory)

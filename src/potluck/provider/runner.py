@@ -7,7 +7,7 @@ that, and after its grace once the code runs. Nothing of the attempt is left run
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
@@ -18,6 +18,8 @@ from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.expose.expose import hide
+from potluck.provider.expose.exposed import Exposed
 from potluck.provider.items import RangeRun
 from potluck.provider.line import one_line
 from potluck.provider.meter import usage_of
@@ -26,9 +28,11 @@ from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall, Started
 from potluck.provider.sandbox.event_loop import drop
-from potluck.wire.provider import Finished, Grant
+from potluck.wire.provider import Finished, Grant, GrantedDevice
 
 Tell = Callable[[Event], None]
+# What a task is shown of the devices that it was granted.
+Show = Callable[[Sequence[GrantedDevice]], Exposed]
 # A sentence that says why the node's owner does not take it; None when it may run.
 MayRun = Callable[[Grant], str | None]
 
@@ -55,12 +59,14 @@ class Runner:
         outcome_seconds: float,
         only_account_id: AccountId | None,
         may_run: MayRun = anything,
+        show: Show = hide,
     ) -> None:
         self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
         self._only_account_id = only_account_id
         self._may_run = may_run
+        self._show = show
 
     async def run(
         self, grant: Grant, log: AttemptLog, tell: Tell, recall: Recall | None = None
@@ -101,6 +107,13 @@ class Runner:
         if (why_not := self._may_run(grant)) is not None:
             raise _Declined(why_not)
 
+    def _expose(self, grant: Grant) -> Exposed:
+        """A task that could not use what it pays for does not begin."""
+        exposed = self._show(grant.devices)
+        if exposed.problems:
+            raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
+        return exposed
+
     async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
         metadata = _metadata_of(grant)
         if metadata == ScriptMetadata():
@@ -127,7 +140,8 @@ class Runner:
         async def started() -> None:
             tell(CodeStarted(grant.attempt_id))
 
-        confinement = _confinement(grant, environment)
+        exposed = self._expose(grant)
+        confinement = _confinement(grant, environment, exposed)
         if grant.items_total is not None:
             ended = await self._run_items(grant, confinement, log, tell, started, recall)
         else:
@@ -177,7 +191,7 @@ def _metadata_of(grant: Grant) -> ScriptMetadata:
         raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
 
 
-def _confinement(grant: Grant, environment: Environment) -> Confinement:
+def _confinement(grant: Grant, environment: Environment, exposed: Exposed) -> Confinement:
     filename = _plain_name(grant.spec.filename)
     # A name that begins with a dash would be read as an option of Python.
     script = f"./{filename}" if filename.startswith("-") else filename
@@ -192,11 +206,13 @@ def _confinement(grant: Grant, environment: Environment) -> Confinement:
         log_bytes=grant.limits.log_bytes,
         environment={
             **grant.spec.environment,
+            **exposed.environment,
             "POTLUCK_TASK_ID": grant.task_id,
             "POTLUCK_ATTEMPT_ID": grant.attempt_id,
         },
         files={filename: grant.spec.source.encode()},
-        mounts=environment.mounts,
+        mounts=(*environment.mounts, *exposed.mounts),
+        device_nodes=exposed.device_nodes,
     )
 
 

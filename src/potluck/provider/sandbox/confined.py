@@ -51,6 +51,7 @@ _NAMESPACES = (
     "--hostname",
     HOSTNAME,
 )
+_FOR_OTHERS = 0o006  # to read and to write
 _BEGIN = "/etc/potluck-begin.py"
 _VARIABLES = "/etc/potluck-variables"
 _ENVIRONMENT = {
@@ -194,7 +195,7 @@ class ConfinedRun:
 
 
 def _launch(workshop: Workshop, confinement: Confinement, companion: Companion | None) -> Launch:
-    identity = new_identity()
+    identity = new_identity(_groups(confinement.device_nodes))
     _hand_over(confinement.mounts, identity)
     inlay = Inlay()
     try:
@@ -210,6 +211,13 @@ def _launch(workshop: Workshop, confinement: Confinement, companion: Companion |
         return Launch(words, inlay, companion.stdin if companion else None)
     finally:
         inlay.close()
+
+
+def _groups(nodes: tuple[Mount, ...]) -> list[int]:
+    """That open these nodes, where not everybody may; never root's, who opens more than that."""
+    status = [node.source.stat() for node in nodes]
+    closed = {each.st_gid for each in status if each.st_mode & _FOR_OTHERS != _FOR_OTHERS}
+    return sorted(closed - {0})
 
 
 def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:

@@ -42,6 +42,7 @@ class Confinement(Struct, frozen=True):
     environment: dict[str, str] = {}
     files: dict[str, bytes] = {}  # relative to the work directory; plain names only
     mounts: tuple[Mount, ...] = ()
+    device_nodes: tuple[Mount, ...] = ()  # that may be used; all others are absent
     own_processes: int = 0  # how many of the processes inside are ours, and not counted
 
 

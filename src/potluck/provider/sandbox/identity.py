@@ -2,12 +2,14 @@
 
 An ordinary user gets a user namespace, in which nothing but that user exists. Root can not: what is
 mounted may lie in directories that only root may enter. So bwrap runs as root, and the first step
-inside drops to a random high uid, with no group and no capability, before the command starts.
+inside drops to a random high uid, with no capability, before the command starts; and with no group
+but those that open its own device nodes.
 """
 
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -28,8 +30,9 @@ class Identity(Struct, frozen=True):
     owns_files_of_host: bool = False  # whether writable mounts must be handed to the uid
 
 
-def new_identity() -> Identity:
-    return _dropped_from_root() if os.geteuid() == 0 else _namespaced()
+def new_identity(groups: Sequence[int] = ()) -> Identity:
+    """A user's own groups go with him into the namespace; root's run must be given them."""
+    return _dropped_from_root(groups) if os.geteuid() == 0 else _namespaced()
 
 
 def mechanism() -> str:
@@ -42,7 +45,7 @@ def _namespaced() -> Identity:
     return Identity(_NAMESPACE_UID, (*options, "--cap-drop", "ALL"))
 
 
-def _dropped_from_root() -> Identity:
+def _dropped_from_root(groups: Sequence[int]) -> Identity:
     setpriv = shutil.which("setpriv", path="/usr/bin:/bin")
     if setpriv is None:
         raise SandboxUnavailable(
@@ -53,5 +56,7 @@ def _dropped_from_root() -> Identity:
     capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
     options = [word for name in capabilities for word in ("--cap-add", name)]
     nothing = ("--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
-    drop = (setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *nothing, "--")
+    listed = ",".join(str(group) for group in groups)
+    member = f"--groups={listed}" if groups else "--clear-groups"
+    drop = (setpriv, f"--reuid={uid}", f"--regid={uid}", member, *nothing, "--")
     return Identity(uid, ("--cap-drop", "ALL", *options), drop, owns_files_of_host=True)

@@ -2,7 +2,8 @@
 
 Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; the
 list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private
-/proc; a minimal /dev; what was asked to be mounted. Writable are only
+/proc; a minimal /dev, with the nodes of granted devices; what was asked to be mounted. Writable are
+only
 
 - /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
@@ -138,6 +139,8 @@ def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
         inlay.put(f"{WORK}/{name}", content, "0666")
     for mount in confinement.mounts:
         inlay.options += mount_options(mount)
+    for node in confinement.device_nodes:
+        inlay.options += [*_directories(node.target), "--dev-bind", str(node.source), node.target]
     inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 

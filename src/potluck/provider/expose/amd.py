@@ -1,0 +1,36 @@
+"""AMD's cards: /dev/kfd, which all share and which alone opens none of them, and a render node."""
+
+from potluck.provider.detect.found import FoundDevice
+from potluck.provider.expose import drm
+from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
+
+CDI_KIND = "amd.com/gpu"
+_COMPUTE = "/dev/kfd"
+# The libraries learn from here what there is, and pass over what they can not open.
+_TOPOLOGY = ("/sys/class/kfd", "/sys/devices/virtual/kfd")
+_NONE = "-1"  # to them an empty list is no list
+
+
+def variables(wanted: Wanted) -> dict[str, str]:
+    numbers = wanted.numbers or _NONE
+    return {"ROCR_VISIBLE_DEVICES": numbers, "HIP_VISIBLE_DEVICES": _after(wanted)}
+
+
+def node_of(device: FoundDevice, machine: Machine) -> str | None:
+    return drm.render_node(device, machine)
+
+
+def show(device: FoundDevice, machine: Machine) -> Exposed:
+    topology = [machine.shown(path) for path in _TOPOLOGY if machine.at(path).is_dir()]
+    return together(
+        [
+            open_nodes([machine.shown(_COMPUTE)]),
+            drm.card(device, machine),
+            Exposed(mounts=tuple(topology)),
+        ]
+    )
+
+
+def _after(wanted: Wanted) -> str:
+    """HIP counts what the runtime below it has left over."""
+    return ",".join(str(number) for number in range(len(wanted.granted))) or _NONE

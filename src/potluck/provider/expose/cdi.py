@@ -1,0 +1,129 @@
+"""Descriptions of devices that container runtimes share (CDI): what to show, by the vendor's word.
+
+Read is JSON; a description in YAML that is not JSON as well is passed over, and what is known here
+of the vendor serves. Taken are nodes, files and variables. Programs that a description wants run
+(hooks) are not: they are for images with libraries of their own. A screen's node is not shown, nor
+a socket, nor anything in a place that belongs to the sandbox, and everything is read-only.
+"""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from potluck.provider.expose.exposed import Exposed, Machine, open_nodes, together
+from potluck.provider.sandbox.driver import Mount
+
+log = structlog.get_logger()
+
+# The later one has the last word on a device.
+_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
+_ALL = "all"
+_SCREENS = "/dev/dri/card"
+_PLACES = ("/usr", "/opt", "/lib", "/lib32", "/lib64", "/etc/OpenCL", "/etc/vulkan", "/etc/glvnd")
+
+
+class _Node(Struct, frozen=True, rename="camel"):
+    path: str
+    host_path: str = ""
+
+    @property
+    def mount(self) -> Mount:
+        return Mount(Path(self.host_path or self.path), self.path)
+
+
+class _File(Struct, frozen=True, rename="camel"):
+    host_path: str
+    container_path: str
+
+
+class _Edits(Struct, frozen=True, rename="camel"):
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[_Node, ...] = ()
+    mounts: tuple[_File, ...] = ()
+
+
+class _Device(Struct, frozen=True, rename="camel"):
+    name: str
+    container_edits: _Edits = _Edits()
+
+
+class _Specification(Struct, frozen=True, rename="camel"):
+    kind: str
+    devices: tuple[_Device, ...] = ()
+    container_edits: _Edits = _Edits()
+
+
+def described(kind: str, uuid: str, node: str | None, machine: Machine) -> Exposed | None:
+    """What is said of the device with this uuid, or of the one to which this node belongs."""
+    by_uuid = by_node = None
+    for specification in _specifications(machine):
+        if specification.kind != kind:
+            continue
+        for device in specification.devices:
+            if device.name == uuid:
+                by_uuid = specification, device
+            elif node is not None and _is_of(device, node):
+                by_node = specification, device
+    found = by_uuid or by_node
+    return found and _exposed(found[0].container_edits, found[1].container_edits)
+
+
+def _is_of(device: _Device, node: str) -> bool:
+    """Parts of a card name its node too, beside nodes of their own."""
+    paths = [each.path for each in device.container_edits.device_nodes]
+    is_part = any(path.startswith("/dev/nvidia-caps/") for path in paths)
+    return device.name != _ALL and node in paths and not is_part
+
+
+def _exposed(*edits: _Edits) -> Exposed:
+    return together(
+        together(
+            [
+                open_nodes(
+                    node.mount
+                    for node in each.device_nodes
+                    if _is_below(node.path, "/dev") and not node.path.startswith(_SCREENS)
+                ),
+                Exposed(
+                    dict(text.partition("=")[::2] for text in each.env),
+                    mounts=tuple(filter(None, map(_mount, each.mounts))),
+                ),
+            ]
+        )
+        for each in edits
+    )
+
+
+def _mount(file: _File) -> Mount | None:
+    source, target = Path(file.host_path), Path(file.container_path)
+    try:
+        kind = source.stat().st_mode
+    except OSError:
+        return None
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        return None
+    if not any(_is_below(file.container_path, place) for place in _PLACES):
+        return None
+    # All of /usr is there already, and nothing can be added to it.
+    is_in_usr = target.resolve().is_relative_to("/usr")
+    if is_in_usr and (source == target or not target.exists()):
+        return None
+    return Mount(source, file.container_path)
+
+
+def _is_below(path: str, place: str) -> bool:
+    pure = PurePosixPath(path)
+    return pure.is_relative_to(place) and path != place and ".." not in pure.parts
+
+
+def _specifications(machine: Machine) -> Iterator[_Specification]:
+    for directory in map(machine.at, _DIRECTORIES):
+        for path in sorted(directory.glob("*.json")):
+            try:
+                yield msgspec.json.decode(path.read_bytes(), type=_Specification)
+            except (OSError, msgspec.MsgspecError) as error:
+                log.warning("expose.unreadable", path=str(path), error=str(error))

@@ -1,0 +1,78 @@
+"""Puts together what the granted devices of one task need, whoever made them.
+
+Variables of vendors of whom nothing was granted say so, so that a library does not go looking.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from potluck.model.device import DeviceKind
+from potluck.provider.detect.found import FoundDevice
+from potluck.provider.expose import amd, drm, intel, nvidia
+from potluck.provider.expose.cdi import described
+from potluck.provider.expose.exposed import Exposed, Machine, Wanted, together
+from potluck.wire.provider import GrantedDevice
+
+
+class Vendor(Protocol):
+    """What is known here of one vendor's devices."""
+
+    CDI_KIND: str
+
+    def variables(self, wanted: Wanted) -> dict[str, str]: ...
+
+    def node_of(self, device: FoundDevice, machine: Machine) -> str | None: ...
+
+    def show(self, device: FoundDevice, machine: Machine) -> Exposed: ...
+
+
+_VENDORS: dict[str, Vendor] = {"nvidia": nvidia, "amd": amd, "intel": intel}
+
+
+def expose(
+    granted: Sequence[GrantedDevice],
+    found: Mapping[str, FoundDevice],
+    *,
+    is_walled: bool = True,
+    machine: Machine = Machine(),  # noqa: B008, a frozen value
+) -> Exposed:
+    """`is_walled`: whether what is not shown is absent."""
+    devices = [found[one.uuid] for one in granted if one.uuid in found]
+    gone = [one.uuid for one in granted if one.uuid not in found]
+    parts = [_variables(devices, devices if is_walled else found.values())]
+    parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
+    parts += [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
+    # The nodes' own variables come before ours: a description may say that there is no device.
+    return together([*parts[1:], parts[0]])
+
+
+def hide(granted: Sequence[GrantedDevice]) -> Exposed:
+    """For a node that has nothing to show."""
+    del granted
+    return _variables([], [])
+
+
+def _variables(devices: Iterable[FoundDevice], countable: Iterable[FoundDevice]) -> Exposed:
+    wanted = {route: Wanted(_of(route, devices), _of(route, countable)) for route in _VENDORS}
+    environment: dict[str, str] = {}
+    for route, vendor in _VENDORS.items():
+        environment |= vendor.variables(wanted[route])
+    if wanted["amd"].granted and not wanted["nvidia"].granted:
+        # HIP obeys NVIDIA's variable too, where programs were written for both.
+        environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"]
+    return Exposed(environment)
+
+
+def _of(route: str, devices: Iterable[FoundDevice]) -> tuple[FoundDevice, ...]:
+    return tuple(one for one in devices if one.route == route)
+
+
+def _show(device: FoundDevice, machine: Machine) -> Exposed:
+    vendor = _VENDORS.get(device.route)
+    if vendor is None:
+        # Whoever made it: a card on the bus has a render node, or is reached in another way.
+        has_node = drm.render_node(device, machine) is not None
+        return drm.card(device, machine) if has_node else Exposed()
+    node = vendor.node_of(device, machine)
+    by_owner = described(vendor.CDI_KIND, device.uuid, node, machine)
+    return vendor.show(device, machine) if by_owner is None else by_owner

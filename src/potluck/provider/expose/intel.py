@@ -1,0 +1,26 @@
+"""Intel's cards: a render node each."""
+
+from potluck.provider.detect.found import FoundDevice
+from potluck.provider.expose import drm
+from potluck.provider.expose.exposed import Exposed, Machine, Wanted
+
+CDI_KIND = "intel.com/gpu"
+
+
+def variables(wanted: Wanted) -> dict[str, str]:
+    """With an empty mask the driver would show all cards, so none is said where there is none."""
+    if not wanted.granted:
+        return {"ONEAPI_DEVICE_SELECTOR": "*:cpu"}
+    return {
+        "ZE_AFFINITY_MASK": wanted.numbers,
+        # Of what the mask has left over.
+        "ONEAPI_DEVICE_SELECTOR": "level_zero:*;opencl:*",
+    }
+
+
+def node_of(device: FoundDevice, machine: Machine) -> str | None:
+    return drm.render_node(device, machine)
+
+
+def show(device: FoundDevice, machine: Machine) -> Exposed:
+    return drm.card(device, machine)

@@ -1,0 +1,68 @@
+"""NVIDIA's cards and the parts that MIG makes of them.
+
+The driver's libraries lie below /usr, which every sandbox shows. `nvidia-uvm` is made when somebody
+with rights first asks for it, so it may be missing after a boot, and nobody inside could make it.
+"""
+
+import re
+from contextlib import suppress
+
+from potluck.provider.detect.found import FoundDevice
+from potluck.provider.expose import drm
+from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
+
+CDI_KIND = "nvidia.com/gpu"
+_CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"
+_WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
+_CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
+_NO_MEMORY_NODE = (
+    "/dev/nvidia-uvm is not there, without which CUDA finds no card; make it with "
+    "`sudo nvidia-modprobe -u -c=0`."
+)
+
+
+def variables(wanted: Wanted) -> dict[str, str]:
+    names = ",".join(one.uuid for one in wanted.granted)
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": names,
+        "NVIDIA_VISIBLE_DEVICES": names or "void",
+    }
+
+
+def node_of(device: FoundDevice, machine: Machine) -> str | None:
+    del machine
+    return None if device.minor is None else f"/dev/nvidia{device.minor}"
+
+
+def show(device: FoundDevice, machine: Machine) -> Exposed:
+    if not machine.at(_CONTROL).exists():
+        has_windows = machine.at(_WINDOWS).exists()
+        return open_nodes([machine.shown(_WINDOWS)] if has_windows else [])
+    own = node_of(device, machine)
+    if own is None:
+        return Exposed(problems=(f"The driver does not say which node belongs to {device.uuid}.",))
+    nodes = [_CONTROL, own, *_capabilities(device, machine)]
+    nodes += [path for path in (_MEMORY, _TOOLS) if machine.at(path).exists()]
+    parts = [open_nodes(map(machine.shown, nodes)), drm.directories(device, machine)]
+    if _MEMORY not in nodes:
+        parts.append(Exposed(problems=(_NO_MEMORY_NODE,)))
+    return together(parts)
+
+
+def _capabilities(device: FoundDevice, machine: Machine) -> list[str]:
+    """A part of a card is opened with two nodes more: of its memory, and of its processors."""
+    if device.gpu_instance is None:
+        return []
+    card = f"/proc/driver/nvidia/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
+    found = [_capability(f"{card}/access", machine)]
+    if device.compute_instance is not None:
+        found.append(_capability(f"{card}/ci{device.compute_instance}/access", machine))
+    return [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in found if minor is not None]
+
+
+def _capability(path: str, machine: Machine) -> int | None:
+    with suppress(OSError):
+        match = _CAPABILITY.search(machine.at(path).read_text())
+        return int(match[1]) if match else None
+    return None
