@@ -56,7 +56,7 @@ class Installer:
         self._driver = driver
         self._index = index
         self._settings = settings
-        self._uv = _find_uv()
+        self._uv = find_uv()
 
     async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
         """The lock for these requirements; raises PrepareFailed."""
@@ -139,7 +139,7 @@ class Installer:
         }
 
 
-def _find_uv() -> Path:
+def find_uv() -> Path:
     try:
         return Path(uv.find_uv_bin())
     except FileNotFoundError as error:
