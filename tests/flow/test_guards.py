@@ -6,6 +6,7 @@ from potluck.server.flow.assign import apply
 from potluck.server.leader.memory import Memory
 from tests.flow.pool import Pool
 
+_SAYS = "UPDATE devices SET description = jsonb_set(description, '{{terms}}', '{}')"
 CHANGES = {
     "it runs its owner's tasks alone": "UPDATE nodes SET own_tasks_only = true",
     "it is silent": "UPDATE nodes SET state = 'silent'",
@@ -14,6 +15,13 @@ CHANGES = {
     "its device is gone": "UPDATE devices SET is_present = false",
     "its device is in use": "UPDATE devices SET free_milli = 999",
     "its device's memory is in use": "UPDATE devices SET used_memory_bytes = 1",
+    "its device is paused": "UPDATE devices SET availability = 'paused'",
+    "its device is sick": "UPDATE devices SET availability = 'sick'",
+    "its owner takes other tasks": _SAYS.format('{"kinds": ["container"]}'),
+    "its owner takes others' tasks": _SAYS.format('{"allow": ["0xabc"]}'),
+    "its owner takes nothing of this wallet": """
+        UPDATE devices SET description = jsonb_set(description, '{terms,deny}',
+            (SELECT jsonb_agg(lower(address)) FROM accounts))""",
     "its cores are in use": "UPDATE nodes SET used_cores = cores",
     "the task has to wait": "UPDATE tasks SET not_before = now() + interval '1 hour'",
     "the task comes after another": "UPDATE tasks SET waits_for = 1",
