@@ -38,8 +38,8 @@ class Side:
         self.pool, self.owner = pool, owner
         self.node_id = NodeId("")
 
-    async def register(self, **changes: Any) -> NodeRegistered:
-        offer = RegisterNode(description(**changes), self.node_id or None)
+    async def register(self, *, contest: bool = True, **changes: Any) -> NodeRegistered:
+        offer = RegisterNode(description(**changes), self.node_id or None, contest=contest)
         registered = await lease.register(self.pool.parts, self.owner, offer)
         self.node_id = registered.node_id
         return registered

@@ -13,7 +13,7 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState, Lease
 from potluck.model.task import GIB, EndReason, TaskState
 from potluck.model.terms import DeviceTerms
-from potluck.server.flow import cancel, execute, expire, follow, lease, notify, submit
+from potluck.server.flow import cancel, execute, expire, follow, lease, notify, status, submit
 from potluck.server.flow.schedule import schedule_once
 from potluck.server.leader.memory import Memory
 from potluck.store import nodes
@@ -604,5 +604,5 @@ async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     await lease.heartbeat(pool.parts, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
     async with pool.parts.database.transaction() as connection:
         found = await nodes.list_all(connection, pool.alice)
-    (seen,) = await lease.with_telemetry(pool.parts, found)
+    (seen,) = await status.with_telemetry(pool.parts, found)
     assert (seen.load_percent, seen.is_mine) == (12.5, False)

@@ -19,6 +19,7 @@ from potluck.decide.settle import Entry, grant_entries, hold_entries
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse
+from potluck.model.device import Availability
 from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState
 from potluck.model.task import (
@@ -31,6 +32,7 @@ from potluck.model.task import (
     TaskRequest,
     TaskState,
 )
+from potluck.model.terms import Order, TermsChange
 from potluck.server.flow import adopt, cancel, depend, expire, lease, notify, settle, submit
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.simulate.store.rows import Row
@@ -38,6 +40,7 @@ from potluck.store import (
     accounts,
     assign,
     attempts,
+    availability,
     bindings,
     dependencies,
     events,
@@ -50,6 +53,7 @@ from potluck.store import (
     picture,
     recent,
     tasks,
+    wishes,
 )
 from potluck.store.attempts import End
 from potluck.store.leader import Leadership
@@ -57,8 +61,10 @@ from potluck.store.ledger import Movement
 from potluck.store.nodes import Owner
 from potluck.store.shapes import Shapes
 from potluck.store.tasks import TaskChange
+from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import AcquireLeases, RegisterNode
-from tests.simulate.machines import description
+from potluck.wire.wish import OwnerOrder, Wish
+from tests.simulate.machines import description, wallet
 from tests.simulate.sides import Act, Side
 
 T = TypeVar("T")
@@ -120,6 +126,10 @@ class Author:
             "fetch": (3, self._fetch),
             "ask": (2, self._ask),
             "beat": (4, self._beat),
+            "tell": (2, self._tell),
+            "withdraw": (0.5, self._withdraw),
+            "wish": (0.5, self._wish),
+            "carry_out": (0.5, self._carry_out),
             "adopt": (3, self._adopt),
             "prepare": (1, self._prepare),
             "start": (3, self._start),
@@ -166,10 +176,11 @@ class Author:
     # Steps.
 
     def _add_account(self, number: int) -> Act:
-        return _of(accounts.add, f"0x{number:040x}", {Role.CONSUMER})
+        return _of(accounts.add, wallet(number), {Role.CONSUMER})
 
     def _register(self, node_id: str | None, machine: int) -> Act:
-        offer = RegisterNode(description(self._random, machine), node_id)  # type: ignore[arg-type]
+        contest = self._random.random() < 0.9
+        offer = RegisterNode(description(self._random, machine), node_id, contest=contest)  # type: ignore[arg-type]
         owner = Owner(self._owner_of(node_id))
         return lambda side: lease.register(side.parts, owner, offer)
 
@@ -279,6 +290,54 @@ class Author:
         node_id = self._node_id()
         owner = Owner(self._owner_of(node_id))
         return _of(leases.beat, node_id, owner, self._held(), 10.0, 5.0)
+
+    def _tell(self) -> Act:
+        """Of its own devices, and of some that are not there."""
+        node_id = self._node_id()
+        statuses = [
+            DeviceStatus(uuid, self._one([*Availability, *[Availability.AVAILABLE] * 6]), why)
+            for uuid, why in zip(self._some_uuids(), ("", "", "hot"), strict=False)
+        ]
+        return _of(availability.tell, node_id, self._number(node_id), statuses)
+
+    def _withdraw(self) -> Act:
+        state = self._one([Availability.PAUSED, Availability.DRAINING])
+        return _of(availability.withdraw, self._node_id(), self._some_uuids(), state, "for a test")
+
+    def _wish(self) -> Act:
+        order = self._one([None, OwnerOrder(Order.DRAIN), OwnerOrder(Order.RECLAIM)])
+        wish = Wish(0, change=None if order else TermsChange(is_paused=True), order=order)
+        node_id = self._node_id()
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                if order is not None:
+                    await wishes.forget_drains(connection, node_id)  # type: ignore[arg-type]
+                name = await nodes.lock_own(connection, node_id, self._owner_of(node_id))  # type: ignore[arg-type]
+                number = await wishes.add(connection, node_id, wish)  # type: ignore[arg-type]
+                return name, number, await wishes.count(connection, node_id)  # type: ignore[arg-type]
+
+        return act
+
+    def _carry_out(self) -> Act:
+        node_id = self._node_id()
+        number = self._number(node_id)
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                await wishes.carry_out(connection, node_id, number)  # type: ignore[arg-type]
+                return await wishes.pending(connection, [node_id])  # type: ignore[list-item]
+
+        return act
+
+    def _number(self, node_id: str) -> int:
+        """Of a wish of the node's: the last one, or one before it."""
+        known: list[int] = [row["number"] for row in self._data.wishes.of("node", node_id)]
+        return self._one([0, *sorted(known)])
+
+    def _some_uuids(self) -> list[str]:
+        known = self._uuids()
+        return sorted(self._random.sample(known, k=min(len(known), 3)))
 
     def _adopt(self) -> Act:
         attempt = self._attempt(lambda row: row["reason"] == "lease_expired")
@@ -567,6 +626,7 @@ def _by_id(row: Row) -> str:
 _REASONS = (
     *(EndReason.COMPLETED, EndReason.COMPLETED, EndReason.EXIT_STATUS, EndReason.LEASE_EXPIRED),
     *(EndReason.LEASE_EXPIRED, EndReason.NODE_LEFT, EndReason.SANDBOX_FAILED),
+    *(EndReason.RECLAIMED, EndReason.DECLINED, EndReason.DEVICE_LOST),
 )
 # What these read beside what they change may be a moment old; whoever asks, asks again.
 _STALE = {"beat", "submit", "cancel", "end", "release"}

@@ -30,8 +30,8 @@ ALTER DATABASE {NAME} SET potluck.now = '{BEGINNING.isoformat()}';
 # Children before their parents.
 TABLES = (
     *("ledger_entries", "events", "failed_items", "attempt_devices", "attempts", "dependencies"),
-    *("ended_tasks", "tasks", "lost_contests", "contests", "bindings", "devices", "nodes"),
-    *("node_keys", "balances", "audit", "audit_head", "accounts", "leader"),
+    *("ended_tasks", "tasks", "lost_contests", "contests", "bindings", "devices", "wishes"),
+    *("nodes", "node_keys", "balances", "audit", "audit_head", "accounts", "leader"),
 )
 _EMPTY = f"""
 SET session_replication_role = replica;

@@ -146,7 +146,7 @@ def _lines(table: str, rows: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any
         }
 
 
-_JSON = {"requirements", "limits", "description", "usage", "data", "detail"}
+_JSON = {"requirements", "limits", "description", "usage", "data", "detail", "wish"}
 _SPANS = {"pending", "remaining"}
 
 

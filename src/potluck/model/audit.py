@@ -25,4 +25,6 @@ class AuditKind(StrEnum):
     DEVICE_BOUND = "device_bound"
     DEVICE_CONTESTED = "device_contested"
     DEVICE_UNBOUND = "device_unbound"
+    TERMS_CHANGED = "terms_changed"
+    ORDER_GIVEN = "order_given"
     ENCRYPTION_KEY_ROTATED = "encryption_key_rotated"

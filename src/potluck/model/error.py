@@ -18,7 +18,9 @@
     ├── MethodNotAllowed      405 method_not_allowed
     ├── UnsupportedMediaType  415 unsupported_media_type
     ├── Conflict              409 conflict             the thing is in another state than you think
-    │   └── StaleLease        409 stale_lease          the attempt is no longer yours
+    │   ├── StaleLease        409 stale_lease          the attempt is no longer yours
+    │   └── DeviceBound       409 device_bound         the device is another wallet's
+    ├── UpgradeRequired       426 upgrade_required     node and server speak different protocols
     ├── RateLimited           429 rate_limited         too many requests; retry later
     ├── Unavailable           503 unavailable          the server or its database is not ready
     ├── Unopenable            500 unopenable           sealed with a key that is gone, or damaged
@@ -165,6 +167,18 @@ class Conflict(PotluckError):
 class StaleLease(Conflict):
     code = "stale_lease"
     title = "The lease is no longer valid"
+
+
+class DeviceBound(Conflict):
+    code = "device_bound"
+    title = "The device is bound to another wallet"
+
+
+class UpgradeRequired(PotluckError):
+    code = "upgrade_required"
+    status = 426
+    title = "One side is too old for the other"
+    exit_status = 76
 
 
 class RateLimited(PotluckError):

@@ -33,6 +33,11 @@ def telemetry(node_id: NodeId) -> str:
     return f"telemetry:{node_id}"
 
 
+def samples(node_id: NodeId) -> str:
+    """What the node said about itself and its devices in the last hour."""
+    return f"samples:{node_id}"
+
+
 def terminal_ask(name: str) -> str:
     """A terminal that waits for somebody to approve it."""
     return f"device-ask:{name}"

@@ -3,9 +3,11 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from potluck.model.device import DeviceDescription, DeviceKind, Standing
-from potluck.model.ids import AccountId, DeviceId
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
+from potluck.model.error import NotFound
+from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.node import NodeState
 from potluck.store.database import Connection
 from potluck.store.named import load
@@ -57,6 +59,37 @@ async def _uses(
     return uses
 
 
+async def of_node(connection: Connection, node_id: NodeId) -> dict[str, str]:
+    """The uuids of the devices that a node shows, by all that they are called: uuids and ids."""
+    rows = await connection.fetch(_sql.of_node, node_id)
+    return {name: row["uuid"] for row in rows for name in (row["id"], row["uuid"])}
+
+
+async def own(
+    connection: Connection, device_id: DeviceId, account_id: AccountId
+) -> tuple[NodeId, str]:
+    """The node and the uuid of a device of one's own."""
+    row = await connection.fetchrow(_sql.own, device_id, account_id)
+    if row is None:
+        raise no_such_device(device_id)
+    return row["node_id"], row["uuid"]
+
+
+def no_such_device(device_id: str) -> NotFound:
+    return NotFound(f"You have no device {device_id}.", "`potluck devices` lists them.")
+
+
+def as_seen(description: DeviceDescription, is_mine: bool) -> DeviceDescription:
+    """Whom an owner allows and denies is told to nobody else."""
+    if is_mine:
+        return description
+    return replace(description, terms=replace(description.terms, allow=(), deny=()))
+
+
+def chooses_accounts(description: DeviceDescription) -> bool:
+    return bool(description.terms.allow or description.terms.deny)
+
+
 def _like(pattern: str | None) -> list[str]:
     """`RTX 40*|A100` as PostgreSQL's LIKE has it: anywhere in the name, one of several."""
     if pattern is None:
@@ -67,15 +100,19 @@ def _like(pattern: str | None) -> list[str]:
 
 
 def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
+    description = codec.decode_json(row["description"], DeviceDescription)
     return PoolDevice(
         id=row["id"],
         node_id=row["node_id"],
         node_name=row["node_name"],
         node_state=NodeState(row["node_state"]),
-        description=codec.decode_json(row["description"], DeviceDescription),
+        description=as_seen(description, row["is_mine"]),
         standing=Standing(row["standing"]),
         free_milli=row["free_milli"],
         free_memory_bytes=row["free_memory_bytes"],
         is_mine=row["is_mine"],
         uses=uses,
+        availability=Availability(row["availability"]),
+        why=row["why"],
+        chooses_accounts=chooses_accounts(description),
     )

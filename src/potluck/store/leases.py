@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ class Held(Struct, frozen=True):
 
     live: frozenset[AttemptId]
     lost: tuple[AttemptId, ...]  # listed by the node, run out, perhaps to be taken back
+    has_wishes: bool = False  # its owner has asked for something
 
 
 class Beat(Struct, frozen=True):
@@ -31,6 +33,8 @@ class Beat(Struct, frozen=True):
     node_state: NodeState
     held: Held
     has_concerns: bool  # about whose its devices are
+    known: dict[str, tuple[str, str]]  # availability and why of its devices, by uuid
+    now: datetime
 
 
 class Adopted(Struct, frozen=True):
@@ -65,15 +69,24 @@ async def beat(
     )
     if row is None:
         raise no_such_node(node_id)
-    known = Held(frozenset(row["live"]), tuple(row["lost"]))
-    return Beat(NodeState(row["node_state"]), known, row["has_concerns"])
+    said = zip(row["availabilities"], row["whys"], strict=True)
+    return Beat(
+        NodeState(row["node_state"]),
+        _held(row),
+        row["has_concerns"],
+        dict(zip(row["uuids"], said, strict=True)),
+        row["now"],
+    )
 
 
 async def look(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
 ) -> Held:
-    row = await connection.fetchrow(_sql.look, node_id, owner.account_id, held)
-    return Held(frozenset(row["live"]), tuple(row["lost"]))
+    return _held(await connection.fetchrow(_sql.look, node_id, owner.account_id, held))
+
+
+def _held(row: Any) -> Held:
+    return Held(frozenset(row["live"]), tuple(row["lost"]), row["has_wishes"])
 
 
 async def adopt(

@@ -5,16 +5,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceDescription
+from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.node import NodeDescription, NodeState
+from potluck.store import wishes
 from potluck.store.database import Connection
+from potluck.store.devices import as_seen, chooses_accounts
 from potluck.store.mint import new_device_id, new_node_id
 from potluck.store.named import load
 from potluck.wire import codec
 from potluck.wire.consumer import DeviceView, NodeView
 from potluck.wire.provider import RegisterNode
+from potluck.wire.wish import Wish
 
 _sql = load("nodes")
 
@@ -31,6 +34,12 @@ class Asked(Struct, frozen=True):
 
     state: NodeState
     is_news: bool  # it had let an assignment lie
+
+
+class Registered(Struct, frozen=True):
+    node_id: NodeId
+    device_ids: list[DeviceId]  # in the order of the description
+    was_online: bool
 
 
 class SilentNode(Struct, frozen=True):
@@ -52,16 +61,18 @@ async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
 
 async def register(
     connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
-) -> tuple[NodeId, list[DeviceId]]:
+) -> Registered:
     """The node as it describes itself now; the same node keeps its id and its devices' ids."""
     if await connection.fetchval(_sql.count_others, owner.account_id, known_id) >= most:
         raise _too_many(most)
     node_id = known_id or new_node_id()
     values = (owner.account_id, owner.node_key_id, *_columns(offer))
-    await connection.execute(_sql.insert if known_id is None else _sql.update, node_id, *values)
+    statement = _sql.insert if known_id is None else _sql.update
+    before = await connection.fetchval(statement, node_id, *values)
     await connection.execute(_sql.forget_devices, node_id)
     devices = enumerate(offer.description.devices)
-    return node_id, [await _offer(connection, node_id, place, device) for place, device in devices]
+    device_ids = [await _offer(connection, node_id, place, device) for place, device in devices]
+    return Registered(node_id, device_ids, before == NodeState.ONLINE)
 
 
 def _columns(offer: RegisterNode) -> tuple[Any, ...]:
@@ -88,7 +99,7 @@ async def _offer(
         device.kind,
         device,
         device.model,
-        device.memory_bytes,
+        int(device.memory_bytes * device.terms.memory_share),
         device.terms.price_micro_per_hour,
     )
     return DeviceId(device_id)
@@ -128,17 +139,54 @@ async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
+async def lock_own(connection: Connection, node_id: NodeId, account_id: AccountId) -> str:
+    """The name of a node that this account has here, locked until the transaction ends."""
+    row = await connection.fetchrow(_sql.lock_own, node_id, account_id)
+    if row is None:
+        raise no_such_node(node_id)
+    name: str = row["name"]
+    return name
+
+
+async def get(connection: Connection, node_id: NodeId, viewer_id: AccountId) -> NodeView:
+    """A node that has not left, whoever's it is."""
+    found = await _views(connection, await connection.fetch(_sql.get, node_id), viewer_id)
+    if not found:
+        raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
+    return found[0]
+
+
 async def list_all(connection: Connection, viewer_id: AccountId) -> list[NodeView]:
-    rows = await connection.fetch(_sql.list)
+    return await _views(connection, await connection.fetch(_sql.list), viewer_id)
+
+
+async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
+    own = {row["id"] for row in rows if row["account_id"] == viewer_id}
+    wished = await wishes.pending(connection, own) if own else {}
     devices: dict[str, list[DeviceView]] = {}
     for row in await connection.fetch(_sql.devices, [row["id"] for row in rows]):
-        description = codec.decode_json(row["description"], DeviceDescription)
-        view = DeviceView(row["id"], description, row["free_milli"])
+        view = _device_view(row, row["node_id"] in own)
         devices.setdefault(row["node_id"], []).append(view)
-    return [_view(row, devices.get(row["id"], []), viewer_id) for row in rows]
+    return [
+        _view(row, devices.get(row["id"], []), row["id"] in own, wished.get(row["id"], []))
+        for row in rows
+    ]
 
 
-def _view(row: Any, devices: list[DeviceView], viewer_id: AccountId) -> NodeView:
+def _device_view(row: Any, is_mine: bool) -> DeviceView:
+    description = codec.decode_json(row["description"], DeviceDescription)
+    return DeviceView(
+        id=row["id"],
+        description=as_seen(description, is_mine),
+        free_milli=row["free_milli"],
+        availability=Availability(row["availability"]),
+        why=row["why"],
+        chooses_accounts=chooses_accounts(description),
+        standing=Standing(row["standing"]),
+    )
+
+
+def _view(row: Any, devices: list[DeviceView], is_mine: bool, wished: list[Wish]) -> NodeView:
     node = codec.decode_json(row["description"], NodeDescription)
     return NodeView(
         id=row["id"],
@@ -151,8 +199,10 @@ def _view(row: Any, devices: list[DeviceView], viewer_id: AccountId) -> NodeView
         disk_bytes=row["disk_bytes"],
         sandbox=node.sandbox,
         devices=devices,
-        is_mine=row["account_id"] == viewer_id,
+        is_mine=is_mine,
         heartbeat_at=row["heartbeat_at"],
+        own_tasks_only=row["own_tasks_only"],
+        wishes=wished,
     )
 
 

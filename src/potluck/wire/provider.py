@@ -26,6 +26,7 @@ from potluck.wire.wish import Wish
 # Raised when an older side could not work with a newer one; what is only added does not raise it.
 PROTOCOL = 1
 
+DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=64)]
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
 
@@ -40,7 +41,9 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     own_tasks_only: bool = False
     statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
     protocol: SmallCount = PROTOCOL
-    contest: bool = False  # what is bound to another wallet that is here, too
+    contest: bool = False  # what is bound to another wallet; else that is refused
+    statuses: DeviceStatuses = ()  # of its devices; what is not said takes work unless it is paused
+    wish: Count = 0  # as in a heartbeat
 
 
 class UnboundDevice(Struct, frozen=True):
@@ -106,7 +109,7 @@ class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
     held: HeldLeases = ()
     load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
     memory_used_bytes: Count = 0
-    devices: Annotated[tuple[DeviceStatus, ...], Meta(max_length=64)] = ()
+    devices: DeviceStatuses = ()
     wish: Count = 0  # the number of the owner's last wish that was carried out here
 
 

@@ -17,6 +17,7 @@ from potluck.server.api.auth import AuthController
 from potluck.server.api.authority import AuthorityController
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.devices import DeviceController
+from potluck.server.api.earnings import EarningsController
 from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
 from potluck.server.api.explain import ExplainController
@@ -39,6 +40,7 @@ _CONTROLLERS = [
     TerminalController,
     PageController,
     MeController,
+    EarningsController,
     NodeKeyController,
     NodeLoginController,
     TaskController,

@@ -7,14 +7,16 @@ from litestar.params import QueryParameter
 
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.ids import DeviceId
+from potluck.model.ids import DeviceId, is_id
 from potluck.server.api import cursors
 from potluck.server.auth.caller import Caller
+from potluck.server.flow import status
 from potluck.server.parts import Parts
 from potluck.store import devices
-from potluck.store.devices import DeviceFilter
+from potluck.store.devices import DeviceFilter, no_such_device
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage
+from potluck.wire.owner import DeviceHistory
 
 Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
 Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
@@ -45,7 +47,17 @@ class DeviceController(Controller):
         behind = None if cursor is None else DeviceId(cursor)
         async with parts.database.transaction() as connection:
             found = await devices.page(connection, request.user.id, wanted, behind, limit)
-        return DevicePage(found, found[-1].id if len(found) == limit else None)
+        shown = await status.with_samples(parts, found)
+        return DevicePage(shown, found[-1].id if len(found) == limit else None)
+
+    @get(routes.DEVICE_HISTORY.template, operation_id="device_history")
+    async def device_history(
+        self, device_id: str, request: Request[Caller, Any, Any], parts: Parts
+    ) -> DeviceHistory:
+        """How a device of yours did in the last hour, for plots."""
+        if not is_id(device_id, "device"):
+            raise no_such_device(device_id[:64])
+        return await status.history(parts, request.user.id, DeviceId(device_id))
 
 
 def _checked(model: str | None) -> str | None:

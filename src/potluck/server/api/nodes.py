@@ -3,21 +3,23 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from litestar import Controller, Request, get, post
+from litestar import Controller, Request, get, patch, post
 from litestar.enums import RequestEncodingType
 from litestar.params import Body
 
 from potluck.model.account import Credential
 from potluck.model.ids import NodeId, is_id
+from potluck.model.terms import TermsChange
 from potluck.server.auth import device_statement
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import execute, lease, report
+from potluck.server.flow import execute, lease, report, status, terms
 from potluck.server.parts import Parts
 from potluck.store import nodes
 from potluck.store.nodes import Owner, no_such_node
 from potluck.wire import routes
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
-from potluck.wire.consumer import NodeList
+from potluck.wire.consumer import NodeList, NodeView
+from potluck.wire.owner import LeaveNode
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,
@@ -29,6 +31,7 @@ from potluck.wire.provider import (
     ReportAnswers,
 )
 from potluck.wire.strict import StrictRegisterNode, StrictReports
+from potluck.wire.wish import OwnerOrder
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 PackedChunk = Annotated[LogChunk, Body(media_type=RequestEncodingType.MESSAGEPACK)]
@@ -42,7 +45,28 @@ class NodeController(Controller):
         """Everything that is on offer in this pool."""
         async with parts.database.transaction() as connection:
             found = await nodes.list_all(connection, request.user.id)
-        return NodeList(await lease.with_telemetry(parts, found))
+        return NodeList(await status.with_telemetry(parts, found))
+
+    @get(routes.GET_NODE.template, operation_id="get_node")
+    async def get_node(
+        self, node_id: str, request: Request[Caller, Any, Any], parts: Parts
+    ) -> NodeView:
+        """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
+        return await terms.show(parts, request.user.id, node_id_of(node_id))
+
+    @patch(routes.CHANGE_TERMS.template, operation_id="change_terms", status_code=202)
+    async def change_terms(
+        self, node_id: str, data: TermsChange, request: Request[Caller, Any, Any], parts: Parts
+    ) -> NodeView:
+        """Asks a machine of yours to change its terms; a pause holds at once."""
+        return await terms.change(parts, request.user, node_id_of(node_id), data)
+
+    @post(routes.GIVE_ORDER.template, operation_id="give_order", status_code=202)
+    async def give_order(
+        self, node_id: str, data: OwnerOrder, request: Request[Caller, Any, Any], parts: Parts
+    ) -> NodeView:
+        """Wants devices back, or lets a machine of yours finish what runs and end."""
+        return await terms.order(parts, request.user, node_id_of(node_id), data)
 
     @post(routes.REGISTER_NODE.template, operation_id="register_node")
     async def register(
@@ -99,9 +123,17 @@ class NodeController(Controller):
         return await lease.answer_challenges(parts, owner, node_id_of(node_id), data)
 
     @post(routes.LEAVE.template, operation_id="leave", status_code=204)
-    async def leave(self, node_id: str, request: Request[Caller, Any, Any], parts: Parts) -> None:
+    async def leave(
+        self,
+        node_id: str,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        data: LeaveNode | None = None,
+    ) -> None:
         """The node goes: its devices are free, and what it held is given back at once."""
-        await lease.leave(parts, owner_of(request.user), node_id_of(node_id))
+        is_for_good = data is not None and data.is_for_good
+        owner = owner_of(request.user)
+        await lease.leave(parts, owner, node_id_of(node_id), is_for_good=is_for_good)
 
 
 def owner_of(caller: Caller) -> Owner:

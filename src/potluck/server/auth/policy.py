@@ -40,6 +40,7 @@ POLICY: dict[str, Scope | None] = {
     "list_node_keys": Scope.ACCOUNT_WRITE,
     "authorise_node_key": Scope.ACCOUNT_WRITE,
     "revoke_node_key": Scope.ACCOUNT_WRITE,
+    "earnings": Scope.ACCOUNT_READ,
     # tasks
     "submit_task": Scope.TASKS_WRITE,
     "list_tasks": Scope.TASKS_READ,
@@ -52,7 +53,12 @@ POLICY: dict[str, Scope | None] = {
     "failed_items": Scope.TASKS_READ,
     # the pool
     "list_nodes": Scope.POOL_READ,
+    "get_node": Scope.POOL_READ,
     "list_devices": Scope.POOL_READ,
+    # one's own machines, from elsewhere
+    "device_history": Scope.POOL_READ,
+    "change_terms": Scope.NODES_WRITE,
+    "give_order": Scope.NODES_WRITE,
     # a provider's machine
     "register_node": Scope.NODE,
     "acquire_leases": Scope.NODE,

@@ -2,12 +2,12 @@
 
 Of that wallet's nodes, one at a time offers a card: two that show the same one would sell it twice.
 
-Knowing a card's uuid proves nothing: every task that ran on it has read it. So when a second wallet
-shows a bound device, both are challenged: the wallet that has it keeps it by answering in time;
-otherwise it goes to the other, if that one answered. Until then the newcomer's device gets no work.
-A machine that is away when its device is contested has longer to answer, and whoever contests in
-vain has to wait before the next time. A binding whose nodes have been silent for long lapses, and
-leaving frees it.
+Knowing a card's uuid proves nothing: every task that ran on it has read it. So a second wallet that
+shows a bound device is refused, unless it says that it contests it. Then both are challenged: the
+wallet that has it keeps it by answering in time; otherwise it goes to the other, if that one
+answered. Until then the newcomer's device gets no work. A machine that is away when its device is
+contested has longer to answer, and whoever contests in vain has to wait before the next time. A
+binding whose nodes have been silent for long lapses, and leaving frees it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from potluck.decide.binding import Contest, Side, Verdict, verdict
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing
-from potluck.model.error import InvalidInput
+from potluck.model.error import DeviceBound, InvalidInput
 from potluck.model.ids import AccountId, NodeId
 from potluck.server.flow.notify import hurry
 from potluck.server.parts import Parts
@@ -53,12 +53,20 @@ class Told(Struct, frozen=True):
 
 
 async def claim(
-    parts: Parts, connection: Connection, account_id: AccountId, uuids: Sequence[str]
+    parts: Parts,
+    connection: Connection,
+    account_id: AccountId,
+    uuids: Sequence[str],
+    *,
+    contest: bool,
 ) -> list[Fact]:
-    """Binds what is free, and contests what is another wallet's. Locks the bindings."""
+    """Binds what is free, and contests what is another wallet's, or refuses it.
+
+    Locks the bindings.
+    """
     facts: list[Fact] = []
     for uuid in sorted(uuids):
-        facts += await _claim(parts, connection, account_id, uuid)
+        facts += await _claim(parts, connection, account_id, uuid, contest=contest)
     return facts
 
 
@@ -107,22 +115,34 @@ async def answer(
 
 
 async def _claim(
-    parts: Parts, connection: Connection, account_id: AccountId, uuid: str
+    parts: Parts, connection: Connection, account_id: AccountId, uuid: str, *, contest: bool = True
 ) -> list[Fact]:
     binding = await bindings.claim(connection, uuid, account_id)
     if binding.is_new:
         return [Fact(AuditKind.DEVICE_BOUND, account_id, uuid)]
-    contest, facts = await _settle(connection, uuid)
+    going_on, facts = await _settle(connection, uuid)
     holder = await bindings.lock(connection, uuid)
     assert holder is not None, "it is locked since it was claimed"
-    if holder.account_id == account_id or contest is not None:
-        return facts  # it is ours, or somebody's claim to it is being looked into
-    if await bindings.has_lapsed(connection, holder, lapse(parts)):
+    if holder.account_id == account_id:
+        return facts
+    is_nobodys = going_on is None and await bindings.has_lapsed(connection, holder, lapse(parts))
+    if is_nobodys:
         return facts + await _move(connection, holder, account_id, "lapsed")
+    if not contest:
+        raise _bound(uuid)
+    if going_on is not None:
+        return facts  # somebody's claim to it is being looked into
     again = timedelta(seconds=parts.settings.contest_again_seconds)
     if await bindings.has_lost(connection, uuid, account_id, again):
         return facts
     return [*facts, await _contest(parts, connection, holder, account_id)]
+
+
+def _bound(uuid: str) -> DeviceBound:
+    return DeviceBound(
+        f"The device {uuid} is bound to another wallet.",
+        "If it is yours, register it with `contest`: both wallets are asked to compute on it.",
+    )
 
 
 async def _contest(

@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
-from msgspec import Struct
-
 import potluck
-from potluck.model.error import InvalidInput, StaleLease
+from potluck.model.audit import AuditKind
+from potluck.model.error import StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
@@ -16,21 +14,21 @@ from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
-from potluck.server.flow import binding
+from potluck.server.flow import binding, status, terms
 from potluck.server.flow.adopt import take_back
 from potluck.server.flow.binding import Told
 from potluck.server.flow.endings import end_many
 from potluck.server.flow.notify import hurry, tell
+from potluck.server.flow.offered import checked_offer
 from potluck.server.flow.settle import Ending
 from potluck.server.parts import Parts
-from potluck.store import attempts, bindings, leases, node_keys, nodes
+from potluck.store import attempts, bindings, leases, node_keys, nodes, wishes
+from potluck.store.audit import Fact
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.leases import Held
 from potluck.store.nodes import Owner
-from potluck.wire import codec
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
-from potluck.wire.consumer import NodeView
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -45,33 +43,31 @@ from potluck.wire.provider import (
 _UNREADABLE = "The server can not open what the task is made of; submit it again."
 
 
-class Telemetry(Struct, frozen=True):
-    """What a node said about itself with its last heartbeat."""
-
-    load_percent: float
-    memory_used_bytes: int
-
-
-async def register(parts: Parts, owner: Owner, offer: RegisterNode) -> NodeRegistered:
+async def register(parts: Parts, owner: Owner, said: RegisterNode) -> NodeRegistered:
+    """At each start, and whenever its terms have changed: what runs is not touched by it."""
+    offer = checked_offer(said)
     uuids = [device.uuid for device in offer.description.devices]
-    if len(set(uuids)) < len(uuids):
-        raise InvalidInput("Two of the devices have the same uuid.", "Offer each device once.")
     most = parts.settings.nodes_per_account
     async with parts.database.transaction() as connection:
         await _hold_key(connection, owner)
-        facts = await binding.claim(parts, connection, owner.account_id, uuids)
+        facts = await binding.claim(
+            parts, connection, owner.account_id, uuids, contest=offer.contest
+        )
         known = await nodes.known(connection, owner, offer.node_id)
         await bindings.lock_nodes(connection, uuids, known)
-        node_id, device_ids = await nodes.register(connection, owner, known, offer, most)
+        node = await nodes.register(connection, owner, known, offer, most)
         await bindings.restand(connection, uuids)
-        concerns = await bindings.of_node(connection, node_id, binding.lapse(parts))
-        await tell(connection, Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id))
+        concerns = await bindings.of_node(connection, node.node_id, binding.lapse(parts))
+        if not node.was_online:
+            event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
+            await tell(connection, event)
+        await status.begin(connection, owner.account_id, node.node_id, offer)
         await binding.record(parts, connection, facts)
     await hurry(parts)
     settings = parts.settings
     return NodeRegistered(
-        node_id,
-        device_ids,
+        node.node_id,
+        node.device_ids,
         settings.lease_seconds,
         settings.heartbeat_seconds,
         settings.poll_seconds,
@@ -162,10 +158,9 @@ async def heartbeat(
     else:
         held = await take_back(parts, owner, node_id, found.held)
     told = await binding.tell(parts, owner.account_id, node_id) if found.has_concerns else Told()
-    telemetry = Telemetry(beat.load_percent, beat.memory_used_bytes)
-    key = topics.telemetry(node_id)
-    await parts.live.put(key, codec.encode_json(telemetry), settings.silent_after_seconds)
-    return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound)
+    left = await terms.left_to_do(parts, node_id, beat.wish) if found.held.has_wishes else []
+    await status.take(parts, owner.account_id, node_id, beat, found)
+    return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound, left)
 
 
 async def answer_challenges(
@@ -175,34 +170,31 @@ async def answer_challenges(
     return await binding.answer(parts, owner.account_id, given.answers)
 
 
-async def with_telemetry(parts: Parts, found: list[NodeView]) -> list[NodeView]:
-    """The nodes with what they said lately, as far as it is still known."""
-    told = await parts.live.get_many([topics.telemetry(node.id) for node in found])
-    return [_with_telemetry(node, said) for node, said in zip(found, told, strict=True)]
+async def leave(parts: Parts, owner: Owner, node_id: NodeId, *, is_for_good: bool = False) -> None:
+    """The node goes: its devices are free, and what it still held goes back to the queue.
 
-
-def _with_telemetry(node: NodeView, said: bytes | None) -> NodeView:
-    if said is None:
-        return node
-    telemetry = codec.decode_json(said, Telemetry)
-    return msgspec.structs.replace(
-        node,
-        load_percent=telemetry.load_percent,
-        memory_used_bytes=telemetry.memory_used_bytes,
-    )
-
-
-async def leave(parts: Parts, owner: Owner, node_id: NodeId) -> None:
-    """The node goes: its devices are free, and what it still held goes back to the queue."""
+    For good, its key is worth nothing from now on; otherwise it may come back with it.
+    """
     async with parts.database.transaction() as connection:
+        revoked = await _revoke(connection, owner) if is_for_good else []
         facts = await binding.free(connection, owner.account_id, node_id)
         if await nodes.leave(connection, node_id, owner):
             await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
+        await wishes.forget_drains(connection, node_id)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
-        await binding.record(parts, connection, facts)
+        await binding.record(parts, connection, [*revoked, *facts])
     await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
+
+
+async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
+    assert owner.node_key_id is not None, "only a node key says that its node leaves for good"
+    key = await node_keys.revoke(connection, owner.node_key_id, owner.account_id)
+    if key is None:
+        return []
+    told = {"key": key, "why": "left"}
+    return [Fact(AuditKind.NODE_KEY_REVOKED, owner.account_id, owner.node_key_id, told)]
 
 
 def check_token(parts: Parts, lease: Lease) -> None:
@@ -234,7 +226,8 @@ async def _answer(
 ) -> LeasesGranted:
     held = _true_leases(parts, request.held)
     grants = [] if known.live <= set(held) else await _fetch(parts, owner, node_id, held, request)
-    return LeasesGranted(grants, _gone(request.held, known), parts.settings.lease_seconds)
+    gone, seconds = _gone(request.held, known), parts.settings.lease_seconds
+    return LeasesGranted(grants, gone, seconds, known.has_wishes)
 
 
 async def _fetch(

@@ -30,6 +30,7 @@ class Data:
         self.node_keys = self.log.tables["node_keys"]
         self.nodes = self.log.tables["nodes"]
         self.devices = self.log.tables["devices"]
+        self.wishes = self.log.tables["wishes"]
         self.bindings = self.log.tables["bindings"]
         self.contests = self.log.tables["contests"]
         self.lost_contests = self.log.tables["lost_contests"]

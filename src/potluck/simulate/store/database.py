@@ -8,6 +8,7 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     accounts,
     assign,
     attempts,
+    availability,
     bindings,
     events,
     feed,
@@ -20,6 +21,7 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     recent,
     statements,
     tasks,
+    wishes,
 )
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.statements import Record

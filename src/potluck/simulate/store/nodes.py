@@ -82,22 +82,23 @@ def update(
     disk_bytes: int,
 ) -> list[Row]:
     node = data.nodes.get(node_id)
-    if node is not None and node["account_id"] == account_id:
-        data.nodes.update(
-            node,
-            {
-                "node_key_id": node_key_id,
-                "name": name,
-                "state": "online",
-                "own_tasks_only": own_tasks_only,
-                "description": description,
-                "cores": cores,
-                "memory_bytes": memory_bytes,
-                "disk_bytes": disk_bytes,
-                "heartbeat_at": data.now,
-            },
-        )
-    return []
+    if node is None or node["account_id"] != account_id:
+        return []
+    data.nodes.update(
+        node,
+        {
+            "node_key_id": node_key_id,
+            "name": name,
+            "state": "online",
+            "own_tasks_only": own_tasks_only,
+            "description": description,
+            "cores": cores,
+            "memory_bytes": memory_bytes,
+            "disk_bytes": disk_bytes,
+            "heartbeat_at": data.now,
+        },
+    )
+    return [{"state": node["state"]}]
 
 
 @models(_sql.forget_devices)
@@ -182,6 +183,14 @@ def fall_silent(data: Data, quiet: timedelta) -> list[Row]:
     for node in silent:
         data.nodes.update(node, {"state": "silent"})
     return [{"id": node["id"], "account_id": node["account_id"]} for node in silent]
+
+
+@models(_sql.lock_own)
+def lock_own(data: Data, node_id: str, account_id: str) -> list[Row]:
+    node = data.nodes.get(node_id)
+    if node is None or node["account_id"] != account_id or node["state"] == "left":
+        return []
+    return [{"id": node_id, "name": node["name"]}]
 
 
 def _is_forgiven(data: Data, node: Row) -> bool:

@@ -1,12 +1,13 @@
 -- name: page
 -- In the order of ids. With a least share that must be free, only what could be given work counts.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
-    devices.description, standing, free_milli, nodes.account_id = $1 AS is_mine,
+    devices.description, standing, availability, why, free_milli, nodes.account_id = $1 AS is_mine,
     greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes
 FROM devices JOIN nodes ON nodes.id = node_id
 WHERE devices.id > $2 AND is_present AND nodes.state <> 'left'
     AND devices.kind = ANY($3::text[]) AND model ILIKE ANY($4::text[])
-    AND ($5 = 0 OR free_milli >= $5 AND nodes.state = 'online' AND standing = 'bound')
+    AND ($5 = 0 OR free_milli >= $5 AND nodes.state = 'online' AND standing = 'bound'
+        AND availability = 'available')
 ORDER BY devices.id LIMIT $6
 
 -- name: uses
@@ -18,3 +19,10 @@ SELECT device_id, milli, attempt_devices.memory_bytes,
 FROM attempts JOIN attempt_devices ON attempt_id = attempts.id
 WHERE node_id = ANY($1::text[]) AND finished_at IS NULL AND device_id = ANY($2::text[])
 ORDER BY device_id, attempts.id
+
+-- name: of_node
+SELECT id, uuid FROM devices WHERE node_id = $1 AND is_present
+
+-- name: own
+SELECT node_id, uuid FROM devices JOIN nodes ON nodes.id = node_id
+WHERE devices.id = $1 AND account_id = $2 AND is_present AND state <> 'left'

@@ -12,7 +12,7 @@ WITH held AS (
     ORDER BY id
     FOR UPDATE
 ), before AS (
-    SELECT id, account_id, state FROM nodes
+    SELECT id, state FROM nodes
     WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
         -- Attempts are locked before nodes.
         AND (SELECT count(*) FROM held) >= 0
@@ -31,18 +31,24 @@ WITH held AS (
     UPDATE nodes SET heartbeat_at = now()
     FROM before WHERE nodes.id = before.id
 )
-SELECT before.state AS node_state,
+SELECT before.state AS node_state, now() AS now,
     ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY($4) AND node_id = $1
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,
-    EXISTS (SELECT FROM devices LEFT JOIN contests USING (uuid)
-        WHERE node_id = $1 AND is_present
-            AND (standing <> 'bound' OR contests.uuid IS NOT NULL)) AS has_concerns
-FROM before
+    EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+    own.*
+FROM before, LATERAL (
+    SELECT coalesce(array_agg(uuid ORDER BY devices.id), '{}') AS uuids,
+        coalesce(array_agg(availability ORDER BY devices.id), '{}') AS availabilities,
+        coalesce(array_agg(why ORDER BY devices.id), '{}') AS whys,
+        coalesce(bool_or(standing <> 'bound' OR contests.uuid IS NOT NULL), false) AS has_concerns
+    FROM devices LEFT JOIN contests USING (uuid)
+    WHERE node_id = $1 AND is_present
+) AS own
 
 -- name: look
 -- What a poll needs to know whether there is anything to say: asked again and again while it waits.
-SELECT
+SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
     ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
         WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1

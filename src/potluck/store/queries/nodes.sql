@@ -19,10 +19,15 @@ SELECT count(*) FROM nodes
 WHERE account_id = $1 AND id IS DISTINCT FROM $2 AND state <> 'left'
 
 -- name: update
+-- Tells what it had been, so that its return can be told.
+WITH before AS (
+    SELECT id, state FROM nodes WHERE id = $1 AND account_id = $2 FOR UPDATE
+)
 UPDATE nodes SET
     node_key_id = $3, name = $4, state = 'online', own_tasks_only = $5, description = $6,
     cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now()
-WHERE id = $1 AND account_id = $2
+FROM before WHERE nodes.id = before.id
+RETURNING before.state
 
 -- name: forget_devices
 UPDATE devices SET is_present = false WHERE node_id = $1
@@ -86,6 +91,12 @@ WITH quiet AS (
 )
 UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
+
+-- name: lock_own
+SELECT id, name FROM nodes WHERE id = $1 AND account_id = $2 AND state <> 'left' FOR UPDATE
+
+-- name: get
+SELECT * FROM nodes WHERE id = $1 AND state <> 'left'
 
 -- name: list
 SELECT * FROM nodes WHERE state <> 'left' ORDER BY id

@@ -1,0 +1,117 @@
+"""Terms: what an owner asks of a node from elsewhere. The node's own file stays the one truth.
+
+A wish is kept until the node has carried it out, and told with every heartbeat until then. What
+takes devices out of the pool holds at once, whether or not the node is there to hear of it.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
+
+from potluck.model.audit import AuditKind
+from potluck.model.device import Availability
+from potluck.model.error import Conflict, InvalidInput, NotFound
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.terms import Order, TermsChange
+from potluck.server import topics
+from potluck.server.auth.caller import Caller
+from potluck.server.flow import status
+from potluck.server.flow.notify import hurry
+from potluck.server.flow.offered import checked_change
+from potluck.server.parts import Parts
+from potluck.store import audit, availability, devices, nodes, wishes
+from potluck.store.audit import Fact
+from potluck.store.database import Connection
+from potluck.wire.consumer import NodeView
+from potluck.wire.wish import OwnerOrder, Wish
+
+# For a node that is away for long; more than anybody means.
+_MOST_PENDING = 100
+_PAUSED = (Availability.PAUSED, "Its owner has paused it.")
+_DRAINING = (Availability.DRAINING, "Its node finishes what runs, and ends.")
+
+
+async def change(parts: Parts, caller: Caller, node_id: NodeId, wanted: TermsChange) -> NodeView:
+    """Terms change when the node has heard of it; a pause holds at once."""
+    asked = checked_change(wanted)
+    async with parts.database.transaction() as connection:
+        uuids = await _of_node(connection, caller.id, node_id, asked.devices)
+        if asked.is_paused is True:
+            await availability.withdraw(connection, node_id, uuids, *_PAUSED)
+        named = tuple(uuids) if asked.devices else ()
+        await _wish(connection, node_id, Wish(0, change=replace(asked, devices=named)))
+        fact = Fact(AuditKind.TERMS_CHANGED, caller.id, node_id, _told(caller, _said(asked)))
+        await audit.append_all(connection, parts.keys.audit, [fact])
+    return await _asked(parts, caller.id, node_id)
+
+
+async def order(parts: Parts, caller: Caller, node_id: NodeId, wanted: OwnerOrder) -> NodeView:
+    """What runs is the node's to stop or to finish; nothing new comes from now on."""
+    if wanted.order is Order.DRAIN and wanted.devices:
+        raise InvalidInput(
+            "A node drains as a whole.", "Pause single devices, or leave the devices out."
+        )
+    async with parts.database.transaction() as connection:
+        uuids = await _of_node(connection, caller.id, node_id, wanted.devices)
+        state = _DRAINING if wanted.order is Order.DRAIN else _PAUSED
+        await availability.withdraw(connection, node_id, uuids, *state)
+        named = tuple(uuids) if wanted.devices else ()
+        await _wish(connection, node_id, Wish(0, order=OwnerOrder(wanted.order, named)))
+        fact = Fact(AuditKind.ORDER_GIVEN, caller.id, node_id, _told(caller, wanted.order))
+        await audit.append_all(connection, parts.keys.audit, [fact])
+    return await _asked(parts, caller.id, node_id)
+
+
+async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int) -> list[Wish]:
+    """What a node is to be told, now that it has carried out all wishes up to this one."""
+    async with parts.database.transaction() as connection:
+        await wishes.carry_out(connection, node_id, carried_out)
+        return (await wishes.pending(connection, [node_id])).get(node_id, [])
+
+
+async def show(parts: Parts, viewer_id: AccountId, node_id: NodeId) -> NodeView:
+    async with parts.database.transaction() as connection:
+        found = await nodes.get(connection, node_id, viewer_id)
+    return (await status.with_telemetry(parts, [found]))[0]
+
+
+async def _of_node(
+    connection: Connection, account_id: AccountId, node_id: NodeId, named: Sequence[str]
+) -> list[str]:
+    """The uuids of these devices of one's own node, or of all of them. The node is locked."""
+    name = await nodes.lock_own(connection, node_id, account_id)
+    known = await devices.of_node(connection, node_id)
+    if unknown := [each for each in named if each not in known]:
+        raise NotFound(f"{name} has no device {unknown[0]!r}.", "Name devices by their uuid or id.")
+    return sorted({known[each] for each in named or known})
+
+
+async def _wish(connection: Connection, node_id: NodeId, wish: Wish) -> None:
+    if await wishes.count(connection, node_id) >= _MOST_PENDING:
+        raise Conflict(
+            f"{_MOST_PENDING} wishes wait for this node already.",
+            "Wait until it is back, or change its `provider.toml`.",
+        )
+    await wishes.add(connection, node_id, wish)
+
+
+async def _asked(parts: Parts, account_id: AccountId, node_id: NodeId) -> NodeView:
+    """Its open poll ends, so that it beats soon; and the scheduler plans without what was taken."""
+    await parts.live.wake(topics.node(node_id))
+    await hurry(parts)
+    return await show(parts, account_id, node_id)
+
+
+def _told(caller: Caller, what: str) -> dict[str, str]:
+    return {"what": what, "by": f"{caller.credential} {caller.credential_id}"}
+
+
+def _said(change: TermsChange) -> str:
+    said = {name: value for name, value in asdict(change).items() if value is not UNSET}
+    return " ".join(f"{name}={_short(value)}" for name, value in said.items())
+
+
+def _short(value: object) -> str:
+    """Of lists only how long they are: an entry of the audit stays short."""
+    return f"({len(value)})" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,29 @@
+-- Whether devices take new work. The node's row is locked before its devices, as everywhere.
+
+-- name: lock_node
+-- In a statement before `tell`: whatever was just wished for is seen there only if it was waited for
+-- here.
+SELECT id FROM nodes WHERE id = $1 FOR UPDATE
+
+-- name: tell
+-- What a node says of its devices, unless its owner has asked for something that it has not carried
+-- out yet: it must not undo a pause that it has not heard of. Only what differs is written, since
+-- the leader reads every row that was.
+WITH told AS (
+    SELECT devices.id, devices.availability AS before, said.availability, said.why
+    FROM unnest($3::text[], $4::text[], $5::text[]) AS said (uuid, availability, why)
+        JOIN devices USING (uuid)
+    WHERE devices.node_id = $1 AND is_present
+        AND (devices.availability, devices.why) <> (said.availability, said.why)
+        AND NOT EXISTS (SELECT FROM wishes WHERE wishes.node_id = $1 AND number > $2)
+    ORDER BY devices.id
+    FOR UPDATE OF devices
+)
+UPDATE devices SET availability = told.availability, why = told.why
+FROM told WHERE devices.id = told.id
+RETURNING devices.id, devices.uuid, told.before, devices.availability, devices.why
+
+-- name: withdraw
+-- At its owner's word, before the node has heard of it. What is sick stays so: that says more.
+UPDATE devices SET availability = $3, why = $4
+WHERE node_id = $1 AND is_present AND uuid = ANY($2) AND availability <> 'sick'

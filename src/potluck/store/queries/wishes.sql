@@ -1,0 +1,27 @@
+-- What owners ask of their nodes from elsewhere.
+
+-- name: add
+-- Numbers grow with the clock: a database that was set back to an older state does not give again a
+-- number that the node has carried out.
+WITH numbered AS (
+    UPDATE nodes
+    SET last_wish = greatest(last_wish + 1, floor(extract(epoch FROM now()) * 1000)::bigint)
+    WHERE id = $1
+    RETURNING id, last_wish
+)
+INSERT INTO wishes (node_id, number, wish)
+SELECT id, last_wish, $2 FROM numbered
+RETURNING number
+
+-- name: count
+SELECT count(*) FROM wishes WHERE node_id = $1
+
+-- name: carry_out
+DELETE FROM wishes WHERE node_id = $1 AND number <= $2
+
+-- name: pending
+SELECT node_id, number, wish FROM wishes WHERE node_id = ANY($1) ORDER BY node_id, number
+
+-- name: forget_drains
+-- Its node has ended: the next start is not to end at once.
+DELETE FROM wishes WHERE node_id = $1 AND wish -> 'order' ->> 'order' = 'drain'
