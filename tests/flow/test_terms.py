@@ -33,7 +33,7 @@ async def waits_for(pool: Pool) -> list[str]:
 
 
 ALICE = Wallet("alice").address
-TERMS = [
+TERMS: list[tuple[dict[str, Any], dict[str, Any], str | None]] = [
     # (terms, what is asked for, why that waits)
     ({"kinds": (TaskKind.CONTAINER,)}, {}, "task_kind"),
     ({"kinds": (TaskKind.SCRIPT, TaskKind.CONTAINER)}, {}, None),
