@@ -12,6 +12,7 @@ from potluck.model.error import BadSettings
 from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.proxy import Proxy, ProxyLimits
 from potluck.provider.prepare.request import Refused, read_request
+from potluck.provider.throttle import Throttle
 
 
 class Upstream:
@@ -64,7 +65,8 @@ async def ask(path: Path, *parts: bytes) -> bytes:
 
 
 def proxy_to(upstream: Upstream, limits: ProxyLimits | None = None) -> Proxy:
-    return Proxy(frozenset({("127.0.0.1", upstream.port)}), limits or ProxyLimits())
+    allowed = frozenset({("127.0.0.1", upstream.port)})
+    return Proxy(allowed, limits or ProxyLimits(), Throttle())
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -132,7 +134,7 @@ async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) ->
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits())
+        proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits(), Throttle())
         async with serving(proxy, tmp_path):
             answer = await ask(tmp_path, f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 502 ")

@@ -13,6 +13,7 @@ from potluck.model.lease import Lease
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import Event, LeaseLost, LogAcknowledged, LogCut
 from potluck.provider.link import Link
+from potluck.provider.throttle import Throttle
 from potluck.wire.provider import LogChunk, PackedLogPiece
 
 MOST_PIECES = 1_000
@@ -21,14 +22,20 @@ CUT_MARK = "the server takes no more of this log; the rest is dropped\n"
 
 
 async def ship_log(
-    link: Link, lease: Lease, log: AttemptLog, tell: Callable[[list[Event]], bool]
+    link: Link,
+    lease: Lease,
+    log: AttemptLog,
+    tell: Callable[[list[Event]], bool],
+    throttle: Throttle | None = None,
 ) -> None:
     """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
+    throttle = throttle or Throttle()
     offset = stuck = 0
     most_pieces = MOST_PIECES
     while True:
         await log.longer_than(offset)
-        pieces = log.spool.read(offset, most_pieces, MOST_BYTES)
+        pieces = log.spool.read(offset, most_pieces, throttle.piece_bytes(MOST_BYTES))
+        await throttle.take(sum(len(piece.data) for piece in pieces))
         try:
             known = await _send(link, lease, offset, pieces)
         except StaleLease:

@@ -32,6 +32,7 @@ from potluck.provider.sandbox.driver import (
     Mount,
     Output,
 )
+from potluck.provider.throttle import Throttle
 
 INTERPRETER = f"{ENVIRONMENT}/bin/python"
 
@@ -52,10 +53,17 @@ _INSTALL = (
 
 
 class Installer:
-    def __init__(self, driver: Driver, index: PackageIndex, settings: PrepareSettings):
+    def __init__(
+        self,
+        driver: Driver,
+        index: PackageIndex,
+        settings: PrepareSettings,
+        throttle: Throttle,
+    ):
         self._driver = driver
         self._index = index
         self._settings = settings
+        self._throttle = throttle
         self._uv = find_uv()
 
     async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
@@ -76,7 +84,7 @@ class Installer:
 
     async def _run(self, stage: Stage, confinement: Confinement, output: Output) -> str:
         limits = ProxyLimits(total_bytes=self._settings.download_bytes)
-        proxy = Proxy(self._index.endpoints(), limits)
+        proxy = Proxy(self._index.endpoints(), limits, self._throttle)
         transcript = Transcript(output)
         await stage.empty()
         async with proxy.serving(stage.listen()):

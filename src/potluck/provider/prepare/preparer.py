@@ -30,6 +30,7 @@ from potluck.provider.prepare.shelf import Shelf, digest
 from potluck.provider.prepare.size import check_size
 from potluck.provider.prepare.stage import Stage, remove, remove_all_stages, staged
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
+from potluck.provider.throttle import Throttle
 
 
 class _Order(Struct, frozen=True):
@@ -51,11 +52,12 @@ class Preparer:
         directory: Path,
         index: PackageIndex,
         settings: PrepareSettings | None = None,
+        throttle: Throttle | None = None,
     ):
         self._settings = settings or PrepareSettings()
         self._driver = driver
         self._index = index
-        self._installer = Installer(driver, index, self._settings)
+        self._installer = Installer(driver, index, self._settings, throttle or Throttle())
         self._shelf = Shelf(directory)
         self._turns = Turns()
         self._python: PythonFacts | None = None

@@ -2,7 +2,8 @@
 
 Lets CONNECT, GET and HEAD through to the hosts and ports of the owner's package index; everything
 else gets 403 and is logged. The number of connections, the size of a request's head, the bytes in
-total and the time without any are limited. Encrypted traffic stays so: the sandbox checks the
+total and the time without any are limited, and the owner's limit of the line holds for both
+directions together. Encrypted traffic stays so: the sandbox checks the
 index's certificate itself.
 """
 
@@ -18,6 +19,7 @@ from msgspec import Struct
 from potluck.model.task import GIB
 from potluck.provider.prepare.index import Endpoint
 from potluck.provider.prepare.request import Refused, Request, read_request
+from potluck.provider.throttle import Throttle
 
 _log = structlog.get_logger(__name__)
 _CHUNK_BYTES = 65_536
@@ -34,9 +36,10 @@ class ProxyLimits(Struct, frozen=True):
 class Proxy:
     """One for each installation, so that what it spent and tried is its own."""
 
-    def __init__(self, allowed: frozenset[Endpoint], limits: ProxyLimits):
+    def __init__(self, allowed: frozenset[Endpoint], limits: ProxyLimits, throttle: Throttle):
         self._allowed = allowed
         self._limits = limits
+        self._throttle = throttle
         self._connections: set[asyncio.Task[None]] = set()
         self._spent_bytes = 0
         # The first few endpoints that were asked for in vain, for the sentence that explains.
@@ -79,7 +82,7 @@ class Proxy:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.")
             async with asyncio.timeout(self._limits.idle_seconds) as patience:
                 request = await self._admit(reader)
-                await self._connect(request, _Pipe(self, patience, reader, writer))
+                await self._connect(request, _Pipe(self, self._throttle, patience, reader, writer))
         except Refused as refused:
             writer.write(refused.answer())
             await writer.drain()
@@ -135,11 +138,13 @@ class _Pipe:
     def __init__(
         self,
         proxy: Proxy,
+        throttle: Throttle,
         patience: asyncio.Timeout,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ):
         self._proxy = proxy
+        self._throttle = throttle
         self._patience = patience
         self._reader = reader
         self._writer = writer
@@ -159,12 +164,17 @@ class _Pipe:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A connection that breaks has ended; the other side is told by the end of its stream.
         with contextlib.suppress(OSError):
-            while chunk := await reader.read(_CHUNK_BYTES):
-                self._renew(self._proxy.spend(len(chunk)))
+            while chunk := await reader.read(self._throttle.piece_bytes(_CHUNK_BYTES)):
+                patience_seconds = self._proxy.spend(len(chunk))
+                self._renew(None)  # waiting for one's turn is not idleness
+                await self._throttle.take(len(chunk))
+                self._renew(patience_seconds)
                 writer.write(chunk)
                 await writer.drain()
             writer.write_eof()
 
-    def _renew(self, patience_seconds: float) -> None:
+    def _renew(self, patience_seconds: float | None) -> None:
+        """For so long from now on; without end where nothing is said."""
+        now = asyncio.get_running_loop().time()
         if not self._patience.expired():
-            self._patience.reschedule(asyncio.get_running_loop().time() + patience_seconds)
+            self._patience.reschedule(None if patience_seconds is None else now + patience_seconds)
