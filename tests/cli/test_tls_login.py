@@ -39,6 +39,20 @@ def test_the_fingerprint_is_enough_and_needed_once(pool: PrivateServer, user: Co
     assert user.run("login", pool.url).status == 0
 
 
+def test_the_doctor_says_what_is_not_believed_and_how_to(
+    pool: PrivateServer, user: CommandLine
+) -> None:
+    def certificate(*words: str) -> dict[str, str]:
+        (said,) = user.run("doctor", "consumer", *words, "--json").lines()
+        (found,) = (each for each in said["findings"] if each["name"] == "certificate")
+        return dict(found)
+
+    refused = certificate("--server", pool.url)
+    assert (refused["verdict"], "--ca-fingerprint" in refused["fix"]) == ("fail", True)
+    assert user.run("login", pool.url, "--ca-fingerprint", pool.fingerprint).status == 0
+    assert certificate()["verdict"] == "ok"
+
+
 def test_a_key_in_ci_names_the_authority_by_a_file(
     pool: PrivateServer, user: CommandLine, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from potluck.cli.attempts import attempts
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.devices import devices
+from potluck.cli.doctor.doctor import doctor
 from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
 from potluck.cli.group import Helping, Listing
@@ -82,7 +83,7 @@ for task_command in (ps, explain, attempts, logs, result, cancel):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
-for pool_command in (up, server, provide, nodes, devices, version):
+for pool_command in (up, server, provide, nodes, devices, doctor, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
 keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")

@@ -22,9 +22,11 @@ def connect(url: str | None, token: str | None, patience: Patience) -> Transport
     address = chosen_url(url)
     saved = saved_for(address)
     if token:
-        return Transport(address, patience, _ca_file(address), FixedToken(token))
+        return Transport(address, patience, ca_file_for(address), FixedToken(token))
     if named := os.environ.get(_TOKEN_VARIABLE):
-        return Transport(address, patience, _ca_file(address), FixedToken(named, _TOKEN_VARIABLE))
+        return Transport(
+            address, patience, ca_file_for(address), FixedToken(named, _TOKEN_VARIABLE)
+        )
     if saved is None or saved.session is None:
         raise signed_out(address)
     return as_saved(saved, patience)
@@ -38,10 +40,11 @@ def as_saved(saved: Profile, patience: Patience | None = None) -> Transport:
 
 def door(url: str, ca_file: Path | None = None, patience: Patience | None = None) -> Transport:
     """For those who are not in yet."""
-    return Transport(url, patience or Patience(), ca_file or _ca_file(url))
+    return Transport(url, patience or Patience(), ca_file or ca_file_for(url))
 
 
-def _ca_file(url: str) -> Path | None:
+def ca_file_for(url: str) -> Path | None:
+    """The authority that this server is believed by; none: those of the system."""
     saved = saved_for(url)
     named = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
     return Path(named) if named else pinned(url, config_directory())

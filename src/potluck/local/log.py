@@ -5,6 +5,8 @@ So tracebacks are plain ones, which name lines of code; prettier ones show what 
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 from structlog.typing import Processor
@@ -36,3 +38,14 @@ def configure_logs(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[theirs], level=max(level, logging.WARNING), force=True)
+
+
+@contextmanager
+def silent_logs() -> Iterator[None]:
+    """For a while nothing is logged: whoever asks hears all of it in another way."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

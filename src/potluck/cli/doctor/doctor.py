@@ -1,0 +1,146 @@
+"""`potluck doctor`: everything that this machine needs, looked at one by one, each with a fix."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.cli.doctor.finding import Check, Finding, Part, Patient, Verdict
+from potluck.cli.options import DataDirOption, JsonOption, ServerOption
+from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.model.error import PotluckError
+
+_TONES = {
+    Verdict.OK: Tone.GOOD,
+    Verdict.WARN: Tone.WAITING,
+    Verdict.FAIL: Tone.BAD,
+    Verdict.SKIPPED: Tone.FAINT,
+}
+_WORDS = {
+    Verdict.OK: "fine",
+    Verdict.WARN: "to look at",
+    Verdict.FAIL: "failed",
+    Verdict.SKIPPED: "skipped",
+}
+_FAILED_STATUS = 1
+
+
+class _Subject(Struct, frozen=True):
+    """Checks that belong together; without a part, they are for everybody."""
+
+    title: str
+    check: Check
+    part: Part | None = None
+
+
+def doctor(
+    part: Annotated[
+        Part | None,
+        typer.Argument(help="Only for this. Without it, for both.", show_default=False),
+    ] = None,
+    data_dir: DataDirOption = None,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look at everything that this machine needs, and say what to do where it lacks something.
+
+    Ends with 0 unless a check failed, and with 1 if one did.
+    """
+    from potluck.local.log import silent_logs
+
+    screen, patient = Screen(json), _patient(data_dir, server, part)
+    with silent_logs():
+        found = [each for subject in _subjects(part) for each in _told(screen, subject, patient)]
+    is_well = all(each.verdict is not Verdict.FAIL for each in found)
+    if json:
+        screen.emit({"is_well": is_well, "findings": found})
+    else:
+        _sum_up(screen.out, found)
+    if not is_well:
+        raise typer.Exit(_FAILED_STATUS)
+
+
+def _told(screen: Screen, subject: _Subject, patient: Patient) -> Iterator[Finding]:
+    """What it finds; a person is shown it as it comes."""
+    if not screen.json:
+        screen.out.line(subject.title, Tone.STRONG)
+    for finding in _looked(subject, patient):
+        if not screen.json:
+            _show(screen.out, finding)
+        yield finding
+
+
+def _subjects(part: Part | None) -> list[_Subject]:
+    from potluck.cli.doctor.account import look_at_account
+    from potluck.cli.doctor.devices import look_at_devices
+    from potluck.cli.doctor.index import look_at_index
+    from potluck.cli.doctor.place import look_at_place
+    from potluck.cli.doctor.program import look_at_program
+    from potluck.cli.doctor.sandbox import look_at_sandbox
+    from potluck.cli.doctor.server import look_at_server
+    from potluck.cli.doctor.terms import look_at_terms
+
+    subjects = (
+        _Subject("This program", look_at_program),
+        _Subject("The server", look_at_server),
+        _Subject("Your account", look_at_account, Part.CONSUMER),
+        _Subject("The provider", look_at_place, Part.PROVIDER),
+        _Subject("Its terms", look_at_terms, Part.PROVIDER),
+        _Subject("Its devices", look_at_devices, Part.PROVIDER),
+        _Subject("Its sandbox", look_at_sandbox, Part.PROVIDER),
+        _Subject("Its package index", look_at_index, Part.PROVIDER),
+    )
+    return [each for each in subjects if part is None or each.part in (None, part)]
+
+
+def _looked(subject: _Subject, patient: Patient) -> Iterator[Finding]:
+    """Where nobody provides, what a provider lacks keeps nobody from anything."""
+    is_needed = subject.part is not Part.PROVIDER or patient.is_providing
+    for finding in subject.check(patient):
+        is_failed = finding.verdict is Verdict.FAIL
+        yield replace(finding, verdict=Verdict.WARN) if is_failed and not is_needed else finding
+
+
+def _patient(data_dir: str | None, server: str | None, part: Part | None) -> Patient:
+    from potluck.cli.provider.here import provider_directory
+    from potluck.consumer.connect import ca_file_for
+
+    directory = provider_directory(data_dir)
+    url = _url(server, directory)
+    is_providing = part is Part.PROVIDER or (directory / "node-key").exists()
+    return Patient(url, ca_file_for(url) if url else None, directory, is_providing)
+
+
+def _url(server: str | None, directory: Path) -> str | None:
+    """The one that was named, the profile's, or the one that the provider here works for."""
+    from potluck.cli.provider.here import Here
+    from potluck.consumer.profile import chosen_url
+
+    try:
+        return chosen_url(server)
+    except PotluckError:
+        if server is not None:
+            raise
+    status = Here(directory).running()
+    return None if status is None else status.url
+
+
+def _show(pane: Pane, finding: Finding) -> None:
+    verdict = pane.paint(f"{finding.verdict:<7}", _TONES[finding.verdict])
+    pane.line(f"  {verdict}  {finding.name:<18} {printable(finding.found)}")
+    if finding.verdict not in (Verdict.WARN, Verdict.FAIL):
+        return
+    pane.line(f"           needed: {printable(finding.needed)}", Tone.FAINT)
+    if finding.fix:
+        pane.line(f"           fix:    {printable(finding.fix)}")
+
+
+def _sum_up(pane: Pane, found: list[Finding]) -> None:
+    counted = Counter(each.verdict for each in found)
+    parts = [f"{counted[each]} {_WORDS[each]}" for each in Verdict if counted[each]]
+    is_well = not counted[Verdict.FAIL]
+    pane.line(f"{len(found)} checks: {', '.join(parts)}.", Tone.GOOD if is_well else Tone.BAD)

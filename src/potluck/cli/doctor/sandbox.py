@@ -1,0 +1,81 @@
+"""What stands between a task and this machine, found out by running something in it."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well
+from potluck.model.error import PotluckError
+from potluck.model.node import SandboxReport
+
+# What each wall keeps a task from.
+_WALLS = {
+    "memory": "taking more memory than it asked for",
+    "processes": "starting processes without end",
+    "cpu": "taking more cores than it asked for",
+    "disk": "filling the disk",
+    "network": "reaching the network",
+    "syscalls": "most of what the kernel can be asked for",
+    "user": "being you",
+}
+# Walls that hold firmly only if the kernel counts for us.
+_COUNTED = ("memory", "processes", "cpu")
+_DELEGATE = "systemd-run --user --scope -p Delegate=yes potluck provide URL"
+_NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+def look_at_sandbox(patient: Patient) -> Iterator[Finding]:
+    needed = "one that strangers' code can run in"
+    try:
+        report = asyncio.run(_probe(patient.directory))
+    except PotluckError as error:
+        yield failed_by("sandbox", error, needed)
+        yield from (skipped(f"wall: {wall}", "needs: sandbox") for wall in _WALLS)
+    else:
+        yield well("sandbox", f"{report.driver}, tried out", needed)
+        yield from walls(report)
+    yield from _kernel()
+
+
+def walls(report: SandboxReport) -> Iterator[Finding]:
+    for wall, keeps_from in _WALLS.items():
+        mechanism: str = getattr(report, wall)
+        name, needed = f"wall: {wall}", f"keeps a task from {keeps_from}"
+        is_firm = mechanism != "none" and (wall not in _COUNTED or "cgroup" in mechanism)
+        found = "nothing" if mechanism == "none" else f"by {mechanism}"
+        yield well(name, found, needed) if is_firm else odd(name, found, needed, _DELEGATE)
+
+
+async def _probe(directory: Path) -> SandboxReport:
+    from potluck.provider.sandbox.choose import choose
+
+    _, report = await choose(directory, "doctor", False)
+    return report
+
+
+def _kernel() -> Iterator[Finding]:
+    """Settings that the sandbox stands on, where this kernel has them."""
+    name = "user namespaces"
+    maximum, restricted = _read(_NAMESPACES), _read(_APPARMOR)
+    if maximum is None:
+        yield skipped(name, "this kernel has no such setting", "allowed")
+    elif maximum == "0":
+        fix = "sudo sysctl -w user.max_user_namespaces=10000"
+        yield odd(name, "none are allowed", "allowed", fix)
+    else:
+        yield well(name, f"up to {maximum}", "allowed")
+    if restricted == "1":
+        yield odd(
+            "AppArmor",
+            "keeps ordinary programs from user namespaces",
+            "lets bwrap have them",
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
