@@ -19,6 +19,8 @@ needs_on_linux() {
   need "has_postgres" postgresql
   need "ls /etc/OpenCL/vendors/*.icd" pocl-opencl-icd
   need "has_browser" chromium
+  need "command -v cc" gcc
+  need "[ -e /usr/include/stdlib.h ]" libc6-dev
 }
 
 needs_on_macos() {

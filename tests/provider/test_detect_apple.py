@@ -1,6 +1,7 @@
 """The graphics of Macs, from answers like those that system_profiler gives."""
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -27,7 +28,7 @@ RADEON = {
 IRIS = {"_name": "kHW_IntelIris6100Item", "_spdisplays_vram": "1536 MB"}
 
 
-def listed(*graphics: dict[str, object]) -> str:
+def listed(*graphics: Mapping[str, object]) -> str:
     return json.dumps({"SPDisplaysDataType": graphics})
 
 

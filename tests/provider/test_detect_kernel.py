@@ -174,9 +174,7 @@ def arc(root: Path, **files: str) -> Path:
         {"drm/card0/lmem_total_bytes": str(16 * GIB)},  # i915
         {"tile0/physical_vram_size_bytes": str(16 * GIB)},  # xe
         # Neither: the window to it is as large.
-        {
-            "resource": f"0x0 0x0 0x0\n0x0 0x0 0x0\n0x4000000000 {0x4000000000 + 16 * GIB - 1:#x} 0x1"
-        },
+        {"resource": f"0x0 0x0 0x0\n0x0 0x0 0x0\n{64 * GIB:#x} {80 * GIB - 1:#x} 0x14220c"},
     ],
 )
 def test_an_intel_card_is_described(tmp_path: Path, told_by: dict[str, str]) -> None:

@@ -106,10 +106,10 @@ class Amd:
             return None
         name = f"vram_{sysfs.text(node / 'gpu_id')}"
         using = (self._root / _KFD / "proc").glob(f"*/{name}")
-        return plausible.pids([sysfs_pid(path) for path in using if sysfs.whole(path)])
+        return plausible.pids([_pid(path) for path in using if sysfs.whole(path)])
 
 
-def sysfs_pid(path: Path) -> object:
+def _pid(path: Path) -> object:
     """The directory that the file is in is named after the process."""
     return int(path.parent.name) if path.parent.name.isdecimal() else None
 
