@@ -21,6 +21,7 @@ from potluck.decide.ahead.running import Running
 from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.arrays.paces import Paces, Seen
 from potluck.decide.explain.explain import Explainer
+from potluck.decide.explain.of_node import NodeExplained
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.explain.told import Told, Waiting
 from potluck.decide.finder import Finder
@@ -194,6 +195,10 @@ class Scheduler:
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
         return self._explainer.explain(task_id, now)
+
+    def explain_node(self, node_id: NodeId) -> NodeExplained | None:
+        """Why a node gets no work, or no more; None if nothing is planned with it."""
+        return self._explainer.explain_node(node_id, self._timetable.count_on(node_id))
 
     def _learn(self) -> None:
         """What people ask for is what free devices should suit."""

@@ -72,6 +72,10 @@ class Timetable:
         """How many ends are kept in mind: never many more than what runs."""
         return len(self._ends)
 
+    def count_on(self, node_id: NodeId) -> int:
+        """How many attempts a node has."""
+        return len(self._running.get(node_id, ()))
+
     def get(self, attempt_id: AttemptId) -> RunningAttempt | None:
         node_id = self._node_of.get(attempt_id)
         return None if node_id is None else self._running[node_id][attempt_id]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from potluck.decide.account import Account
 from potluck.decide.ahead.foresee import Foresight
 from potluck.decide.explain.changes import changes
+from potluck.decide.explain.of_node import NodeExplained, WaitingLine, explain_node, some_of
 from potluck.decide.explain.sentences import Explained, waiting_reason
 from potluck.decide.order.interface import Order, Turn
 from potluck.decide.pool.capacity import Capacity
@@ -14,7 +15,7 @@ from potluck.decide.pool.suitable import Suitability
 from potluck.decide.queue.halt import Halt
 from potluck.decide.queue.lines import Lines
 from potluck.decide.snapshot import WaitingTask
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import WaitingReason
 
 
@@ -60,6 +61,19 @@ class Explainer:
             position=self._position(task, now) if is_in_order else None,
             forecast=forecast,
         )
+
+    def explain_node(self, node_id: NodeId, running: int) -> NodeExplained | None:
+        """Why a node gets no work; None if it is none that is planned with."""
+        room = self._capacity.pool.get(node_id)
+        if room is None:
+            return None
+        lines = [
+            WaitingLine(entry[2], self._lines.count(line), line.halt)
+            for line in self._lines.lines()
+            if (entry := self._lines.first(line)) is not None
+        ]
+        wants = ((each, self._capacity.want_of(each.task)) for each in some_of(lines))
+        return explain_node(room, wants, running, len(self._lines))
 
     def _position(self, task: WaitingTask, now: float) -> int:
         """Which in the order it is: 1 is the next.

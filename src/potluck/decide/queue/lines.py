@@ -200,6 +200,10 @@ class Lines:
         del others[task.account_id]
         return ahead + sum(min(count, ahead + 1) for count in others.values())
 
+    def count(self, line: Line) -> int:
+        """How many stand in it."""
+        return len(line.row) - line.stale
+
     def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
         """The first task of each account, and about how many it has."""
         best: dict[AccountId, Entry] = {}
