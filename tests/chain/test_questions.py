@@ -1,9 +1,10 @@
 """Who makes the server ask a chain: a wallet may be a contract, a node key never is."""
 
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from potluck.wire import routes
 from potluck.wire.own_origin import NODE_STATEMENT
@@ -13,30 +14,44 @@ from tests.wallets import Wallet
 SOMEBODY = Wallet("somebody")
 
 
-@pytest.mark.parametrize(
-    ("path", "changes", "is_asked"),
-    [
-        (routes.LOGIN.path, {}, True),
-        (routes.NODE_LOGIN.path, {"statement": NODE_STATEMENT}, False),
-    ],
-)
-def test_a_chain_is_asked_for_wallets_alone(
-    path: str, changes: dict[str, str], is_asked: bool, tmp_path: Path
-) -> None:
+def test_a_chain_is_asked_for_wallets_alone(tmp_path: Path) -> None:
+    asked: list[object] = []
+    with (
+        hanging_up(asked) as url,
+        ServerProcess(tmp_path, 0, POTLUCK_CHAIN_RPC_URLS=f"1={url}") as server,
+    ):
+        claim_another_s(server, routes.NODE_LOGIN.path, statement=NODE_STATEMENT)
+        assert not asked
+        claim_another_s(server, routes.LOGIN.path)
+        assert asked
+
+
+def claim_another_s(server: ServerProcess, path: str, **changes: str) -> None:
+    """Sign in as somebody with a signature that only a contract could find right."""
+    api = server.client("")
+    said = SOMEBODY.answer(api.post(routes.CHALLENGE.path, {}), **changes)
+    said["signature"] = Wallet("another").sign_text(said["message"])
+    assert api.post(path, said)["code"] == "not_signed_in"
+
+
+@contextmanager
+def hanging_up(asked: list[object]) -> Iterator[str]:
+    """The address of an endpoint that answers nobody; who asked is kept."""
     with socket.create_server(("127.0.0.1", 0)) as endpoint:
-        url = f"http://127.0.0.1:{endpoint.getsockname()[1]}"
-        with ServerProcess(tmp_path, 0, POTLUCK_CHAIN_RPC_URLS=f"1={url}") as server:
-            api = server.client("")
-            said = SOMEBODY.answer(api.post(routes.CHALLENGE.path, {}), **changes)
-            said["signature"] = Wallet("another").sign_text(said["message"])
-            assert api.post(path, said)["code"] == "not_signed_in"
-        assert was_called(endpoint) is is_asked
 
+        def listen() -> None:
+            while True:
+                try:
+                    connection, who = endpoint.accept()
+                except OSError:
+                    return  # closed
+                asked.append(who)
+                connection.close()
 
-def was_called(endpoint: socket.socket) -> bool:
-    endpoint.setblocking(False)
-    try:
-        endpoint.accept()[0].close()
-    except BlockingIOError:
-        return False
-    return True
+        listening = threading.Thread(target=listen)
+        listening.start()
+        try:
+            yield f"http://127.0.0.1:{endpoint.getsockname()[1]}"
+        finally:
+            endpoint.shutdown(socket.SHUT_RDWR)
+            listening.join()

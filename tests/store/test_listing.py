@@ -84,7 +84,9 @@ FILTERS = [
 async def test_pages_show_all_that_fits_once_newest_first(
     connection: asyncpg.Connection, wanted: TaskFilter, account_id: AccountId
 ) -> None:
-    rows = await connection.fetch("SELECT * FROM tasks ORDER BY id DESC")
+    rows = await connection.fetch(
+        "SELECT id, account_id, state, name, kind FROM tasks ORDER BY id DESC"
+    )
     fitting = [row["id"] for row in rows if fits(row, account_id, wanted)]
     shown: list[TaskId] = []
     while page := await listing.page(
