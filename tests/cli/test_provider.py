@@ -11,7 +11,15 @@ from msgspec.structs import replace
 from potluck.cli.provider.which import Choice, pick_devices
 from potluck.model.device import Availability, Standing
 from potluck.model.error import InvalidInput, NotFound
-from potluck.provider.control.message import Done, Drain, Reclaim, Refused, Reread, ShowStatus
+from potluck.provider.control.message import (
+    Done,
+    Drain,
+    Leave,
+    Reclaim,
+    Refused,
+    Reread,
+    ShowStatus,
+)
 from tests.cli.command_line import CommandLine, Finished, InProcess
 from tests.cli.machines import BIG, SMALL, TASK, FakeProvider, a_device, a_status
 from tests.cli.terminal import Terminal
@@ -221,6 +229,28 @@ def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvide
     assert ended.stdout.decode().startswith("Drained")
     assert "waiting for 1 task" in ended.stderr
     assert Drain() in provider.asked
+
+
+def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
+    unasked = refused(owner, "leave")
+    assert unasked.status == 78 and "--yes" in unasked.stderr
+    with Terminal(owner, "provider", "leave", "--now") as terminal:
+        terminal.answer("what runs is stopped", "no")
+        assert terminal.status() == 130
+    assert provider.asked == []
+    told(owner, "set", "price=1")
+    assert "its key is gone" in told(owner, "leave", "--yes")
+    assert (directory / "provider.toml").exists()
+    with Terminal(owner, "provider", "leave", "--now", "--forget-terms") as terminal:
+        terminal.answer("[y/N]", "y")
+        assert "Left the pool" in terminal.rest()
+    assert provider.asked == [Reread(), Leave(), Leave(is_now=True)]
+    assert not (directory / "provider.toml").exists()
+
+
+def test_who_never_came_can_not_leave(owner: CommandLine) -> None:
+    ended = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
+    assert ended.status == 66 and "not in the pool" in ended.stderr
 
 
 def test_explain_tells_its_own_reasons_also_where_nobody_else_can_be_asked(

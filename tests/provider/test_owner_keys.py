@@ -65,7 +65,7 @@ def test_what_people_write(name: str, written: Written, value: object) -> None:
         ("deny", "0x12", "another form"),
         ("cores", True, "not a number"),
         ("memory", "lots", "not a size"),
-        ("sandbox", "a\x1b[2J", "control characters"),
+        ("sandbox", "a\x1b[2J", "is not known"),
     ],
 )
 def test_what_is_wrong_is_told(name: str, written: Written, words: str) -> None:

@@ -30,6 +30,7 @@ from potluck.cli.provider.earnings import earnings
 from potluck.cli.provider.explain import explain_node
 from potluck.cli.provider.install import install, uninstall
 from potluck.cli.provider.keys import list_node_keys, revoke_node_key
+from potluck.cli.provider.leave import leave
 from potluck.cli.provider.pause import pause, reclaim
 from potluck.cli.provider.pause import resume as resume_devices
 from potluck.cli.provider.status import status
@@ -97,7 +98,7 @@ provider.command(cls=Command)(status)
 provider.command("set", cls=Command)(set_terms)
 provider.command(cls=Command)(pause)
 provider.command("resume", cls=Command)(resume_devices)
-for owner_command in (reclaim, drain):
+for owner_command in (reclaim, drain, leave):
     provider.command(cls=Command)(owner_command)
 provider.command("explain", cls=Command)(explain_node)
 provider.command(cls=Command)(earnings)
