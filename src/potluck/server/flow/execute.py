@@ -61,7 +61,9 @@ async def _append(
 async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
     async with parts.database.transaction() as connection:
         state = await attempts.log_state(connection, attempt_id, node_id)
-        if state is None and await readopt(parts, connection, attempt_id, node_id):
+        if state is None:
+            # Whatever comes of it: another call of the node may have been quicker.
+            await readopt(parts, connection, attempt_id, node_id)
             state = await attempts.log_state(connection, attempt_id, node_id)
     if state is None:
         raise stale(attempt_id)

@@ -110,18 +110,17 @@ async def acquire(
 
     Looks again now and then while it waits: the wake-up may have been lost.
     """
-    was = await _ask(parts, owner, node_id)
     settings = parts.settings
     clock = asyncio.get_running_loop()
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         is_woken = False
+        # What it has from before comes before what it asks for.
         known = await _look(parts, owner, node_id, request)
-        if was is NodeState.SILENT:
+        known = await take_back(parts, owner, node_id, known)
+        if await _ask(parts, owner, node_id) is NodeState.SILENT:
             known = await _come_back(parts, owner, node_id, known)
-        else:
-            known = await take_back(parts, owner, node_id, known)
         while True:
             answer = await _answer(parts, owner, node_id, request, known)
             rest_seconds = deadline - clock.time()

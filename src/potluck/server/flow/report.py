@@ -210,7 +210,9 @@ async def _items_done(
         _check_consistent(outcome.reason, outcome.exit_code)
     attempt_id = each.lease.attempt_id
     locked = await items.lock_range(connection, attempt_id, node_id)
-    if locked is None and await readopt(parts, connection, attempt_id, node_id):
+    if locked is None:
+        # Whatever comes of it: another call of the node may have been quicker.
+        await readopt(parts, connection, attempt_id, node_id)
         locked = await items.lock_range(connection, attempt_id, node_id)
     if locked is None:
         raise stale(attempt_id)

@@ -96,6 +96,7 @@ def update(
             "memory_bytes": memory_bytes,
             "disk_bytes": disk_bytes,
             "heartbeat_at": data.now,
+            "is_polling": node["is_polling"] and node["state"] == "online",
         },
     )
     return [{"state": node["state"]}]

@@ -25,7 +25,10 @@ WITH before AS (
 )
 UPDATE nodes SET
     node_key_id = $3, name = $4, state = 'online', own_tasks_only = $5, description = $6,
-    cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now()
+    cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now(),
+    -- One that was away says what it still holds when it asks for work, and has that back first:
+    -- else it would be given its own anew.
+    is_polling = is_polling AND before.state = 'online'
 FROM before WHERE nodes.id = before.id
 RETURNING before.state
 
