@@ -1,7 +1,6 @@
 """Asks other processes. A vendor's library that hangs or crashes takes only that one down."""
 
 import asyncio
-import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -11,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from potluck.local.child import without_secrets
 from potluck.provider.detect.tried import Outcome
 
 log = structlog.get_logger()
@@ -116,10 +116,8 @@ def how_it_ended(returncode: int) -> str:
 
 
 async def _start(command: tuple[str, ...], stdin: int) -> Process:
-    # Nothing that is ours goes to foreign libraries: a wallet's key may be among the variables.
-    environment = {name: value for name, value in os.environ.items() if name[:8] != "POTLUCK_"}
     return await asyncio.create_subprocess_exec(
-        *command, stdin=stdin, stdout=PIPE, stderr=DEVNULL, limit=_LINE_BYTES, env=environment
+        *command, stdin=stdin, stdout=PIPE, stderr=DEVNULL, limit=_LINE_BYTES, env=without_secrets()
     )
 
 

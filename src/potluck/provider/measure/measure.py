@@ -1,0 +1,65 @@
+"""Measures a device once for each driver; what was found is kept in the data directory.
+
+It takes a second or two of the device, in a process of its own, so it is done when the node is
+registered already and nothing runs on it. A device that OpenCL does not know is not measured.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from potluck.local.durable import write_whole
+from potluck.model.device import DeviceDescription, Measured
+from potluck.provider.detect.child import Unanswered, output_of, python_module
+from potluck.provider.detect.found import FoundDevice
+
+log = structlog.get_logger()
+
+# Most of it is for drivers that compile slowly: the measuring itself ends by its own clock.
+MEASURE_SECONDS = 30.0
+
+
+async def measure(
+    device: DeviceDescription,
+    found: FoundDevice,
+    data_directory: Path,
+    timeout_seconds: float = MEASURE_SECONDS,
+) -> Measured | None:
+    """What is known of it, or is found out now; None where that can not be."""
+    kept, key = _kept(data_directory), f"{device.uuid} {device.driver}"
+    if key in kept:
+        return kept[key]
+    if not found.opencl_uuid:
+        return None
+    measured = await _benchmark(found.opencl_uuid, timeout_seconds)
+    if measured is not None:
+        _keep(data_directory, {**kept, key: measured})
+    return measured
+
+
+async def _benchmark(opencl_uuid: str, timeout_seconds: float) -> Measured | None:
+    command = python_module("potluck.provider.measure.benchmark", opencl_uuid)
+    try:
+        said = await output_of(command, timeout_seconds)
+        return msgspec.json.decode(said, type=Measured | None)
+    except (Unanswered, msgspec.DecodeError, UnicodeError) as error:
+        log.warning("a device could not be measured", device=opencl_uuid, error=str(error))
+        return None
+
+
+def _file(data_directory: Path) -> Path:
+    return data_directory / "measured.json"
+
+
+def _kept(data_directory: Path) -> Mapping[str, Measured]:
+    """A file that is not there, or that nobody can read, means measuring again."""
+    try:
+        return msgspec.json.decode(_file(data_directory).read_bytes(), type=dict[str, Measured])
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return {}
+
+
+def _keep(data_directory: Path, measured: Mapping[str, Measured]) -> None:
+    write_whole(_file(data_directory), msgspec.json.encode(measured))
