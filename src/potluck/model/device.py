@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.terms import DeviceTerms
-from potluck.model.text import END, Count, LineText, ShortText
+from potluck.model.text import END, LineText, MemoryBytes, ShortText
 
 # A device is divided into thousandths.
 WHOLE_DEVICE_MILLI = 1000
@@ -52,11 +52,14 @@ class Health(StrEnum):
 
 
 class Measured(Struct, frozen=True):
-    """What a short benchmark on the device itself found, beside what its vendor says."""
+    """What a short benchmark on the device itself found, beside what its vendor says.
 
-    memory_bytes_per_second: Count = 0
-    float_operations_per_second: Count = 0
-    integer_operations_per_second: Count = 0
+    At most what no device does: a hundred times the fastest of its day.
+    """
+
+    memory_bytes_per_second: Annotated[int, Meta(ge=0, le=10**15)] = 0
+    float_operations_per_second: Annotated[int, Meta(ge=0, le=10**18)] = 0
+    integer_operations_per_second: Annotated[int, Meta(ge=0, le=10**18)] = 0
     by: ShortText = "opencl"  # through which interface
 
 
@@ -67,7 +70,7 @@ class DeviceDescription(Struct, frozen=True):
     uuid: ShortText  # the vendor's, or a hash of machine id, bus address and model
     vendor: ShortText
     model: ShortText
-    memory_bytes: Count
+    memory_bytes: MemoryBytes
     compute_units: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     driver: LineText = ""
     interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
@@ -75,6 +78,6 @@ class DeviceDescription(Struct, frozen=True):
     is_partition: bool = False  # a wall stands between its neighbours and it, as MIG makes
     parent_uuid: ShortText | None = None  # of a partition: the card that it is a part of
     pcie: ShortText | None = None  # such as "4.0 x16"
-    power_watts: Annotated[int, Meta(ge=0, le=100_000)] | None = None  # the most it draws
+    power_watts: Annotated[int, Meta(ge=0, le=20_000)] | None = None  # the most it draws
     measured: Measured | None = None
     terms: DeviceTerms = DeviceTerms()

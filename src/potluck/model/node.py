@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.device import DeviceDescription
-from potluck.model.text import Count, LineText, ShortText
+from potluck.model.text import LineText, MemoryBytes, ShortText
 
 # Words that an owner gives a node, such as "region=eu"; a task may ask for them.
 Labels = Annotated[tuple[ShortText, ...], Meta(max_length=32)]
@@ -68,8 +68,8 @@ class NodeDescription(Struct, frozen=True):
     python_version: ShortText
     potluck_version: ShortText
     cores: Annotated[int, Meta(ge=1, le=4096)]
-    memory_bytes: Count
-    disk_bytes: Count
+    memory_bytes: MemoryBytes
+    disk_bytes: MemoryBytes
     sandbox: SandboxReport
     devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]
     labels: Labels = ()

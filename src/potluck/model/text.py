@@ -26,6 +26,8 @@ VariableName = Annotated[str, Meta(max_length=128, pattern=f"^[A-Za-z_][A-Za-z0-
 
 # Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+# Of a machine or a device, up to a pebibyte: more is a mistake.
+MemoryBytes = Annotated[int, Meta(ge=0, le=2**50)]
 # Micro-credits per hour, up to a million credits: sums and products stay within 64 bits.
 Price = Annotated[int, Meta(ge=0, le=10**12)]
 SmallCount = Annotated[int, Meta(ge=0, le=1_000_000)]
