@@ -65,7 +65,7 @@ def a_status(**changes: Any) -> ProviderStatus:
         silent_seconds=2.0,
         problem="",
         is_draining=False,
-        terms_file="/home/ada/.local/share/potluck/provider/provider.toml",
+        terms_file="/srv/potluck/provider/provider.toml",
         sandbox=SandboxReport("bwrap"),
         devices=(
             a_device(BIG, "NVIDIA GeForce RTX 4090"),

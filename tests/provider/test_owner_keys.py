@@ -5,7 +5,9 @@ from msgspec.structs import fields
 
 from potluck.model.error import InvalidInput
 from potluck.model.terms import TaskKind, TermsChange
+from potluck.provider.owner.file import read_text
 from potluck.provider.owner.keys import KEYS, Key, Written, key_named
+from tests.architecture.places import DOCS, code_blocks
 
 WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 
@@ -73,6 +75,17 @@ def test_what_is_wrong_is_told(name: str, written: Written, words: str) -> None:
         key_named(name).parse(written)
     assert name in told.value.detail
     assert told.value.hint
+
+
+def test_the_guide_tells_every_key_and_its_example_is_good() -> None:
+    page = (DOCS / "providing.md").read_text()
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+    missing = [key.name for key in KEYS if not any(f"`{key.name}`" in row for row in table)]
+    assert not missing, f"docs/providing.md says nothing about {missing}"
+    (example,) = [body for fence, body in code_blocks(page) if fence == "toml"]
+    said = read_text(example)
+    assert said.everywhere.price_micro_per_hour == 200_000
+    assert len(said.devices) == 1
 
 
 def test_an_unknown_key_is_told_with_those_that_there_are() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
-from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, well
+from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well
 from potluck.cli.provider.here import Here
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
@@ -30,6 +30,24 @@ def look_at_terms(patient: Patient) -> Iterator[Finding]:
     yield from (odd("terms", doubt, _NEEDED, fix) for doubt, fix in doubts)
     if not doubts:
         yield well("terms", "nothing in them keeps all work away", _NEEDED)
+    yield _presence(said)
+
+
+def _presence(said: Said) -> Finding:
+    """Whether `idle_minutes` has anything to go by here."""
+    import asyncio
+
+    from potluck.provider.owner.presence import look
+
+    name, needed = "owner's presence", "known, where idle_minutes is set"
+    seen = asyncio.run(look())
+    if seen.idle_seconds is not None:
+        return well(name, f"known through {' and '.join(seen.through)}", needed)
+    changes = (said.everywhere, *said.devices.values())
+    if any(isinstance(each.idle_minutes, float) and each.idle_minutes for each in changes):
+        fix = "Say when it may work instead: potluck provider set hours=…"
+        return odd(name, "nothing here tells of it; only the devices' own load counts", needed, fix)
+    return skipped(name, "nothing here tells of it", needed)
 
 
 def doubts_about(said: Said, known: Sequence[str] | None) -> Iterator[tuple[str, str]]:
