@@ -40,6 +40,9 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "answer_challenges": lambda _: {
         "answers": [{"uuid": "GPU-none", "seed": "0" * 64, "product": _PRODUCT}]
     },
+    "leave": lambda _: {"is_for_good": False},
+    "change_terms": lambda _: {"price_micro_per_hour": 1, "is_paused": True},
+    "give_order": lambda _: {"order": "reclaim"},
     "set_roles": lambda person: {"roles": ["admin", *_own_choice(person)]},
     "suspend_account": lambda _: {"reason": "a test"},
     "set_quota": lambda _: {"weight": 1},

@@ -25,12 +25,16 @@ OWN, FOREIGN, MISSING, NO_OBJECT = "own", "foreign", "missing", "no object"
 NAMES_OF_NOTHING = {
     **{
         f"{kind}_id": f"{kind.replace('_', '')}_01jd0000000000000000000000"
-        for kind in ("task", "session", "key", "node_key", "node", "account", "invite")
+        for kind in (
+            *("task", "session", "key", "node_key", "node", "device", "account", "invite"),
+        )
     },
     "user_code": "BCDF-GHJK",
 }
 # What ends the caller's own object comes last, so that the cells before it find it.
 _LAST = ["leave", "suspend_account"]
+# About what is somebody's, and shown to everybody in the pool.
+_SHOWN = {"get_node"}
 
 
 class Operation(Struct, frozen=True):
@@ -47,7 +51,8 @@ class Operation(Struct, frozen=True):
     @property
     def is_owned(self) -> bool:
         """Whether what it is about is somebody's; admins see to everybody's, strangers to none."""
-        return self.about is not None and self.scope not in (OPEN, Scope.ADMIN)
+        is_kept = self.scope not in (OPEN, Scope.ADMIN) and self.name not in _SHOWN
+        return self.about is not None and is_kept
 
 
 class Answer(Struct, frozen=True):
@@ -97,9 +102,13 @@ class Matrix:
         return self._state_of_other() == self._before
 
     def told(self, answer: Answer) -> list[str]:
-        """What the answer says of the other that is not for everybody; nodes are the pool's."""
-        names = {**self.other.objects, "address": self.other.wallet.address}
-        secret = [name for kind, name in names.items() if kind != "node_id"]
+        """What the answer says of the other that is not for everybody; nodes are the pool's.
+
+        Whom its device is kept from is among it.
+        """
+        other = self.other
+        names = {**other.objects, "address": other.wallet.address, "denied": other.denied}
+        secret = [name for kind, name in names.items() if kind not in ("node_id", "device_id")]
         return [name for name in secret if name in answer.text]
 
     def _object(self, operation: Operation, player: Player, ownership: str) -> str:
@@ -138,12 +147,17 @@ class Matrix:
         nodes = api.get(routes.LIST_NODES.path)["nodes"]
         return [
             *(task[name] for name in ("state", "version")),
-            *(each["state"] for each in nodes if each["id"] == other.node_id),
+            *(_terms(each) for each in nodes if each["id"] == other.node_id),
             other.sessions(),
             [each["id"] for each in api.get(routes.LIST_KEYS.path)["keys"]],
             [each["id"] for each in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
             api.get(routes.ME.path),
         ]
+
+
+def _terms(node: dict[str, Any]) -> list[Any]:
+    devices = [(each["availability"], each["description"]["terms"]) for each in node["devices"]]
+    return [node["state"], node["wishes"], devices]
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:

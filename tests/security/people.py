@@ -33,8 +33,10 @@ class Person:
         self.api = server.client(self.token)
         roles = {"roles": ["consumer", "provider"]}
         assert self.api.put(routes.CHOOSE_ROLES.path, roles)["id"] == self.account_id
+        # Whom it takes no tasks from, which is for nobody else to know.
+        self.denied = Wallet(f"denied {next(_numbers)}").address
         self.node_key = self.new_node_key()
-        self.node_id = self._register()
+        self.node_id, self.device_id = self._register()
         self.keys = {scope: self.new_key(scope)["secret"] for scope in KEY_SCOPES}
         # What calls are made about: not what the person itself comes in with.
         self.objects: dict[str, str] = {
@@ -43,6 +45,7 @@ class Person:
             "key_id": self.new_key(Scope.POOL_READ)["key"]["id"],
             "node_key_id": self.new_node_key_id(Wallet(f"spare {next(_numbers)}")),
             "node_id": self.node_id,
+            "device_id": self.device_id,
             "account_id": self.account_id,
         }
 
@@ -86,16 +89,23 @@ class Person:
     def node_token(self) -> str:
         return self.node_key.sign_in_as_node(self.server.url)
 
-    def _register(self) -> str:
+    def _register(self) -> tuple[str, str]:
         api = self.server.client(self.node_token())
-        node_id: str = api.post(routes.REGISTER_NODE.path, self.registration())["node_id"]
-        return node_id
+        made = api.post(routes.REGISTER_NODE.path, self.registration())
+        (device_id,) = made["device_ids"]
+        return made["node_id"], device_id
 
-    def registration(self) -> dict[str, Any]:
-        """What this person's node says of itself; its device is nobody else's."""
-        uuid, now = f"GPU-{self.node_key.address[2:12]}", int(time.time())
+    @property
+    def uuid(self) -> str:
+        """Of its device, which is nobody else's."""
+        return f"GPU-{self.node_key.address[2:12]}"
+
+    def registration(self, uuid: str = "") -> dict[str, Any]:
+        """What this person's node says of itself."""
+        uuid, now = uuid or self.uuid, int(time.time())
         offered = msgspec.to_builtins(description())
         offered["devices"][0]["uuid"] = uuid
+        offered["devices"][0]["terms"]["deny"] = [self.denied]
         origin = self.server.client("").post(routes.CHALLENGE.path, {})["origins"][0]
         digest = statement_digest(uuid, self.node_key.address, origin, now)
         stated = {"uuid": uuid, "origin": origin, "stated_at": now}

@@ -9,7 +9,9 @@ from litestar import Request
 from litestar.exceptions import InternalServerException
 
 from potluck.model.error import InvalidInput, UnsupportedMediaType
+from potluck.server.api import version_skew
 from potluck.wire import codec
+from potluck.wire.strict import StrictRegisterNode
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -22,7 +24,13 @@ class StrictRequest(Request[Any, Any, Any]):
 
     async def json(self) -> Any:
         self._expect("application/json")
-        return codec.decode_json(await self.body(), self._wanted())
+        body, wanted = await self.body(), self._wanted()
+        try:
+            return codec.decode_json(body, wanted)
+        except InvalidInput:
+            if wanted is StrictRegisterNode:
+                version_skew.check(body)
+            raise
 
     async def msgpack(self) -> Any:
         self._expect("application/msgpack")

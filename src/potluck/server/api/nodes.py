@@ -34,6 +34,7 @@ from potluck.wire.strict import StrictRegisterNode, StrictReports
 from potluck.wire.wish import OwnerOrder
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
+_FOR_NOW = LeaveNode()
 PackedChunk = Annotated[LogChunk, Body(media_type=RequestEncodingType.MESSAGEPACK)]
 
 
@@ -128,12 +129,11 @@ class NodeController(Controller):
         node_id: str,
         request: Request[Caller, Any, Any],
         parts: Parts,
-        data: LeaveNode | None = None,
+        data: LeaveNode = _FOR_NOW,
     ) -> None:
         """The node goes: its devices are free, and what it held is given back at once."""
-        is_for_good = data is not None and data.is_for_good
         owner = owner_of(request.user)
-        await lease.leave(parts, owner, node_id_of(node_id), is_for_good=is_for_good)
+        await lease.leave(parts, owner, node_id_of(node_id), is_for_good=data.is_for_good)
 
 
 def owner_of(caller: Caller) -> Owner:

@@ -79,3 +79,8 @@ FROM tasks;
 -- What a provider has earned lately.
 CREATE INDEX attempts_of_provider ON attempts (provider_id, finished_at)
     WHERE finished_at IS NOT NULL;
+
+-- Keys may change the terms of one's nodes.
+ALTER TABLE api_keys DROP CONSTRAINT api_keys_scopes_check;
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_scopes_check CHECK (scopes <@ ARRAY
+    ['tasks:read', 'tasks:write', 'pool:read', 'account:read', 'nodes:write']);
