@@ -78,6 +78,8 @@ def nvidia(rig: Rig) -> Rig:
     for number, minor in enumerate((2, 0, 1)):
         rig.card("nvidia", f"GPU-{number}", f"0000:0{number + 1}:00.0", minor)
         rig.node(f"/dev/nvidia{minor}")
+        rig.file(f"/proc/driver/nvidia/gpus/0000:0{number + 1}:00.0/information")
+    rig.file("/proc/driver/nvidia/version")
     return rig
 
 
@@ -103,8 +105,13 @@ def test_nvidia_cards_come_with_their_own_nodes_and_no_others(nvidia: Rig) -> No
     assert exposed.environment["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-2"
     assert exposed.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-2"
     assert exposed.environment["HIP_VISIBLE_DEVICES"] == "-1"
-    shown = [path for path in mounts(exposed) if path.startswith(CARDS)]
-    assert shown == [f"{CARDS}/0000:01:00.0", f"{CARDS}/0000:03:00.0"]
+    shown = [path for path in mounts(exposed) if "0000:0" in path]
+    told = "/proc/driver/nvidia/gpus"
+    assert shown == [
+        *(f"{told}/0000:01:00.0", f"{told}/0000:03:00.0"),
+        *(f"{CARDS}/0000:01:00.0", f"{CARDS}/0000:03:00.0"),
+    ]
+    assert "/proc/driver/nvidia/version" in mounts(exposed)
     assert exposed.problems == ()
 
 
@@ -130,6 +137,7 @@ def test_a_part_of_a_card_comes_with_its_capabilities(nvidia: Rig) -> None:
     shown = [path for path in nodes(exposed) if "caps" in path]
     assert shown == ["/dev/nvidia-caps/nvidia-cap84", "/dev/nvidia-caps/nvidia-cap85"]
     assert "/dev/nvidia0" in nodes(exposed)
+    assert instance in mounts(exposed)
     assert exposed.environment["CUDA_VISIBLE_DEVICES"] == "MIG-1"
 
 
@@ -249,8 +257,9 @@ def test_what_is_described_for_containers_is_preferred(nvidia: Rig, name: str) -
     exposed = nvidia.expose("GPU-1")
     shown = {node.target: str(node.source) for node in exposed.device_nodes}
     assert shown == {"/dev/nvidiactl": "/dev/zero", "/dev/nvidia0": "/dev/null"}
-    assert mounts(exposed) == ["/opt/vendor/x"], "nothing in the sandbox's own places"
-    assert not exposed.mounts[0].writable
+    ours = [path for path in mounts(exposed) if not path.startswith(("/sys/", "/proc/driver/"))]
+    assert ours == ["/opt/vendor/x"], "nothing in the sandbox's own places"
+    assert not any(mount.writable for mount in exposed.mounts)
     assert exposed.environment["VENDOR"] == "says=so"
     assert exposed.environment["NVIDIA_VISIBLE_DEVICES"] == "GPU-1", "ours is the last word"
 

@@ -75,6 +75,17 @@ def test_a_node_that_is_gone_fails_the_sandbox_and_not_the_task(host: Host) -> N
     assert "/dev/nvidia77" in answer.ended.detail
 
 
+def test_what_drivers_tell_in_proc_is_told_of_granted_devices_alone(host: Host) -> None:
+    look = (
+        "import os\nfor place, _, names in os.walk('/proc/driver'): print(place, names)\n"
+        "open('/proc/driver/more', 'w')"
+    )
+    told = Mount(Path("/usr/bin/env"), "/proc/driver/nvidia/version")
+    answer = host.python(look, mounts=(told,))
+    assert answer.stdout == b"/proc/driver []\n/proc/driver/nvidia ['version']\n"
+    assert b"Read-only file system" in answer.stderr
+
+
 @pytest.fixture
 def closed_node() -> Iterator[Path]:
     """A node like a render node: for a group, which is nobody's on this machine."""

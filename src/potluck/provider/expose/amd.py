@@ -20,15 +20,13 @@ def node_of(device: FoundDevice, machine: Machine) -> str | None:
     return drm.render_node(device, machine)
 
 
-def show(device: FoundDevice, machine: Machine) -> Exposed:
+def nodes(device: FoundDevice, machine: Machine) -> Exposed:
+    return together([open_nodes([machine.shown(_COMPUTE)]), drm.node(device, machine)])
+
+
+def facts(device: FoundDevice, machine: Machine) -> Exposed:
     topology = [machine.shown(path) for path in _TOPOLOGY if machine.at(path).is_dir()]
-    return together(
-        [
-            open_nodes([machine.shown(_COMPUTE)]),
-            drm.card(device, machine),
-            Exposed(mounts=tuple(topology)),
-        ]
-    )
+    return together([drm.facts(device, machine), Exposed(mounts=tuple(topology))])
 
 
 def _after(wanted: Wanted) -> str:

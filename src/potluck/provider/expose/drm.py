@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from potluck.provider.detect.found import FoundDevice
-from potluck.provider.expose.exposed import Exposed, Machine, open_nodes, together
+from potluck.provider.expose.exposed import Exposed, Machine, open_nodes
 from potluck.provider.sandbox.driver import Mount
 
 # Directories of nothing but links, by which libraries find the one card that is there; the others'
@@ -13,13 +13,13 @@ _LINKS = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci/devices")
 _RENDER_NODE = re.compile(r"renderD[0-9]+")
 
 
-def card(device: FoundDevice, machine: Machine) -> Exposed:
+def node(device: FoundDevice, machine: Machine) -> Exposed:
     """Its render node; never its other node, by which a screen is controlled."""
-    node = render_node(device, machine)
-    if node is None:
+    path = render_node(device, machine)
+    if path is None:
         missing = f"There is no render node of {device.model} ({device.bus_address}) in /dev/dri."
         return Exposed(problems=(missing,))
-    return together([open_nodes([machine.shown(node)]), directories(device, machine)])
+    return open_nodes([machine.shown(path)])
 
 
 def render_node(device: FoundDevice, machine: Machine) -> str | None:
@@ -31,8 +31,8 @@ def render_node(device: FoundDevice, machine: Machine) -> str | None:
     return f"/dev/dri/{names[0]}" if names else None
 
 
-def directories(device: FoundDevice, machine: Machine) -> Exposed:
-    """What /sys tells of this card, read-only."""
+def facts(device: FoundDevice, machine: Machine) -> Exposed:
+    """What /sys tells of this card."""
     place = _place(device, machine)
     if place is None:
         return Exposed()

@@ -23,7 +23,11 @@ class Vendor(Protocol):
 
     def node_of(self, device: FoundDevice, machine: Machine) -> str | None: ...
 
-    def show(self, device: FoundDevice, machine: Machine) -> Exposed: ...
+    def nodes(self, device: FoundDevice, machine: Machine) -> Exposed: ...
+
+    def facts(self, device: FoundDevice, machine: Machine) -> Exposed:
+        """What the kernel tells of the device, in files that can be read only."""
+        ...
 
 
 _VENDORS: dict[str, Vendor] = {"nvidia": nvidia, "amd": amd, "intel": intel}
@@ -71,8 +75,9 @@ def _show(device: FoundDevice, machine: Machine) -> Exposed:
     vendor = _VENDORS.get(device.route)
     if vendor is None:
         # Whoever made it: a card on the bus has a render node, or is reached in another way.
-        has_node = drm.render_node(device, machine) is not None
-        return drm.card(device, machine) if has_node else Exposed()
+        if drm.render_node(device, machine) is None:
+            return Exposed()
+        return together([drm.node(device, machine), drm.facts(device, machine)])
     node = vendor.node_of(device, machine)
     by_owner = described(vendor.CDI_KIND, device.uuid, node, machine)
-    return vendor.show(device, machine) if by_owner is None else by_owner
+    return together([by_owner or vendor.nodes(device, machine), vendor.facts(device, machine)])

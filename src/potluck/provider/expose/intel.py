@@ -22,5 +22,9 @@ def node_of(device: FoundDevice, machine: Machine) -> str | None:
     return drm.render_node(device, machine)
 
 
-def show(device: FoundDevice, machine: Machine) -> Exposed:
-    return drm.card(device, machine)
+def nodes(device: FoundDevice, machine: Machine) -> Exposed:
+    return drm.node(device, machine)
+
+
+def facts(device: FoundDevice, machine: Machine) -> Exposed:
+    return drm.facts(device, machine)

@@ -2,6 +2,7 @@
 
 The driver's libraries lie below /usr, which every sandbox shows. `nvidia-uvm` is made when somebody
 with rights first asks for it, so it may be missing after a boot, and nobody inside could make it.
+What the driver tells in /proc is shown of the granted cards alone.
 """
 
 import re
@@ -13,6 +14,7 @@ from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes
 
 CDI_KIND = "nvidia.com/gpu"
 _CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"
+_DRIVER = "/proc/driver/nvidia"
 _WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
 _CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
 _NO_MEMORY_NODE = (
@@ -35,30 +37,43 @@ def node_of(device: FoundDevice, machine: Machine) -> str | None:
     return None if device.minor is None else f"/dev/nvidia{device.minor}"
 
 
-def show(device: FoundDevice, machine: Machine) -> Exposed:
+def nodes(device: FoundDevice, machine: Machine) -> Exposed:
     if not machine.at(_CONTROL).exists():
         has_windows = machine.at(_WINDOWS).exists()
         return open_nodes([machine.shown(_WINDOWS)] if has_windows else [])
     own = node_of(device, machine)
     if own is None:
         return Exposed(problems=(f"The driver does not say which node belongs to {device.uuid}.",))
-    nodes = [_CONTROL, own, *_capabilities(device, machine)]
-    nodes += [path for path in (_MEMORY, _TOOLS) if machine.at(path).exists()]
-    parts = [open_nodes(map(machine.shown, nodes)), drm.directories(device, machine)]
-    if _MEMORY not in nodes:
-        parts.append(Exposed(problems=(_NO_MEMORY_NODE,)))
-    return together(parts)
+    paths = [_CONTROL, own, *_capabilities(device, machine)]
+    paths += [path for path in (_MEMORY, _TOOLS) if machine.at(path).exists()]
+    shown = open_nodes(map(machine.shown, paths))
+    if _MEMORY in paths:
+        return shown
+    return together([shown, Exposed(problems=(_NO_MEMORY_NODE,))])
+
+
+def facts(device: FoundDevice, machine: Machine) -> Exposed:
+    paths = [f"{_DRIVER}/{name}" for name in ("params", "registry", "version")]
+    paths.append(f"{_DRIVER}/gpus/{device.bus_address}")
+    if device.gpu_instance is not None:
+        paths.append(_instance(device))
+    told = [machine.shown(path) for path in paths if machine.at(path).exists()]
+    return together([drm.facts(device, machine), Exposed(mounts=tuple(told))])
 
 
 def _capabilities(device: FoundDevice, machine: Machine) -> list[str]:
     """A part of a card is opened with two nodes more: of its memory, and of its processors."""
     if device.gpu_instance is None:
         return []
-    card = f"/proc/driver/nvidia/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
-    found = [_capability(f"{card}/access", machine)]
+    found = [_capability(f"{_instance(device)}/access", machine)]
     if device.compute_instance is not None:
-        found.append(_capability(f"{card}/ci{device.compute_instance}/access", machine))
+        path = f"{_instance(device)}/ci{device.compute_instance}/access"
+        found.append(_capability(path, machine))
     return [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in found if minor is not None]
+
+
+def _instance(device: FoundDevice) -> str:
+    return f"{_DRIVER}/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
 
 
 def _capability(path: str, machine: Machine) -> int | None:

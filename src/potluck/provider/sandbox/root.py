@@ -2,8 +2,8 @@
 
 Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; the
 list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private
-/proc; a minimal /dev, with the nodes of granted devices; what was asked to be mounted. Writable are
-only
+/proc, without what drivers tell there of devices; a minimal /dev, with the nodes of the devices
+that were granted; what was asked to be mounted. Writable are only
 
 - /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
@@ -40,6 +40,7 @@ for line in open("/proc/self/maps"):
         sys.exit("it took the library of another Python: " + line.split()[-1])
 """
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_DRIVERS = Path("/proc/driver")
 _TEXTS = {
     "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
@@ -121,7 +122,10 @@ def base_options(interpreter: Interpreter) -> list[str]:
     if bundle is not None:
         options += ["--ro-bind", str(bundle.resolve()), CA_BUNDLE]
         options += ["--symlink", CA_BUNDLE, "/etc/ssl/cert.pem"]
-    return [*options, "--proc", "/proc", "--dev", "/dev"]
+    options += ["--proc", "/proc", "--dev", "/dev"]
+    if _DRIVERS.is_dir():
+        options += ["--tmpfs", str(_DRIVERS)]
+    return options
 
 
 def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
@@ -141,6 +145,8 @@ def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
         inlay.options += mount_options(mount)
     for node in confinement.device_nodes:
         inlay.options += [*_directories(node.target), "--dev-bind", str(node.source), node.target]
+    if _DRIVERS.is_dir():
+        inlay.options += ["--remount-ro", str(_DRIVERS)]
     inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 
