@@ -8,18 +8,23 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from potluck.model.device import Availability
 from potluck.model.error import NotFound
-from potluck.model.ids import TaskId
+from potluck.model.ids import NodeId, TaskId
+from potluck.model.node import NodeState
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow import cancel
-from potluck.server.flow.explain import Question, answer_once, explain
+from potluck.server.flow.explain import answer_once, explain
+from potluck.server.flow.explain_node import explain_node
 from potluck.server.flow.follow import view
 from potluck.server.leader.memory import Memory
+from potluck.server.leader.question import Question
 from potluck.server.loops.answer import AnswerLoop
 from potluck.store import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation
+from potluck.wire.owner import NodeExplanation
 from tests.flow.arrays import give, succeeded
 from tests.flow.pool import Pool, done
 
@@ -184,3 +189,60 @@ async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
     await pool.plan()
     seen = await view(pool.parts, pool.alice, task.id)
     assert len(seen.attempts) == 1 and seen.waiting is not None
+
+
+async def node_explained(pool: Pool, node_id: NodeId) -> NodeExplanation:
+    async with leading(pool) as memory:
+        memory.known.scheduler.plan(memory.now, 10)
+        return await explain_node(pool.parts, pool.bob, node_id)
+
+
+async def test_why_a_node_gets_no_work(pool: Pool) -> None:
+    """The scheduler's own reasons, and what its devices do."""
+    await pool.give(pool.alice, 10_000_000)
+    node = await pool.offer(price_micro_per_hour=500_000)
+    for _ in range(2):
+        await pool.submit(max_price_micro_per_hour=300_000)
+    said = await node_explained(pool, node.node_id)
+    assert said.sentence == "2 waiting tasks pay 0.30 an hour at most, and it costs 0.50."
+    assert [(each.code, each.tasks) for each in said.reasons] == [("price", 2)]
+    assert said.changes == [
+        "At a price of 0.30 an hour for a device, it could take 2 of the waiting tasks."
+    ]
+    assert (said.state, said.waiting, said.running) == (NodeState.ONLINE, 2, 0)
+    assert said.at is not None and said.away == []
+    await pool.sql("UPDATE devices SET availability = 'in_use', why = 'somebody types'")
+    said = await node_explained(pool, node.node_id)
+    assert said.sentence == "It takes no new work now: its owner uses it."
+    (away,) = said.away
+    assert (away.availability, away.why) == (Availability.IN_USE, "somebody types")
+
+
+NOT_PLANNED_WITH = [
+    ("UPDATE nodes SET state = 'silent'", "It has not been heard for a while"),
+    ("UPDATE nodes SET state = 'left'", "It has left the pool"),
+    ("UPDATE nodes SET is_polling = false", "It let work lie"),
+    ("UPDATE devices SET standing = 'foreign'", "None of its devices is its own to offer"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), NOT_PLANNED_WITH)
+async def test_a_node_that_is_not_planned_with_is_told_of_without_a_leader(
+    pool: Pool, change: str, sentence: str
+) -> None:
+    node_id, _ = await pool.started()
+    await pool.sql(change)
+    said = await explain_node(pool.parts, pool.bob, node_id)
+    assert said.sentence.startswith(sentence) and said.running == 1
+
+
+async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
+    node = await pool.offer()
+    with pytest.raises(NotFound):
+        await explain_node(pool.parts, pool.alice, node.node_id)
+
+
+async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
+    node = await pool.offer()
+    said = await explain_node(pool.parts, pool.bob, node.node_id)
+    assert "does not answer just now" in said.sentence and said.at is None

@@ -1,23 +1,31 @@
-"""Consumers: why does it wait?"""
+"""Why does it wait? For consumers of their tasks, and for owners of their nodes."""
 
 from typing import Any
 
 from litestar import Controller, Request, get
 
+from potluck.server.api.nodes import node_id_of
 from potluck.server.api.tasks import task_id_of
 from potluck.server.auth.caller import Caller
 from potluck.server.flow.explain import explain
+from potluck.server.flow.explain_node import explain_node
 from potluck.server.parts import Parts
 from potluck.wire import routes
 from potluck.wire.consumer import Explanation
+from potluck.wire.owner import NodeExplanation
 
 
 class ExplainController(Controller):
-    tags = ("tasks",)
-
-    @get(routes.EXPLAIN_TASK.template, operation_id="explain_task")
+    @get(routes.EXPLAIN_TASK.template, operation_id="explain_task", tags=["tasks"])
     async def explain_task(
         self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> Explanation:
         """Why a task waits: which nodes refused it, what would help, and when it may start."""
         return await explain(parts, request.user.id, task_id_of(task_id))
+
+    @get(routes.EXPLAIN_NODE.template, operation_id="explain_node", tags=["nodes"])
+    async def explain_node(
+        self, node_id: str, request: Request[Caller, Any, Any], parts: Parts
+    ) -> NodeExplanation:
+        """Why your node gets no work: what keeps waiting tasks from it, and what would help."""
+        return await explain_node(parts, request.user.id, node_id_of(node_id))

@@ -54,6 +54,7 @@ POLICY: dict[str, Scope | None] = {
     # the pool
     "list_nodes": Scope.POOL_READ,
     "get_node": Scope.POOL_READ,
+    "explain_node": Scope.POOL_READ,
     "list_devices": Scope.POOL_READ,
     # one's own machines, from elsewhere
     "device_history": Scope.POOL_READ,

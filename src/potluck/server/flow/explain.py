@@ -1,46 +1,37 @@
 """Explain: why a task waits, from the scheduler's own mouth.
 
-Any instance may be asked. Only the one that leads knows the queue, so the question goes to it
-through `live`, and waits for a moment only: without a leader the answer says less, and says so.
+Any instance may be asked. Only the one that leads knows the queue: without a leader the answer says
+less, and says so.
 """
 
-import asyncio
-import secrets
 from datetime import UTC, datetime
 
 import msgspec
-from msgspec import Struct
 
 from potluck.decide.explain.sentences import Explained, refusal_sentence
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId, NodeId, TaskId, is_id
 from potluck.model.task import TaskState
-from potluck.server import topics
+from potluck.server.flow import explain_node
 from potluck.server.flow.follow import view
-from potluck.server.leader import trouble
+from potluck.server.leader import question, trouble
 from potluck.server.leader.memory import Memory
 from potluck.server.parts import Parts
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
+from potluck.wire.owner import NodeExplanation
 
-# An answer whose wake-up was lost is found by looking.
-_LOOK_SECONDS = 0.2
-_KEPT_SECONDS = 30.0
 # Reasons to which the scheduler has nothing to add.
 _SAY_ALL = ("delayed", "back_off", "dependency", trouble.REASON.code)
-
-
-class Question(Struct, frozen=True):
-    id: str
-    task_id: TaskId
 
 
 async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Explanation:
     task = await view(parts, account_id, task_id)
     if not _is_in_line(task):
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
-    said = await _ask(parts, Question(secrets.token_hex(8), task_id))
+    said = await question.ask(parts, task_id)
     if said is not None:
-        return _of_what_is_left(msgspec.structs.replace(said, state=task.state), task.items)
+        answer = msgspec.structs.replace(codec.decode_json(said, Explanation), state=task.state)
+        return _of_what_is_left(answer, task.items)
     known = task.waiting.sentence if task.waiting is not None else "It waits for a device."
     sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
     return Explanation(task.id, task.state, sentence, nodes=0)
@@ -95,44 +86,15 @@ def _sentence(task: TaskView) -> str:
             return f"It does not wait: it is over, {task.state}{reason}."
 
 
-async def _ask(parts: Parts, question: Question) -> Explanation | None:
-    """Nothing when no leader answers in time."""
-    clock = asyncio.get_running_loop()
-    deadline = clock.time() + parts.settings.answer_seconds
-    name = topics.answer(question.id)
-    async with parts.live.listen(name) as listener:
-        await parts.live.post(topics.QUESTIONS, codec.encode_json(question))
-        await parts.live.wake(topics.QUESTIONS)
-        while (rest_seconds := deadline - clock.time()) > 0:
-            await listener.wait(min(rest_seconds, _LOOK_SECONDS))
-            said = await parts.live.get(name)
-            if said is not None:
-                return codec.decode_json(said, Explanation)
-    return None
-
-
 async def answer_once(parts: Parts, memory: Memory) -> int:
-    """The leader's part: answers what was asked, and tells about how many tasks.
+    """The leader's part: answers what was asked, about tasks and nodes, and tells how much."""
+    return await question.answer_all(parts, lambda about: _answer_about(memory, about))
 
-    However much is asked, the leader has half of its time for all else: after each answer it rests
-    for as long as that took. What nobody waits for any more is not answered.
-    """
-    asked: dict[TaskId, list[str]] = {}
-    for each in await parts.live.collect(topics.QUESTIONS):
-        question = codec.decode_json(each, Question)
-        asked.setdefault(question.task_id, []).append(question.id)
-    clock = asyncio.get_running_loop()
-    until = clock.time() + parts.settings.answer_seconds
-    for count, (task_id, question_ids) in enumerate(asked.items()):
-        began_at = clock.time()
-        if began_at >= until:
-            return count
-        said = codec.encode_json(_answer(memory, task_id))
-        for name in map(topics.answer, question_ids):
-            await parts.live.put(name, said, _KEPT_SECONDS)
-            await parts.live.wake(name)
-        await asyncio.sleep(clock.time() - began_at)
-    return len(asked)
+
+def _answer_about(memory: Memory, about: str) -> Explanation | NodeExplanation:
+    if is_id(about, "node"):
+        return explain_node.answer(memory, NodeId(about))
+    return _answer(memory, TaskId(about))
 
 
 def _answer(memory: Memory, task_id: TaskId) -> Explanation:

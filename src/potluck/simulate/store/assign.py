@@ -72,9 +72,8 @@ def assign(
     shares = _shares(attempt_id, device_ids, millis, memories)
     if not has_room(node, **wanted) or not _all_free(data, node_id, task, shares, is_sharer):
         return []
-    if _price(data, shares) != price_micro_per_hour:
-        return []
-    if hold_micro != 0 and not can_hold(data, task["account_id"], hold_micro):
+    is_paid = hold_micro == 0 or can_hold(data, task["account_id"], hold_micro)
+    if _price(data, shares) != price_micro_per_hour or not is_paid:
         return []
     _take_task(data, task, span)
     reserve(data, node_id, wanted)

@@ -1,0 +1,65 @@
+"""Questions that only the leader can answer, asked on any instance.
+
+Only the instance that leads knows the queue, so a question goes to it through `live`, and waits for
+a moment only: without a leader there is no answer.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from potluck.server import topics
+from potluck.server.parts import Parts
+from potluck.wire import codec
+
+# An answer whose wake-up was lost is found by looking.
+_LOOK_SECONDS = 0.2
+_KEPT_SECONDS = 30.0
+
+
+class Question(Struct, frozen=True):
+    id: str
+    about: str  # the id of a task or a node
+
+
+async def ask(parts: Parts, about: str) -> bytes | None:
+    """Nothing when no leader answers in time."""
+    question = Question(secrets.token_hex(8), about)
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + parts.settings.answer_seconds
+    name = topics.answer(question.id)
+    async with parts.live.listen(name) as listener:
+        await parts.live.post(topics.QUESTIONS, codec.encode_json(question))
+        await parts.live.wake(topics.QUESTIONS)
+        while (rest_seconds := deadline - clock.time()) > 0:
+            await listener.wait(min(rest_seconds, _LOOK_SECONDS))
+            said = await parts.live.get(name)
+            if said is not None:
+                return said
+    return None
+
+
+async def answer_all(parts: Parts, answer: Callable[[str], Struct]) -> int:
+    """The leader's part: answers what was asked, and tells about how many things.
+
+    However much is asked, the leader has half of its time for all else: after each answer it rests
+    for as long as that took. What nobody waits for any more is not answered.
+    """
+    asked: dict[str, list[str]] = {}
+    for each in await parts.live.collect(topics.QUESTIONS):
+        question = codec.decode_json(each, Question)
+        asked.setdefault(question.about, []).append(question.id)
+    clock = asyncio.get_running_loop()
+    until = clock.time() + parts.settings.answer_seconds
+    for count, (about, question_ids) in enumerate(asked.items()):
+        began_at = clock.time()
+        if began_at >= until:
+            return count
+        said = codec.encode_json(answer(about))
+        for name in map(topics.answer, question_ids):
+            await parts.live.put(name, said, _KEPT_SECONDS)
+            await parts.live.wake(name)
+        await asyncio.sleep(clock.time() - began_at)
+    return len(asked)
