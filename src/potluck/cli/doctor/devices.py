@@ -1,6 +1,7 @@
 """The devices of this machine: where they were looked for, and whether tasks can use them."""
 
 import asyncio
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ _DISPLAYS = "0x03"  # the class of all that could draw, screen or not
 _NVIDIA = "0x10de"
 # Drivers of cards that sleep take a while to wake them.
 _DETECT_SECONDS = 10.0
+_MEASURE_SECONDS = 10.0
 
 
 def look_at_devices(patient: Patient) -> Iterator[Finding]:
@@ -30,6 +32,7 @@ def look_at_devices(patient: Patient) -> Iterator[Finding]:
     yield from undriven(detection.tried, _BUS)
     yield from (_device(device) for device in detection.devices)
     yield from _reach(detection)
+    yield from (_computes(device, detection) for device in detection.devices)
 
 
 def of_route(tried: "Tried") -> Finding:
@@ -95,3 +98,21 @@ def _command(problem: str) -> str:
     """The command that the sentence names, to be copied; else the sentence is all there is."""
     parts = problem.split("`")
     return parts[1] if len(parts) == 3 else "Load the driver of the device, or install it anew."
+
+
+def _computes(device: DeviceDescription, detection: "Detection") -> Finding:
+    """Measured anew each time: what once worked may not any more."""
+    from potluck.provider.measure.measure import measure
+
+    name, needed = "computing", "something comes out"
+    found = detection.found[device.uuid]
+    if not found.opencl_uuid:
+        return skipped(name, f"OpenCL does not know {device.model}", needed)
+    with tempfile.TemporaryDirectory() as nowhere:
+        measured = asyncio.run(measure(device, found, Path(nowhere), _MEASURE_SECONDS))
+    if measured is None:
+        fix = "Install the OpenCL driver of its vendor anew; then: clinfo"
+        return odd(name, f"{device.model} gave no result through OpenCL", needed, fix)
+    speed = f"{measured.memory_bytes_per_second / 10**9:.3g} GB/s"
+    rate = f"{measured.float_operations_per_second / 10**9:.3g} Gflop/s"
+    return well(name, f"{device.model}: {speed}, {rate}", needed)
