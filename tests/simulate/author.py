@@ -152,6 +152,7 @@ class Author:
             "acquire": (1, self._acquire),
             "expire": (2, self._expire),
             "overtake": (2, self._overtake),
+            "sicken": (1, self._sicken),
             "depend": (1, lambda: _depend(self._leadership())),
             "notify": (1, lambda: lambda side: notify.notify_once(side.parts)),
             "feed": (3, self._feed),
@@ -380,6 +381,29 @@ class Author:
                     side.parts, connection, lost["id"], lost["node_id"], is_over=True
                 )
             return done, is_back
+
+        return act
+
+    def _sicken(self) -> Act:
+        """One is lost, its devices do not do well, and it wants to come back."""
+        lost = self._attempt()
+        node_id, wish = lost["node_id"], self._number(lost["node_id"])
+        shares = self._data.attempt_devices.of("attempt", lost["id"])
+        devices = [self._data.devices.get(share["device_id"]) for share in shares]
+        sick = [DeviceStatus(row["uuid"], Availability.SICK) for row in devices if row is not None]
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                ending = await attempts.lock_for_end(connection, lost["id"])
+                if ending is not None and ending.state.is_live:
+                    ended = settle.Ending(EndReason.LEASE_EXPIRED)
+                    await settle.end_attempt(side.parts, connection, ending, ended)
+            async with side.database.transaction() as connection:
+                await availability.tell(connection, node_id, wish, sick)
+            async with side.database.transaction() as connection:
+                return await adopt.readopt(
+                    side.parts, connection, lost["id"], node_id, is_over=True
+                )
 
         return act
 
