@@ -203,8 +203,15 @@ class FakeServer:
             pass
         return 200, answer
 
+    def _here(self, grant: Grant) -> Grant:
+        """Of a device that the node has, where it has said that it has any."""
+        known = [one.uuid for one in self.registrations[-1].description.devices]
+        if any(device.uuid in known for device in grant.devices):
+            return grant
+        return replace(grant, devices=[replace(one, uuid=known[0]) for one in grant.devices])
+
     def _news(self, held: set[AttemptId]) -> LeasesGranted:
-        grants = [grant for one, grant in self._offered.items() if one not in held]
+        grants = [self._here(grant) for one, grant in self._offered.items() if one not in held]
         return LeasesGranted(grants, sorted(held & self._stale))
 
     async def heartbeat(self, body: bytes, _: NodeId) -> tuple[int, HeartbeatAnswer]:

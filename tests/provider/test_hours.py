@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from potluck.model.error import InvalidInput
@@ -100,6 +100,7 @@ def _parts(draw: st.DrawFn) -> str:
     return f"{day} {begin}:{begin_minute:02}-{end}:{end_minute:02}"
 
 
+@settings(deadline=None)
 @given(st.lists(_parts(), min_size=1, max_size=4), st.integers(0, 7 * 1440 - 1))
 def test_between_now_and_the_next_change_nothing_changes(parts: list[str], minute: int) -> None:
     week = parse_hours(", ".join(parts))
@@ -113,6 +114,7 @@ def test_between_now_and_the_next_change_nothing_changes(parts: list[str], minut
     assert {is_open(week, moment) for moment in moments} == {is_open(week, now)}
 
 
+@settings(deadline=None)
 @given(st.lists(_parts(), min_size=1, max_size=4))
 def test_a_part_opens_no_less_in_company(parts: list[str]) -> None:
     """What each part opens is open in all of them together, and nothing else is."""
@@ -122,6 +124,7 @@ def test_a_part_opens_no_less_in_company(parts: list[str]) -> None:
         assert is_open(together, moment) is any(is_open(one, moment) for one in alone)
 
 
+@settings(deadline=None)
 @given(st.lists(_parts(), min_size=1, max_size=6))
 def test_windows_are_in_order_and_apart(parts: list[str]) -> None:
     week = parse_hours(", ".join(parts))

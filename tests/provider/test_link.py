@@ -29,11 +29,12 @@ from potluck.provider.event import (
     LogAcknowledged,
     LogCut,
 )
-from potluck.provider.heartbeat import Pulse, beat_forever
-from potluck.provider.link import Link, open_link
+from potluck.provider.heartbeat import Pulse, Said, beat_forever
+from potluck.provider.link import Link, ListHeld, open_link
 from potluck.provider.report import ReportSender
 from potluck.provider.ship import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
+from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
 from potluck.wire.provider import (
     HeartbeatAnswer,
@@ -128,10 +129,14 @@ async def test_a_refusal_at_registration_is_final(
             pass
 
 
+def saying(held: ListHeld, news: Told | None = None) -> Said:
+    return Said(held, tuple, lambda: 0, news or Told())
+
+
 async def test_grants_and_stops_are_told(server: FakeServer) -> None:
     grant, (stopped, _) = a_grant(), a_lease()
     async with linked(server) as provider:
-        polling = acquire_forever(provider.link, lambda: (stopped,), provider.tell, 0.5)
+        polling = acquire_forever(provider.link, lambda: (stopped,), provider.tell, Told(), 0.5)
         async with during(polling):
             await server.call_off(stopped.attempt_id)
             await server.offer(grant)
@@ -144,7 +149,7 @@ async def test_a_grant_whose_answer_was_lost_comes_again(server: FakeServer) -> 
     async with linked(server) as provider:
         server.swallow_answers = 2
         await server.offer(grant)
-        async with during(acquire_forever(provider.link, tuple, provider.tell, 0.5)):
+        async with during(acquire_forever(provider.link, tuple, provider.tell, Told(), 0.5)):
             await server.until(provider.heard(Granted(grant)), "the grant")
     assert len(server.polls) >= 3
 
@@ -153,7 +158,7 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
     await server.offer(a_grant())
     async with linked(server) as provider:
         # Nothing comes of the grant and it is never acknowledged, so every poll answers at once.
-        polling = acquire_forever(provider.link, tuple, lambda _: False, 0.5)
+        polling = acquire_forever(provider.link, tuple, lambda _: False, Told(), 0.5)
         async with during(polling), asyncio.timeout(30):
             await server.until(lambda: len(server.polls) >= 3, "three polls")
             before, started = len(server.polls), asyncio.get_running_loop().time()
@@ -165,7 +170,7 @@ async def test_heartbeats_list_what_is_held_and_bring_stops(server: FakeServer) 
     lease, _ = a_lease()
     async with linked(server) as provider:
         beating = beat_forever(
-            provider.link, lambda: (lease,), provider.tell, provider.hear, 0.02, Pulse()
+            provider.link, saying(lambda: (lease,)), provider.tell, provider.hear, 0.02, Pulse()
         )
         async with during(beating):
             await server.until(lambda: len(server.beats) >= 3, "three beats")
@@ -179,7 +184,7 @@ async def test_an_outage_is_told_outlived_and_told_again_when_over(server: FakeS
     async with linked(server) as provider:
         server.is_silent = True
         async with during(
-            beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse())
+            beat_forever(provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse())
         ):
             calls = server.calls
             await until(lambda: server.calls >= calls + 3)
@@ -246,7 +251,7 @@ async def test_the_next_token_is_fetched_before_the_last_one_ends(server: FakeSe
     async with linked(server) as provider:
         first = set(server.tokens)
         async with during(
-            beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse())
+            beat_forever(provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse())
         ):
             await server.until(lambda: len(server.tokens) >= 3, "two more tokens")
     assert first < set(server.tokens)
@@ -258,7 +263,7 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
         server.tokens.clear()
         with pytest.raises(NodeKeyRefused) as caught:
             await asyncio.wait_for(
-                beat_forever(provider.link, tuple, provider.tell, provider.hear, 0.01, Pulse()), 30
+                beat_forever(provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse()), 30
             )
     assert KEY.address in caught.value.detail
     assert "revoked" in caught.value.detail
@@ -387,7 +392,12 @@ async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer
         server.is_silent = True
         async with during(
             beat_forever(
-                provider.link, lambda: tuple(held), provider.tell, provider.hear, 0.01, Pulse()
+                provider.link,
+                saying(lambda: tuple(held)),
+                provider.tell,
+                provider.hear,
+                0.01,
+                Pulse(),
             )
         ):
             await tries(server)

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import BadSettings, DataDirectoryInUse
-from potluck.model.node import SandboxReport
+from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.data_directory import (
     attempts_directory,
     hold,
@@ -15,6 +15,7 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.offer import describe_node
+from potluck.provider.owner.rules import Rules
 from potluck.provider.settings import ProviderSettings, read_settings
 from potluck.store.mint import new_node_id
 
@@ -57,13 +58,17 @@ def test_labels_and_sharing_reach_the_offer() -> None:
         POTLUCK_PROVIDER_SHARE_BETWEEN_ACCOUNTS="true",
     )
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 2**30)
-    offered = describe_node(said, (card,), SandboxReport("bwrap"))
+    offered = offered_by(said, card)
     assert offered.labels == ("region=eu", "rack=7")
     assert offered.devices[0].terms.shares_accounts
     assert read(POTLUCK_PROVIDER_LABELS="a=1, b").labels == ("a=1", "b")
-    assert (
-        not describe_node(read(), (card,), SandboxReport("bwrap")).devices[0].terms.shares_accounts
-    )
+    assert not offered_by(read(), card).devices[0].terms.shares_accounts
+
+
+def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescription:
+    rules = Rules(Path("/nowhere/provider.toml"), settings)
+    rules.know((card,))
+    return describe_node(settings, (card,), SandboxReport("bwrap"), rules)
 
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import assert_never
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_bytes, show_credits, show_seconds
-from potluck.model.device import DeviceDescription, Standing
+from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.announcement import (
@@ -15,16 +15,24 @@ from potluck.provider.announcement import (
     AttemptPreparing,
     AttemptStarted,
     AttemptStopped,
+    AvailabilityChanged,
     DeviceBound,
     DeviceUnbound,
+    Draining,
+    OfferRefused,
+    OptionsOverridden,
+    PowerRefused,
     Registered,
     ServerAnswers,
     ServerSilent,
     Stopped,
+    TermsRead,
+    TermsWrong,
+    VersionSkew,
 )
 
 
-def tell(screen: Screen, announcement: Announcement) -> None:
+def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the table of them
     pane = screen.out
     match announcement:
         case Registered():
@@ -39,6 +47,16 @@ def tell(screen: Screen, announcement: Announcement) -> None:
             _line(pane, f"stopped   {task_id}", Tone.FAINT)
         case DeviceUnbound() | DeviceBound():
             _device(screen, announcement)
+        case AvailabilityChanged():
+            _availability(pane, announcement)
+        case TermsRead() | TermsWrong() | OptionsOverridden() | OfferRefused() | PowerRefused():
+            _terms(screen, announcement)
+        case Draining(attempts, is_for_good):
+            wait = f"{attempts} running" if attempts else "nothing runs"
+            then = "leaves the pool for good" if is_for_good else "ends"
+            _line(pane, f"Draining: {wait}, nothing new is taken; then it {then}.", Tone.WAITING)
+        case VersionSkew(_, _, detail, hint):
+            _line(screen.err, f"{detail} {hint}", Tone.WAITING)
         case ServerSilent(_, detail, hint):
             _line(screen.err, f"{detail} Trying on; running tasks go on. {hint}", Tone.WAITING)
         case ServerAnswers(silent_seconds):
@@ -100,6 +118,33 @@ def _device(screen: Screen, told: DeviceUnbound | DeviceBound) -> None:
         _line(screen.out, f"{named} bound to your wallet now, and gets work.", Tone.GOOD)
     else:
         _line(screen.err, f"{named} {_WHY_NOT[told.standing]}", Tone.WAITING)
+
+
+def _availability(pane: Pane, told: AvailabilityChanged) -> None:
+    named = f"{told.model} ({told.uuid})"
+    if told.availability is Availability.AVAILABLE:
+        _line(pane, f"{named} takes work.", Tone.GOOD)
+    else:
+        _line(pane, f"{named} takes no new work. {told.why}", Tone.WAITING)
+
+
+def _terms(
+    screen: Screen,
+    told: TermsRead | TermsWrong | OptionsOverridden | OfferRefused | PowerRefused,
+) -> None:
+    """What the owner's file says, as far as that needs a word."""
+    match told:
+        case TermsRead():
+            _line(screen.out, "Your terms have changed, and hold from now on.", Tone.GOOD)
+        case TermsWrong(detail, hint):
+            _line(screen.err, f"{detail} Nothing changes until that is mended. {hint}", Tone.BAD)
+        case OptionsOverridden(options, terms_file):
+            named = ", ".join(options)
+            _line(screen.err, f"{terms_file} goes before {named} and says otherwise.", Tone.WAITING)
+        case OfferRefused(detail, hint):
+            _line(screen.err, f"The server does not take that: {detail} {hint}", Tone.BAD)
+        case PowerRefused(_, detail):
+            _line(screen.err, detail, Tone.WAITING)
 
 
 _OTHER_WALLET = "bound to another wallet, and gets no work."

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from potluck.model.device import DeviceDescription, Standing
+from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
@@ -68,6 +68,63 @@ class DeviceBound(Struct, frozen=True, tag_field="event", tag="device_bound"):
     model: str
 
 
+class AvailabilityChanged(Struct, frozen=True, tag_field="event", tag="availability_changed"):
+    """A device takes work now, or does not, and why."""
+
+    uuid: str
+    model: str
+    availability: Availability
+    why: str
+
+
+class TermsRead(Struct, frozen=True, tag_field="event", tag="terms_read"):
+    """The owner's file has changed, and holds from now on."""
+
+
+class TermsWrong(Struct, frozen=True, tag_field="event", tag="terms_wrong"):
+    """The owner's file can not be meant so; what it said before stays in force."""
+
+    detail: str
+    hint: str
+
+
+class OptionsOverridden(Struct, frozen=True, tag_field="event", tag="options_overridden"):
+    """The owner's file says otherwise than these options, and goes before them."""
+
+    options: tuple[str, ...]
+    terms_file: str
+
+
+class OfferRefused(Struct, frozen=True, tag_field="event", tag="offer_refused"):
+    """The server does not take what the owner's file says; it goes by what it knew before."""
+
+    detail: str
+    hint: str
+
+
+class PowerRefused(Struct, frozen=True, tag_field="event", tag="power_refused"):
+    """A device can not be told how much power to draw, and why."""
+
+    uuid: str
+    detail: str
+
+
+class Draining(Struct, frozen=True, tag_field="event", tag="draining"):
+    """Nothing new is taken; when what runs has ended, the provider ends."""
+
+    attempts: int
+    is_for_good: bool
+
+
+class VersionSkew(Struct, frozen=True, tag_field="event", tag="version_skew"):
+    """The server is of another version; work goes on, as far as both know it."""
+
+    ours: str
+    theirs: str
+    detail: str
+    hint: str
+
+
 class ServerSilent(Struct, frozen=True, tag_field="event", tag="server_silent"):
     """The server does not answer, or refuses us; work goes on and we keep trying."""
 
@@ -94,6 +151,14 @@ Announcement = (
     | AttemptStopped
     | DeviceUnbound
     | DeviceBound
+    | AvailabilityChanged
+    | TermsRead
+    | TermsWrong
+    | OptionsOverridden
+    | OfferRefused
+    | PowerRefused
+    | Draining
+    | VersionSkew
     | ServerSilent
     | ServerAnswers
     | Stopped

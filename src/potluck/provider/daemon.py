@@ -10,18 +10,27 @@ start. All of that takes seconds, and kill -9 at any moment loses nothing.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import structlog
+from msgspec import Struct
 
-from potluck.model.error import BadSettings, PotluckError
-from potluck.model.ids import AccountId, NodeId
-from potluck.model.node import SandboxReport
+from potluck.model.error import BadSettings, PotluckError, Unavailable
+from potluck.model.ids import NodeId
 from potluck.provider.acquire import acquire_forever
-from potluck.provider.announcement import Announce, Registered, Stopped
+from potluck.provider.announcement import (
+    Announce,
+    Draining,
+    OptionsOverridden,
+    Registered,
+    Stopped,
+    TermsWrong,
+)
+from potluck.provider.control.desk import Desk, Office
+from potluck.provider.control.listen import listening
 from potluck.provider.data_directory import (
     attempts_directory,
     hold,
@@ -29,22 +38,28 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.detect.devices import detect_devices
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.sampler import Sampler
+from potluck.provider.detect.tried import Detection
 from potluck.provider.device_watch import DeviceWatch
+from potluck.provider.ending import Ending
 from potluck.provider.event import ShutdownAsked
-from potluck.provider.heartbeat import Pulse, beat_forever, watch_silence
+from potluck.provider.heartbeat import Pulse, Said, beat_forever, watch_silence
 from potluck.provider.identity import load_key
+from potluck.provider.leave import forget
 from potluck.provider.link import Link, open_link
-from potluck.provider.offer import describe_node
-from potluck.provider.prepare.index import PackageIndex, hosts_of
-from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.prepare.settings import PrepareSettings
-from potluck.provider.runner import Runner
-from potluck.provider.sandbox.choose import choose
-from potluck.provider.sandbox.driver import Driver
+from potluck.provider.offer import Offer, offer_forever
+from potluck.provider.owner.file import terms_file
+from potluck.provider.owner.power import PowerCaps
+from potluck.provider.owner.rules import Rules
+from potluck.provider.owner.seen import Seen
+from potluck.provider.owner.watch import Doings, Watch
+from potluck.provider.owner.wishes import Wishes
 from potluck.provider.settings import ProviderSettings
+from potluck.provider.throttle import Throttle
+from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
-from potluck.wire.provider import NodeRegistered, RegisterNode
+from potluck.provider.workshop import Workshop, open_workshop
+from potluck.wire.provider import HeartbeatAnswer, NodeRegistered, RegisterNode
 
 log = structlog.get_logger()
 
@@ -72,117 +87,207 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
 
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
-    """Provides until `stop` is set."""
-    index = PackageIndex(settings.index_url, hosts_of(settings.index_hosts))
+    """Provides until `stop` is set, or until what runs has ended, if the owner asks for that."""
     with hold(settings.data_directory):
-        (driver, sandbox), detection = await asyncio.gather(
-            _open_sandbox(settings),
+        rules = Rules(terms_file(settings.data_directory), settings)
+        throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
+        workshop, detection = await asyncio.gather(
+            open_workshop(settings, rules.limits.sandbox, throttle),
             detect_devices(settings.data_directory, settings.detect_seconds),
         )
-        preparer = Preparer(
-            driver, settings.data_directory / "environments", index, _allowed(settings)
-        )
-        await preparer.reap()
-        registration = RegisterNode(
-            describe_node(settings, detection.devices, sandbox),
-            load_node_id(settings.data_directory, settings.url),
-            own_tasks_only=not sandbox.is_safe_for_strangers,
-        )
-        runner_for = partial(Runner, driver, preparer, settings.outcome_flush_seconds)
-        await _serve(settings, announce, stop, registration, detection.found, runner_for)
+        await workshop.reap()
+        rules.know(detection.devices)
+        _tell_rules(rules, announce)
+        await _serve(_Found(settings, announce, rules, throttle, workshop, detection), stop)
     announce(Stopped())
 
 
-def _allowed(settings: ProviderSettings) -> PrepareSettings:
-    return PrepareSettings(
-        allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
+class _Found(Struct, frozen=True):
+    """What is known before the server is asked."""
+
+    settings: ProviderSettings
+    announce: Announce
+    rules: Rules
+    throttle: Throttle
+    workshop: Workshop
+    detection: Detection
+
+
+def _tell_rules(rules: Rules, announce: Announce) -> None:
+    detail, hint = rules.trouble()
+    if detail:
+        announce(TermsWrong(detail, hint))
+    if options := rules.overridden():
+        announce(OptionsOverridden(tuple(options), str(rules.path)))
+
+
+async def _serve(found: _Found, stop: asyncio.Event) -> None:
+    settings = found.settings
+    offer = Offer(settings, found.detection.devices, found.workshop.report, found.rules)
+    registration = RegisterNode(
+        offer.describe(), load_node_id(settings.data_directory, settings.url), offer.own_tasks_only
     )
 
-
-async def _open_sandbox(settings: ProviderSettings) -> tuple[Driver, SandboxReport]:
-    driver, report = await choose(
-        settings.data_directory / "sandbox", settings.name, settings.unsafe_no_sandbox
-    )
-    await driver.reap()
-    return driver, report
-
-
-async def _serve(
-    settings: ProviderSettings,
-    announce: Announce,
-    stop: asyncio.Event,
-    registration: RegisterNode,
-    found: Mapping[str, FoundDevice],
-    runner_for: Callable[[AccountId | None], Runner],
-) -> None:
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
     key = load_key(settings.data_directory)
-    async with open_link(settings, key, registration, announce, keep) as link:
+    async with open_link(settings, key, registration, found.announce, keep) as link:
         answer = await link.register()
-        # The server is told, and should know; but without walls we look for ourselves.
-        owner = link.account_id if registration.own_tasks_only else None
-        bench = Workbench(
-            attempts_directory(settings.data_directory, settings.url),
-            link,
-            runner_for(owner),
-            announce,
-            settings,
-        )
-        announce(_registered(settings, registration, answer.node_id))
-        watch = DeviceWatch(link, found, announce)
-        watch.note(answer.unbound)
-        await _work(settings, link, bench, watch, answer, stop)
-        # The duties have ended: one that still called could bring the node back to life.
-        await _leave(link, bench)
+        parts = _assemble(found, offer, link)
+        found.announce(_registered(settings, offer, answer.node_id))
+        parts.devices.note(answer.unbound)
+        async with (
+            _sampling(parts),
+            listening(settings.data_directory, Desk(parts.office).handle),
+        ):
+            await _work(parts, answer, stop)
+            # The duties have ended: one that still called could bring the node back to life.
+            await _leave(parts.office)
 
 
-def _registered(
-    settings: ProviderSettings, registration: RegisterNode, node_id: NodeId
-) -> Registered:
-    offer = registration.description
+class _Parts(Struct, frozen=True):
+    """Everything that works together while the provider runs."""
+
+    office: Office
+    devices: DeviceWatch
+    wishes: Wishes
+    sampler: Sampler
+    power: PowerCaps
+    throttle: Throttle
+    announce: Announce
+
+
+def _assemble(found: _Found, offer: Offer, link: Link) -> _Parts:
+    settings, rules, announce = found.settings, found.rules, found.announce
+    news, ending, sampler = Told(), Ending(), Sampler(found.detection.found)
+    bench = Workbench(
+        attempts_directory(settings.data_directory, settings.url),
+        link,
+        found.workshop.runner(settings, found.detection, rules.may_run, link.account_id),
+        announce,
+        settings,
+        found.throttle,
+    )
+    devices = DeviceWatch(link, found.detection.found, announce)
+    seen = Seen(found.detection.devices, sampler)
+    doings = Doings(bench.busy, bench.tell, announce, news, offer.told)
+    watch = Watch(found.detection.devices, rules, seen, doings)
+
+    def drain(is_for_good: bool) -> None:
+        announce(Draining(len(bench.held()), is_for_good))
+        watch.drain()
+        ending.ask(is_for_good)
+
+    office = Office(
+        settings,
+        rules,
+        offer,
+        link,
+        bench,
+        watch,
+        Pulse(),
+        news,
+        ending,
+        devices.standings,
+        drain,
+    )
+    wishes = Wishes(
+        settings.data_directory,
+        lambda: link.node_id,
+        rules.path,
+        watch,
+        partial(drain, False),
+        news,
+    )
+    power = PowerCaps(sampler, announce)
+    return _Parts(office, devices, wishes, sampler, power, found.throttle, announce)
+
+
+@asynccontextmanager
+async def _sampling(parts: _Parts) -> AsyncIterator[None]:
+    """At the end the devices are as they were, and nothing of ours looks at them any more."""
+    try:
+        yield
+    finally:
+        await parts.power.release()
+        await parts.sampler.close()
+
+
+def _registered(settings: ProviderSettings, offer: Offer, node_id: NodeId) -> Registered:
+    described = offer.describe()
     return Registered(
         node_id,
         settings.url,
-        offer.name,
-        offer.devices,
-        offer.sandbox,
-        registration.own_tasks_only,
+        described.name,
+        described.devices,
+        described.sandbox,
+        offer.own_tasks_only,
     )
 
 
-async def _work(
-    settings: ProviderSettings,
-    link: Link,
-    bench: Workbench,
-    watch: DeviceWatch,
-    answer: NodeRegistered,
-    stop: asyncio.Event,
-) -> None:
+async def _work(parts: _Parts, answer: NodeRegistered, stop: asyncio.Event) -> None:
     """The duties, side by side; a mistake in one of them ends the provider, and says so."""
-    wait_seconds = min(settings.poll_seconds, answer.poll_seconds)
-    beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
-    pulse = Pulse()
+    office = parts.office
     try:
         async with asyncio.TaskGroup() as duties:
-            bench.begin(duties)
-            duties.create_task(
-                beat_forever(link, bench.held, bench.tell, watch.hear, beat_seconds, pulse)
-            )
-            duties.create_task(watch_silence(pulse, bench.shortest_silence_seconds, bench.tell))
-            duties.create_task(watch.run())
-            polling = duties.create_task(
-                acquire_forever(link, bench.held, bench.tell, wait_seconds)
-            )
-            await stop.wait()
+            office.bench.begin(duties)
+            office.watch.judge()
+            polling = _begin_duties(parts, answer, duties)
+            await _until_the_end(office, stop)
             polling.cancel()
-            await _settle(settings, bench)
+            await _settle(office.settings, office.bench)
             raise _Done
     except ExceptionGroup as group:
-        _check(group, settings.data_directory)
+        _check(group, office.settings.data_directory)
     finally:
-        await bench.close()
+        await office.bench.close()
+
+
+def _begin_duties(
+    parts: _Parts, answer: NodeRegistered, duties: asyncio.TaskGroup
+) -> asyncio.Task[None]:
+    """All that runs until the end; the poll for work is handed back, as it ends first."""
+    office, settings = parts.office, parts.office.settings
+    bench, link, watch, news = office.bench, office.link, office.watch, office.news
+    said = Said(bench.held, watch.statuses, parts.wishes.number, news)
+
+    def hear(heard: HeartbeatAnswer) -> None:
+        parts.devices.hear(heard)
+        parts.wishes.hear(heard.wishes)
+
+    def registered(again: NodeRegistered) -> None:
+        parts.devices.note(again.unbound)
+        parts.throttle.limit(office.rules.limits.bandwidth_bytes_per_second)
+
+    beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
+    poll_seconds = min(settings.poll_seconds, answer.poll_seconds)
+    for duty in (
+        beat_forever(link, said, bench.tell, hear, beat_seconds, office.pulse),
+        watch_silence(office.pulse, bench.shortest_silence_seconds, bench.tell),
+        offer_forever(link, office.offer, registered, parts.announce),
+        watch.run(settings.terms_seconds),
+        watch.run_looks(parts.power, settings.sample_seconds),
+        parts.wishes.run(),
+        parts.devices.run(),
+    ):
+        duties.create_task(duty)
+    return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, poll_seconds))
+
+
+async def _until_the_end(office: Office, stop: asyncio.Event) -> None:
+    """Somebody stops us, or wants us to end after what runs and all of it has been reported."""
+
+    async def drained() -> None:
+        await office.ending.asked()
+        await office.bench.settled()
+
+    ends = {asyncio.create_task(stop.wait()), asyncio.create_task(drained())}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in ends:
+            each.cancel()
 
 
 class _Done(Exception):
@@ -211,12 +316,21 @@ async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
             await bench.settled()
 
 
-async def _leave(link: Link, bench: Workbench) -> None:
+async def _leave(office: Office) -> None:
     """Says goodbye, unless the server lacks an outcome: whoever leaves gives all it holds back."""
-    if bench.held():
-        log.warning("outcomes are kept for the next start", attempts=len(bench.held()))
-        return
-    try:
-        await link.leave()
-    except PotluckError as error:
-        log.warning("no goodbye", detail=error.detail)
+    ending, failure = office.ending, None
+    if held := office.bench.held():
+        log.warning("outcomes are kept for the next start", attempts=len(held))
+        failure = Unavailable("The server lacks outcomes of this node; they are kept.", _AGAIN)
+    else:
+        try:
+            await office.link.leave(ending.is_for_good)
+        except PotluckError as error:
+            log.warning("no goodbye", detail=error.detail)
+            failure = Unavailable(error.detail, _AGAIN)
+    if ending.is_for_good and failure is None:
+        forget(office.settings.data_directory, office.settings.url)
+    ending.end(failure)
+
+
+_AGAIN = "The provider has ended and kept its key. When the server answers: potluck provider leave"

@@ -40,6 +40,12 @@ def save_node_id(directory: Path, url: str, node_id: NodeId) -> None:
     write_whole(directory / "node.json", msgspec.json.encode(known | {url: node_id}))
 
 
+def forget_node_id(directory: Path, url: str) -> None:
+    known = _load(directory)
+    if known.pop(url, None) is not None:
+        write_whole(directory / "node.json", msgspec.json.encode(known))
+
+
 def attempts_directory(directory: Path, url: str) -> Path:
     """One for each server: what one of them entrusted to us is nothing for another."""
     readable = re.sub(r"[^A-Za-z0-9.]+", "-", url)[:80]

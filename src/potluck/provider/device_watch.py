@@ -31,6 +31,10 @@ class DeviceWatch:
         self._heard: set[str] = set()
         self._challenges: asyncio.Queue[DeviceChallenge] = asyncio.Queue()
 
+    def standings(self) -> Mapping[str, Standing]:
+        """Of those that get no work here."""
+        return self._unbound
+
     def hear(self, answer: HeartbeatAnswer) -> None:
         self.note(answer.unbound)
         for challenge in answer.challenges:

@@ -4,10 +4,15 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct
 
 from potluck.provider.event import Event, LeaseLost, SilenceLasted
 from potluck.provider.link import Link, ListHeld
 from potluck.provider.meter import measure_node
+from potluck.provider.told import Told
+from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 
 _JITTER = 0.2
@@ -33,25 +38,44 @@ class Pulse:
         return _now() - self._answered_at
 
 
+class Said(Struct, frozen=True):
+    """What a heartbeat says, asked anew for each."""
+
+    held: ListHeld
+    statuses: Callable[[], tuple[DeviceStatus, ...]]
+    wish: Callable[[], int]  # the owner's last wish that was carried out here
+    news: Told  # what can not wait for the next beat
+
+
 async def beat_forever(
     link: Link,
-    held: ListHeld,
+    said: Said,
     tell: Callable[[list[Event]], bool],
     hear: Callable[[HeartbeatAnswer], None],
     interval_seconds: float,
     pulse: Pulse,
 ) -> None:
-    """Beats every interval, a fifth more or less, so that a fleet does not beat as one."""
+    """Beats every interval, a fifth more or less, so that a fleet does not beat as one.
+
+    It beats at once when there is something that the server should know.
+    """
+    changes = 0
 
     def beat() -> Heartbeat:
-        node = measure_node()
+        nonlocal changes
+        changes, node = said.news.changes, measure_node()
         pulse.sent()
-        return Heartbeat(held(), node.load_percent, node.memory_used_bytes)
+        return Heartbeat(
+            said.held(), node.load_percent, node.memory_used_bytes, said.statuses(), said.wish()
+        )
 
     while True:
-        await asyncio.sleep(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER)):
+                await said.news.until_stale()
         answer = await link.heartbeat(beat)
         pulse.answered()
+        said.news.heard(changes)
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
         hear(answer)
 

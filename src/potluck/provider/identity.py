@@ -105,6 +105,21 @@ def save_delegation(data_directory: Path, word: Delegation | Authorised) -> None
         write_whole(path, msgspec.json.encode(word))
 
 
+def forget_delegation(data_directory: Path, origin: str) -> bool:
+    """Whether a wallet's word for another server is left."""
+    path = _delegation_path(data_directory, origin)
+    with _told(f"The wallet's word in {path}"):
+        path.unlink(missing_ok=True)
+        return path.parent.exists() and any(path.parent.glob("*.json"))
+
+
+def forget_key(data_directory: Path) -> None:
+    path = data_directory / "node-key"
+    with _told(f"The node key {path}"):
+        path.unlink(missing_ok=True)
+        sync(data_directory)
+
+
 @contextmanager
 def _told(what: str) -> Iterator[None]:
     try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
@@ -31,15 +32,19 @@ from potluck.model.error import (
 )
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
+from potluck.model.node import NodeDescription
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.provider.exchange import Call, Exchange
 from potluck.provider.identity import NodeKey
 from potluck.provider.node_session import NodeSession
 from potluck.provider.settings import ProviderSettings
+from potluck.provider.skew import Skews, explained
 from potluck.wire import routes
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.codec import encode_json, encode_packed
+from potluck.wire.consumer import Health
 from potluck.wire.own_origin import origin_of
+from potluck.wire.owner import LeaveNode
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,
@@ -83,12 +88,44 @@ class Link:
         self._silence = Silence(announce)
         self._keep_node_id = keep_node_id
         self._registering = asyncio.Lock()
+        self._skews = Skews(announce)
         self._back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
 
     @property
     def node_id(self) -> NodeId:
         assert self._registration.node_id is not None, "register comes first"
         return self._registration.node_id
+
+    @property
+    def problem(self) -> PotluckError | None:
+        """What keeps us from the server just now."""
+        return self._silence.error
+
+    def offer(self, description: NodeDescription, own_tasks_only: bool) -> None:
+        """What every registration says from now on."""
+        self._registration = replace(
+            self._registration, description=description, own_tasks_only=own_tasks_only
+        )
+
+    async def renew(self) -> NodeRegistered:
+        """Registers anew, again and again until the server answers.
+
+        Raises InvalidInput and Conflict when it does not take what is offered.
+        """
+        tries = 0
+        while True:
+            try:
+                async with self._registering:
+                    answer = await self.register()
+                self._silence.broken()
+                return answer
+            except (InvalidInput, Conflict, NodeKeyRefused):
+                self._silence.broken()
+                raise
+            except PotluckError as error:
+                tries += 1
+                self._silence.noticed(error)
+                await self.pause(tries, error.retry_after_seconds or 0.0)
 
     async def register(self) -> NodeRegistered:
         """Tries once; from then on the server is expected to know this node."""
@@ -97,10 +134,27 @@ class Link:
             offer.description.devices, origin_of(self._settings.url), datetime.now(UTC)
         )
         body = encode_json(replace(offer, statements=stated))
-        answer = await self._once(routes.REGISTER_NODE, body, NodeRegistered, self._patience())
+        try:
+            answer = await self._once(routes.REGISTER_NODE, body, NodeRegistered, self._patience())
+        except InvalidInput as error:
+            raise await self._explained(error) from error
         self._registration = replace(self._registration, node_id=answer.node_id)
         self._keep_node_id(answer.node_id)
+        self._skews.note(answer.server_version)
         return answer
+
+    @property
+    def server_version(self) -> str:
+        return self._skews.theirs
+
+    async def _explained(self, error: InvalidInput) -> PotluckError:
+        """A server of another version may not know what we say; that is no nonsense of ours."""
+        call = Call(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
+        try:
+            health = await self._exchange.send(call, Health)
+        except PotluckError:
+            return error
+        return explained(error, health.version)
 
     @property
     def account_id(self) -> AccountId:
@@ -143,10 +197,10 @@ class Link:
             answers=(Conflict, InvalidInput),
         )
 
-    async def leave(self) -> None:
+    async def leave(self, is_for_good: bool = False) -> None:
         """Says goodbye once; whoever is silent now may be gone for good."""
         patience = aiohttp.ClientTimeout(total=_LEAVE_SECONDS)
-        await self._once(routes.LEAVE, b"{}", object, patience)
+        await self._once(routes.LEAVE, encode_json(LeaveNode(is_for_good)), object, patience)
 
     async def pause(self, tries: int, least_seconds: float = 0.0) -> None:
         """Waits before another try; full jitter, so that a fleet does not come back as one."""
@@ -224,8 +278,10 @@ class Silence:
         self._since: float | None = None
         self._said_at = -math.inf
         self._is_said = False
+        self.error: PotluckError | None = None
 
     def noticed(self, error: PotluckError) -> None:
+        self.error = error
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._said_at >= _SAY_AGAIN_SECONDS:
@@ -235,7 +291,7 @@ class Silence:
     def broken(self) -> None:
         if self._since is not None and self._is_said:
             self._announce(ServerAnswers(time.monotonic() - self._since))
-        self._since, self._is_said = None, False
+        self._since, self._is_said, self.error = None, False, None
 
 
 @asynccontextmanager
@@ -246,10 +302,11 @@ async def open_link(
     announce: Announce,
     keep_node_id: Callable[[NodeId], None],
 ) -> AsyncIterator[Link]:
-    # No limit on connections: a heartbeat must never wait for logs or for the long poll.
-    is_encrypted = settings.url.startswith("https:")
-    connector = aiohttp.TCPConnector(
-        limit=0, ssl=context(settings.ca_file) if is_encrypted else True
-    )
-    async with aiohttp.ClientSession(connector=connector) as session:
+    async with open_session(settings.url, settings.ca_file) as session:
         yield Link(session, settings, key, registration, announce, keep_node_id)
+
+
+def open_session(url: str, ca_file: Path | None) -> aiohttp.ClientSession:
+    """No limit on connections: a heartbeat must never wait for logs or for the long poll."""
+    ssl = context(ca_file) if url.startswith("https:") else True
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=ssl))

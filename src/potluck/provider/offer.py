@@ -1,16 +1,23 @@
-"""What this machine offers to the pool, described for the server."""
+"""What this machine offers to the pool, described for the server, and told whenever it changes."""
 
 import os
 import platform
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
 from msgspec.structs import replace
 
 import potluck
-from potluck.model.device import DeviceDescription
+from potluck.model.device import DeviceDescription, Measured
+from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.node import NodeDescription, SandboxReport
+from potluck.provider.announcement import Announce, OfferRefused
+from potluck.provider.link import Link
+from potluck.provider.owner.rules import Rules
 from potluck.provider.settings import ProviderSettings
+from potluck.provider.told import Told
+from potluck.wire.provider import NodeRegistered
 
 # A task's disk lives in memory, so both shares together leave a fifth for the owner.
 MEMORY_SHARE = 0.6
@@ -23,31 +30,73 @@ _LIMIT_FILES = (
 )
 
 
+class Offer:
+    """What is offered now, and whether the server has heard of it."""
+
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        devices: Iterable[DeviceDescription],
+        sandbox: SandboxReport,
+        rules: Rules,
+    ) -> None:
+        self._settings = settings
+        self._devices = {device.uuid: device for device in devices}
+        self.sandbox = sandbox
+        self._rules = rules
+        self.told = Told()
+        self.refusal: PotluckError | None = None  # why the server does not take it
+
+    @property
+    def own_tasks_only(self) -> bool:
+        return not self.sandbox.is_safe_for_strangers
+
+    def describe(self) -> NodeDescription:
+        return describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+
+    def measured(self, uuid: str, measured: Measured) -> None:
+        """What a benchmark found goes beside what the vendor says."""
+        self._devices[uuid] = replace(self._devices[uuid], measured=measured)
+        self.told.change()
+
+
+async def offer_forever(
+    link: Link, offer: Offer, registered: Callable[[NodeRegistered], None], announce: Announce
+) -> None:
+    """Registers anew whenever the offer changes; nothing that runs is touched by that."""
+    while True:
+        await offer.told.until_stale()
+        changes = offer.told.changes
+        link.offer(offer.describe(), offer.own_tasks_only)
+        try:
+            registered(await link.renew())
+            offer.refusal = None
+        except (InvalidInput, Conflict) as error:
+            offer.refusal = error
+            announce(OfferRefused(error.detail, error.hint))
+        offer.told.heard(changes)
+
+
 def describe_node(
-    settings: ProviderSettings, devices: tuple[DeviceDescription, ...], sandbox: SandboxReport
+    settings: ProviderSettings,
+    devices: Iterable[DeviceDescription],
+    sandbox: SandboxReport,
+    rules: Rules,
 ) -> NodeDescription:
-    memory_bytes = usable_memory_bytes()
+    """On the terms that hold now."""
+    limits, memory_bytes = rules.limits, usable_memory_bytes()
     return NodeDescription(
         name=settings.name,
         platform=f"{platform.system()} {platform.release()} {platform.machine()}"[:200],
         python_version=platform.python_version(),
         potluck_version=potluck.__version__,
-        cores=settings.cores or os.cpu_count() or 1,
-        memory_bytes=settings.memory_bytes or int(memory_bytes * MEMORY_SHARE),
-        disk_bytes=settings.disk_bytes or int(memory_bytes * DISK_SHARE),
+        cores=limits.cores or os.cpu_count() or 1,
+        memory_bytes=limits.memory_bytes or int(memory_bytes * MEMORY_SHARE),
+        disk_bytes=limits.disk_bytes or int(memory_bytes * DISK_SHARE),
         sandbox=sandbox,
-        devices=tuple(_shared(device, settings) for device in devices),
+        devices=tuple(replace(device, terms=rules.terms[device.uuid]) for device in devices),
         labels=settings.labels,
     )
-
-
-def _shared(device: DeviceDescription, settings: ProviderSettings) -> DeviceDescription:
-    terms = replace(
-        device.terms,
-        price_micro_per_hour=settings.price_micro_per_hour,
-        shares_accounts=settings.share_between_accounts,
-    )
-    return replace(device, terms=terms)
 
 
 def usable_memory_bytes() -> int:

@@ -56,6 +56,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     # At shutdown, how long outcomes may still travel to the server.
     stop_grace_seconds: Interval = 5.0
     detect_seconds: Interval = 20.0
+    terms_seconds: Interval = 1.0  # the owner's file and the clock are looked at so often
+    sample_seconds: Interval = 5.0  # devices are asked so often how they do
 
 
 def read_settings(

@@ -58,6 +58,7 @@ from potluck.provider.settings import ProviderSettings
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts
+from potluck.provider.throttle import Throttle
 from potluck.wire.provider import Finished, Grant
 
 log = structlog.get_logger()
@@ -80,11 +81,13 @@ class Workbench:
         runner: Runner,
         announce: Announce,
         settings: ProviderSettings,
+        throttle: Throttle | None = None,
     ) -> None:
         self._directory = directory
         self._link = link
         self._runner = runner
         self._announce = announce
+        self._throttle = throttle or Throttle()
         self._log_flush_seconds = settings.log_flush_seconds
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._logs: dict[AttemptId, ShippedLog] = {}
@@ -247,7 +250,9 @@ class Workbench:
     def _open_log(self, lease: Lease) -> AttemptLog:
         spool = LogSpool.open(self._directory, lease.attempt_id)
         attempt_log = AttemptLog(spool, self._log_flush_seconds)
-        shipping = self._duties.create_task(ship_log(self._link, lease, attempt_log, self.tell))
+        shipping = self._duties.create_task(
+            ship_log(self._link, lease, attempt_log, self.tell, self._throttle)
+        )
         self._logs[lease.attempt_id] = ShippedLog(attempt_log, shipping)
         return attempt_log
 

@@ -23,6 +23,7 @@ from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 # What TOML knows of what we use; a terminal knows text alone.
 Written = str | int | float | bool | list[str]
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+_SANDBOXES = ("bwrap", "none")
 _SIZES = (("GB", 10**9), ("GiB", 2**30), ("MB", 10**6), ("MiB", 2**20))
 
 
@@ -65,6 +66,13 @@ def _text(written: Written, name: str) -> str:
     if not isinstance(written, str):
         raise InvalidInput(f"{name} is not text.", f'Put it in quotes: {name} = "{written}".')
     return written.strip()
+
+
+def _sandbox(written: Written, name: str) -> str:
+    text = _text(written, name)
+    if text not in _SANDBOXES:
+        raise InvalidInput(f"{name} {text!r} is not known.", f"There are: {', '.join(_SANDBOXES)}.")
+    return text
 
 
 def _hours(written: Written, name: str) -> str:
@@ -286,5 +294,13 @@ KEYS: tuple[Key, ...] = (
         _spell_bytes,
         True,
     ),
-    Key("sandbox", "sandbox", "Which sandbox tasks run in.", "bwrap", _text, _as_it_is, True),
+    Key(
+        "sandbox",
+        "sandbox",
+        "Which sandbox tasks run in; none: only your own tasks are taken.",
+        "bwrap",
+        _sandbox,
+        _as_it_is,
+        True,
+    ),
 )

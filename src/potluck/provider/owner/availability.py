@@ -1,0 +1,89 @@
+"""Whether a device takes new work now, and why not: the owner's terms held against the moment.
+
+Pure: the clock, the owner's doings and the device's state come in as values. Sentences name no
+passing seconds, so that what has not changed reads the same.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from potluck.model.device import Availability, Health
+from potluck.model.hours import is_open, next_change, parse_hours
+from potluck.model.task import EndReason
+from potluck.model.terms import DeviceTerms
+from potluck.provider.line import one_line
+
+
+class Moment(Struct, frozen=True):
+    """What is so just now, as far as a device's work depends on it."""
+
+    local: datetime  # by the clock on the owner's wall
+    health: Health = Health.WELL
+    health_detail: str = ""
+    unused_seconds: float | None = None  # by its owner and others; none: that can not be known
+    is_draining: bool = False
+    has_terms: bool = True  # false where the owner's file could never be read
+
+
+class Verdict(Struct, frozen=True):
+    """Whether, and a sentence where not."""
+
+    availability: Availability
+    why: str = ""
+
+
+def availability(terms: DeviceTerms, moment: Moment) -> Verdict:
+    """What lasts longest comes first: a sick device does not get well by its hours."""
+    if moment.is_draining:
+        return Verdict(Availability.DRAINING, "Its node finishes what runs, and ends.")
+    if moment.health in _SICK:
+        return Verdict(Availability.SICK, one_line(moment.health_detail) or _SICK[moment.health])
+    if not moment.has_terms:
+        return Verdict(Availability.PAUSED, "Its owner's file can not be read.")
+    if terms.is_paused:
+        return Verdict(Availability.PAUSED, "Its owner has paused it.")
+    return _by_the_clock(terms, moment.local) or _by_use(terms, moment) or _AVAILABLE
+
+
+_AVAILABLE = Verdict(Availability.AVAILABLE)
+_SICK = {
+    Health.LOST: "It does not answer any more.",
+    Health.MEMORY_ERRORS: "It has met errors in its memory that it could not correct.",
+}
+
+
+def _by_the_clock(terms: DeviceTerms, local: datetime) -> Verdict | None:
+    week = parse_hours(terms.hours)
+    if is_open(week, local):
+        return None
+    opens = next_change(week, local)
+    until = f" until {opens:%A %H:%M}" if opens else ""
+    return Verdict(Availability.OUTSIDE_HOURS, f"Outside its hours ({terms.hours}){until}.")
+
+
+def _by_use(terms: DeviceTerms, moment: Moment) -> Verdict | None:
+    unused_seconds = moment.unused_seconds
+    if terms.idle_minutes == 0 or unused_seconds is None:
+        return None
+    if unused_seconds >= terms.idle_minutes * 60:
+        return None
+    rest = f"{terms.idle_minutes:g} minutes"
+    return Verdict(Availability.IN_USE, f"Its owner uses it, or did in the last {rest}.")
+
+
+# Where the owner said so in advance, these also end what runs.
+_WANTED_BACK = {Availability.OUTSIDE_HOURS, Availability.IN_USE}
+
+
+def is_wanted_back(terms: DeviceTerms, verdict: Verdict) -> bool:
+    """Whether what runs on it is to be called back by itself."""
+    return terms.is_reclaimable and verdict.availability in _WANTED_BACK
+
+
+def refusal(terms: DeviceTerms, verdict: Verdict) -> EndReason | None:
+    """With which reason a grant of the device is given back; none if it takes it."""
+    if verdict.availability is Availability.AVAILABLE:
+        return None
+    # A grant that crossed the owner's no on its way was within what the owner had declared.
+    return EndReason.RECLAIMED if terms.is_reclaimable else EndReason.DECLINED

@@ -1,0 +1,124 @@
+"""When was the machine's owner last active? Asked of whatever this system has to tell.
+
+Linux: the terminals, whose files say when somebody last typed, and the desktop sessions of logind.
+macOS and Windows: the system's own count since the last key or movement. What can not be known is
+not guessed: `through` names what was asked with success.
+"""
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+_ASK_SECONDS = 2.0
+_DESKTOPS = {"x11", "wayland", "mir"}
+
+
+class Presence(Struct, frozen=True):
+    """How long ago somebody sat at this machine."""
+
+    idle_seconds: float | None  # none: nothing here can tell
+    through: tuple[str, ...] = ()
+
+
+async def look() -> Presence:
+    if sys.platform == "darwin":
+        return _presence({"the system": _mac_idle(await _output("ioreg", "-c", "IOHIDSystem"))})
+    if sys.platform == "win32":
+        return _presence({"the system": _windows_idle()})
+    return _presence(
+        {"terminals": terminals_idle(Path("/dev"), time.time()), "desktop": await desktop_idle()}
+    )
+
+
+def _presence(found: dict[str, float | None]) -> Presence:
+    known = {name: seconds for name, seconds in found.items() if seconds is not None}
+    return Presence(min(known.values(), default=None), tuple(known))
+
+
+def terminals_idle(devices: Path, now: float) -> float | None:
+    """Whoever types is read by a program there; the kernel notes when, to within some seconds."""
+    paths = [*(devices / "pts").glob("[0-9]*"), *devices.glob("tty[0-9]*")]
+    read_at = [seconds for path in paths if (seconds := _read_at(path)) is not None]
+    return max(0.0, now - max(read_at)) if read_at else None
+
+
+def _read_at(path: Path) -> float | None:
+    try:
+        return path.stat().st_atime
+    except OSError:
+        return None  # it was closed a moment ago
+
+
+async def desktop_idle() -> float | None:
+    """Of logind's sessions: one with a desktop that does not call itself idle is in use."""
+    sessions = await _output("loginctl", "list-sessions", "--no-legend")
+    ids = [line.split()[0] for line in sessions.splitlines() if line.strip()]
+    if not ids:
+        return None
+    properties = [f"--property={name}" for name in ("Type", "IdleHint", "IdleSinceHint")]
+    return session_idle(await _output("loginctl", "show-session", *properties, *ids), time.time())
+
+
+def session_idle(shown: str, now: float) -> float | None:
+    """From what `loginctl show-session` prints, a block for each session."""
+    idle = [_session_idle(dict(_pairs(block)), now) for block in shown.split("\n\n")]
+    return min((each for each in idle if each is not None), default=None)
+
+
+def _pairs(block: str) -> Iterable[tuple[str, str]]:
+    for line in block.splitlines():
+        name, _, value = line.partition("=")
+        yield name, value
+
+
+def _session_idle(said: dict[str, str], now: float) -> float | None:
+    # Sessions of terminals are known better from the terminals themselves.
+    if said.get("Type") not in _DESKTOPS:
+        return None
+    if said.get("IdleHint") != "yes":
+        return 0.0
+    since_micro = said.get("IdleSinceHint", "")
+    return max(0.0, now - int(since_micro) / 1e6) if since_micro.isdigit() else None
+
+
+def _mac_idle(shown: str) -> float | None:
+    found = re.search(r'"HIDIdleTime" = (\d+)', shown)
+    return int(found[1]) / 1e9 if found else None
+
+
+def _windows_idle() -> float | None:
+    if sys.platform == "win32":
+        import ctypes
+
+        class LastInput(ctypes.Structure):
+            _fields_ = [("size", ctypes.c_uint), ("tick", ctypes.c_uint)]
+
+        last = LastInput(ctypes.sizeof(LastInput))
+        if ctypes.windll.user32.GetLastInputInfo(ctypes.byref(last)):
+            # Both count milliseconds, and begin anew after 2^32 of them.
+            ticks = int(ctypes.windll.kernel32.GetTickCount()) - int(last.tick)
+            return (ticks % 2**32) / 1000
+    return None
+
+
+async def _output(*command: str) -> str:
+    """What it printed; nothing if it is not here, fails or takes too long."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+    except OSError:
+        return ""
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            printed, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+    return printed.decode(errors="replace") if process.returncode == 0 else ""

@@ -1,0 +1,109 @@
+"""The owner's file as a running provider goes by it.
+
+A file that is wrong changes nothing: what it said last stays in force. If it was wrong from the
+start there is nothing to go by, and nothing is offered until it is mended.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from potluck.model.device import DeviceDescription
+from potluck.model.error import BadSettings
+from potluck.model.terms import DeviceTerms, TaskKind
+from potluck.provider.owner.file import mark_of, read_file
+from potluck.provider.owner.said import NodeLimits, Said
+from potluck.provider.settings import ProviderSettings
+from potluck.wire.provider import Grant
+
+
+class Rules:
+    """Terms of each device and limits of the node, as they are now."""
+
+    def __init__(self, path: Path, settings: ProviderSettings) -> None:
+        self.path = path
+        self.problem: BadSettings | None = None
+        self.limits = NodeLimits()
+        self.terms: Mapping[str, DeviceTerms] = {}
+        self._beneath = DeviceTerms(
+            price_micro_per_hour=settings.price_micro_per_hour,
+            shares_accounts=settings.share_between_accounts,
+        )
+        self._beneath_limits = NodeLimits(
+            settings.cores, settings.memory_bytes, settings.disk_bytes
+        )
+        self._uuids: set[str] | None = None  # not known yet
+        self._is_ever_read = False
+        self._said = Said()
+        self._apply()
+        self.reread()
+
+    def know(self, devices: Iterable[DeviceDescription]) -> None:
+        """From now on each of these has its terms."""
+        self._uuids = {device.uuid for device in devices}
+        self._apply()
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether the file could be read at least once."""
+        return self._is_ever_read
+
+    def reread(self) -> bool:
+        """Whether that changed anything: what holds, or what is wrong."""
+        before = (self.terms, self.limits, self.trouble())
+        self._mark = mark_of(self.path)
+        try:
+            self._said = read_file(self.path)
+            self._apply()
+            self._is_ever_read, self.problem = True, None
+        except BadSettings as error:
+            self.problem = error
+        return before != (self.terms, self.limits, self.trouble())
+
+    def reread_if_changed(self) -> bool:
+        """One look at the file's outside, unless that has changed."""
+        return mark_of(self.path) != self._mark and self.reread()
+
+    def overridden(self) -> list[str]:
+        """Options of `potluck provide` that the file says otherwise, as they are typed."""
+        said = self._said.everywhere
+        options = {
+            "--price": (said.price_micro_per_hour, self._beneath.price_micro_per_hour),
+            "--cores": (said.cores, self._beneath_limits.cores),
+            "--memory": (said.memory_bytes, self._beneath_limits.memory_bytes),
+            "--disk": (said.disk_bytes, self._beneath_limits.disk_bytes),
+        }
+        return [
+            option
+            for option, (says, given) in options.items()
+            if given and isinstance(says, int) and says != given
+        ]
+
+    def trouble(self) -> tuple[str, str]:
+        """What is wrong with the file, in a sentence, and what to do; both empty if nothing is."""
+        if self.problem is not None:
+            return self.problem.detail, self.problem.hint
+        strangers = sorted(self._said.devices.keys() - self._uuids) if self._uuids else []
+        if strangers:
+            named = ", ".join(strangers)
+            hint = "Compare with: potluck provider status"
+            return f"{self.path} speaks of devices that are not here: {named}.", hint
+        return "", ""
+
+    def may_run(self, grant: Grant) -> str | None:
+        """A sentence where an owner does not take it: what the server knew may be old."""
+        kind, wallet = TaskKind(str(grant.spec.__struct_config__.tag)), grant.wallet.lower()
+        for device in grant.devices:
+            terms = self.terms.get(device.uuid)
+            if terms is None:
+                continue
+            if terms.kinds and kind not in terms.kinds:
+                return f"The node's owner takes no tasks of kind {kind} on this device."
+            is_allowed = not terms.allow or wallet in map(str.lower, terms.allow)
+            if not is_allowed or wallet in map(str.lower, terms.deny):
+                return "The node's owner does not take this account's tasks on this device."
+        return None
+
+    def _apply(self) -> None:
+        uuids = self._uuids or ()
+        self.terms = {uuid: self._said.terms(uuid, self._beneath) for uuid in uuids}
+        self.limits = self._said.limits(self._beneath_limits)

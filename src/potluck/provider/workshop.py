@@ -1,0 +1,61 @@
+"""Where attempts are run: a sandbox, and what prepares their dependencies in it."""
+
+from functools import partial
+
+from msgspec import Struct
+
+from potluck.model.ids import AccountId
+from potluck.model.node import SandboxReport
+from potluck.provider.detect.tried import Detection
+from potluck.provider.expose.expose import expose
+from potluck.provider.prepare.index import PackageIndex, hosts_of
+from potluck.provider.prepare.preparer import Preparer
+from potluck.provider.prepare.settings import PrepareSettings
+from potluck.provider.runner import MayRun, Runner
+from potluck.provider.sandbox.choose import choose
+from potluck.provider.sandbox.driver import Driver
+from potluck.provider.settings import ProviderSettings
+from potluck.provider.throttle import Throttle
+
+
+class Workshop(Struct, frozen=True):
+    driver: Driver
+    preparer: Preparer
+    report: SandboxReport
+
+    async def reap(self) -> None:
+        """Removes what an earlier life left behind. Nothing runs yet."""
+        await self.driver.reap()
+        await self.preparer.reap()
+
+    def runner(
+        self,
+        settings: ProviderSettings,
+        detection: Detection,
+        may_run: MayRun,
+        account_id: AccountId,
+    ) -> Runner:
+        """The server is told what the sandbox is worth; but without walls we look for ourselves."""
+        show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
+        only = None if self.report.is_safe_for_strangers else account_id
+        return Runner(
+            self.driver, self.preparer, settings.outcome_flush_seconds, only, may_run, show
+        )
+
+
+async def open_workshop(
+    settings: ProviderSettings, sandbox: str | None, throttle: Throttle
+) -> Workshop:
+    """With the sandbox of this name; without one, the strongest that works."""
+    is_unsafe = sandbox == "none" or (sandbox is None and settings.unsafe_no_sandbox)
+    driver, report = await choose(settings.data_directory / "sandbox", settings.name, is_unsafe)
+    preparer = Preparer(
+        driver,
+        settings.data_directory / "environments",
+        PackageIndex(settings.index_url, hosts_of(settings.index_hosts)),
+        PrepareSettings(
+            allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
+        ),
+        throttle,
+    )
+    return Workshop(driver, preparer, report)
