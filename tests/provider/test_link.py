@@ -263,7 +263,10 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
         server.tokens.clear()
         with pytest.raises(NodeKeyRefused) as caught:
             await asyncio.wait_for(
-                beat_forever(provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse()), 30
+                beat_forever(
+                    provider.link, saying(tuple), provider.tell, provider.hear, 0.01, Pulse()
+                ),
+                30,
             )
     assert KEY.address in caught.value.detail
     assert "revoked" in caught.value.detail
