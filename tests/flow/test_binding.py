@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from potluck.model.account import Role
 from potluck.model.device import DeviceDescription, DeviceKind, Standing
-from potluck.model.error import Conflict, InvalidInput, NotFound, NotSignedIn
+from potluck.model.error import Conflict, DeviceBound, InvalidInput, NotFound, NotSignedIn
 from potluck.model.ids import NodeId
 from potluck.model.task import GIB
 from potluck.provider.product import plain_product
@@ -112,6 +112,31 @@ async def test_the_first_wallet_gets_a_device_and_keeps_it_over_restarts(
     assert (await owner.register()).unbound == []
     assert await owner.gets_work()
     assert await facts(pool) == [f"device_bound {owner.owner.account_id}"]
+
+
+async def test_another_wallets_card_is_refused_unless_it_is_contested(
+    pool: Pool, owner: Side, other: Side
+) -> None:
+    await owner.register()
+    before = await everything(pool)
+    for devices in (1, 3):  # one that is bound is enough
+        with pytest.raises(DeviceBound, match=f"{CARD} is bound to another wallet") as caught:
+            await other.register(contest=False, devices=devices)
+        assert "contest" in caught.value.hint
+        assert await everything(pool) == before
+    assert [each.uuid for each in (await other.register(devices=3)).unbound] == [CARD]
+    with pytest.raises(DeviceBound):
+        await other.register(contest=False)
+    await owner.leave()
+    assert (await other.register(contest=False)).unbound == [], "nobody else's any more"
+
+
+async def everything(pool: Pool) -> list[str]:
+    tables = ("bindings", "contests", "nodes", "devices", "events", "audit", "wishes")
+    return [
+        await pool.sql(f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {each} AS t")
+        for each in tables
+    ]
 
 
 async def test_one_card_on_two_nodes_of_a_wallet_is_offered_once(pool: Pool, owner: Side) -> None:

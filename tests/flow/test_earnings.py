@@ -1,0 +1,81 @@
+"""What an owner's machines have earned: by day, node and device, as the ledger has it."""
+
+from datetime import UTC, datetime, timedelta
+
+from potluck.model.task import EndReason
+from potluck.store import earnings
+from potluck.wire.owner import Earnings
+from potluck.wire.provider import Grant, NodeRegistered, Started
+from tests.flow.pool import Pool, done, lease_of, used
+
+HOUR_MICRO = 3_600_000_000  # a micro-credit for each microsecond
+DAY = timedelta(days=1)
+
+
+async def earned(
+    pool: Pool, since: datetime | None = None, until: datetime | None = None
+) -> Earnings:
+    now = datetime.now(UTC)
+    async with pool.parts.database.transaction() as connection:
+        return await earnings.earned(connection, pool.bob, since or now - DAY, until or now + DAY)
+
+
+async def work(
+    pool: Pool, node: NodeRegistered, devices: int = 1, reason: EndReason = EndReason.COMPLETED
+) -> Grant:
+    """A task of half a second on this node."""
+    await pool.submit(device_count=devices, run_seconds=10.0)
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, Started(lease_of(grant)))
+    await pool.sql(
+        "UPDATE attempts SET started_at = started_at - interval '0.5 s' WHERE id = $1",
+        grant.attempt_id,
+    )
+    assert await pool.report(node.node_id, done(grant, reason, usage=used(0.5))) == ["accepted"]
+    return grant
+
+
+async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**12)
+    node = await pool.offer(devices=2, price_micro_per_hour=HOUR_MICRO)
+    first, again = await work(pool, node), await work(pool, node)
+    both = await work(pool, node, devices=2)
+    long_ago = await work(pool, node)
+    for grant, ago in ((both, DAY), (long_ago, 40 * DAY)):
+        await pool.sql(
+            "UPDATE attempts SET finished_at = finished_at - $2::interval,"
+            " started_at = started_at - $2::interval WHERE id = $1",
+            grant.attempt_id,
+            ago,
+        )
+    found = await earned(pool, datetime.now(UTC) - 30 * DAY)
+    assert {each.device_id for each in found.earned} == {
+        first.devices[0].device_id,
+        again.devices[0].device_id,
+        None,  # nobody knows what each of several has earned
+    }
+    days = [each.day for each in found.earned]
+    assert days == sorted(days, reverse=True) and len(set(days)) == 2
+    assert {(each.node_id, each.node_name) for each in found.earned} == {(node.node_id, "attic")}
+    assert (found.attempts, sum(each.attempts for each in found.earned)) == (3, 3)
+    assert found.reward_micro == sum(each.reward_micro for each in found.earned)
+    assert found.reward_micro == 500_000 * 4, "two tasks on one card, and one on two"
+    assert 1.5 <= found.seconds < 30
+    everything = await earned(pool, datetime.now(UTC) - 90 * DAY)
+    assert everything.reward_micro == (await pool.balance(pool.bob)).available_micro
+    assert everything.attempts == 4
+
+
+async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool) -> None:
+    node = await pool.offer()
+    await work(pool, node, reason=EndReason.SIGNAL)
+    found = await earned(pool)
+    assert (found.attempts, found.reward_micro) == (1, 0)
+    assert found.earned[0].attempts == 1
+
+
+async def test_nobody_has_earned_anything_yet(pool: Pool) -> None:
+    await pool.started()
+    now = datetime.now(UTC)
+    assert await earned(pool, now - DAY, now) == Earnings(now - DAY, now, 0, 0.0, 0, [])
