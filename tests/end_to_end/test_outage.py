@@ -196,7 +196,7 @@ def test_the_shorter_limit_of_a_silence_stops_by_the_nodes_own_clock(
     ("end", "reason"),
     [
         pytest.param(Node.kill, "node_restarted", id="kill -9"),
-        pytest.param(Node.stop, "node_left", id="SIGTERM"),
+        pytest.param(Node.stop, "node_left", id="SIGTERM", marks=pytest.mark.long),
     ],
 )
 def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(

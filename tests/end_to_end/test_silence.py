@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,20 +34,21 @@ def server_at(directory: Path, port: int = 0) -> ServerProcess:
 
 
 @pytest.mark.parametrize(
-    "seconds",
+    ("seconds", "end"),
     [
-        pytest.param(2.0, id="it ends meanwhile"),
-        pytest.param(8.0, id="it runs on", marks=pytest.mark.long),
+        pytest.param(2.0, ServerProcess.kill, id="it ends meanwhile"),
+        pytest.param(8.0, ServerProcess.kill, id="it runs on", marks=pytest.mark.long),
+        pytest.param(2.0, ServerProcess.stop, id="stopped in good order", marks=pytest.mark.long),
     ],
 )
 def test_a_server_that_is_away_for_longer_than_a_lease_finds_the_work_done(
-    tmp_path: Path, stack: ExitStack, seconds: float
+    tmp_path: Path, stack: ExitStack, seconds: float, end: Callable[[ServerProcess], object]
 ) -> None:
     server = stack.enter_context(server_at(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     task_id = server.client().submit(SLOW.format(seconds=seconds))
     await_true(lambda: "begun" in server.client().log(task_id), "the code runs")
-    server.kill()
+    end(server)
     time.sleep(1.5 * LEASE_SECONDS)
 
     again = stack.enter_context(server_at(tmp_path, server.port))
