@@ -12,10 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7 };
-enum { NAME = 96, PARTS = 100 };
+enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, LOST = 15 };
+enum { PARTS = 100, CARDS = 64 };
 typedef unsigned long long u64;
 typedef void *handle; /* card * PARTS + part + 1, where part 0 is the card itself */
+static char lost[CARDS]; /* as NVML remembers it: until it is opened anew */
 
 static int find(const char *place, const char *key, char *value, size_t size) {
     char line[1024], *rest;
@@ -58,11 +59,13 @@ static void place_of(handle device, char *place) {
 
 static int of(handle device, const char *key, char *value, size_t size) {
     char place[64], card[64];
-    int code;
+    int code = OK, number = (int)(((uintptr_t)device - 1) / PARTS % CARDS);
     place_of(device, place);
-    snprintf(card, sizeof card, "%.*s", (int)strcspn(place, "."), place);
-    if (find(card, "all", value, size) && (code = obey(value))) return code;
-    return text(place, key, value, size);
+    snprintf(card, sizeof card, "card%d", number);
+    if (find(card, "all", value, size)) code = obey(value);
+    if (code == LOST) lost[number] = 1;
+    if (lost[number]) return LOST;
+    return code ? code : text(place, key, value, size);
 }
 
 static int number(handle device, const char *key, u64 *value) {
@@ -92,6 +95,7 @@ static int name(handle device, const char *key, char *value, unsigned size) {
 int nvmlInitWithFlags(unsigned flags) {
     char said[64];
     (void)flags;
+    memset(lost, 0, sizeof lost);
     int code = text("system", "init", said, sizeof said);
     return code == UNSUPPORTED ? OK : code;
 }
