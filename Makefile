@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle lock clean
+.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-join lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,9 @@ bench-scheduler: $(VENV)/.dev  ## decisions a second, as JSON (ARGS="--gpus 1000
 
 bench-idle: $(VENV)/.dev  ## what a provider costs while it waits for work, as JSON (ARGS="--seconds 60")
 	@$(RUN)/python -m bench.idle $(ARGS)
+
+bench-join: $(VENV)/.dev  ## from nothing to registered with one command, as JSON
+	@$(RUN)/python -m bench.join $(ARGS)
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock
