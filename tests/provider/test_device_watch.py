@@ -46,7 +46,9 @@ async def test_a_card_that_opencl_does_not_know_has_no_answer(opencl_uuid: str) 
 
 async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeServer) -> None:
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(settings, KEY, REGISTRATION, lambda _: None, lambda _: None) as link:
+    async with open_link(
+        settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
+    ) as link:
         await link.register()
         watch = DeviceWatch(link, FOUND, lambda _: None)
         asked = DeviceChallenge(CPU.uuid, SEED, 30.0)

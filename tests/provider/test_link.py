@@ -89,7 +89,7 @@ async def linked(
     announced: list[Announcement] = []
     ids: list[NodeId] = []
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(settings, KEY, registration, announced.append, ids.append) as link:
+    async with open_link(settings, KEY, lambda: registration, announced.append, ids.append) as link:
         await link.register()
         yield Provider(link, announced, ids)
 
@@ -274,7 +274,9 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
 
 async def test_a_server_that_goes_by_another_name_gets_no_signature(server: FakeServer) -> None:
     settings = settings_for(server.url.replace("127.0.0.1", "localhost"), Path("/nonexistent"))
-    async with open_link(settings, KEY, REGISTRATION, lambda _: None, lambda _: None) as link:
+    async with open_link(
+        settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
+    ) as link:
         with pytest.raises(BadSettings, match="calls itself"):
             await link.register()
     assert server.tokens == {}

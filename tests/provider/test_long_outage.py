@@ -47,7 +47,9 @@ async def nobody(announced: list[Announcement]) -> AsyncIterator[Link]:
     usual = {"back_off_first_seconds": 0.25, "back_off_longest_seconds": LONGEST_SECONDS}
     settings = replace(settings_for(url, Path("/nonexistent")), **usual)
     registration: RegisterNode = replace(REGISTRATION, node_id="node_01j00000000000000000000000")
-    async with open_link(settings, KEY, registration, announced.append, lambda _: None) as link:
+    async with open_link(
+        settings, KEY, lambda: registration, announced.append, lambda _: None
+    ) as link:
         yield link
 
 

@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from potluck.model.error import BadSettings, PotluckError, Unavailable
-from potluck.model.ids import NodeId
+from potluck.model.ids import AccountId, NodeId
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import (
     Announce,
@@ -59,7 +59,7 @@ from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
 from potluck.provider.workshop import Workshop, open_workshop
-from potluck.wire.provider import HeartbeatAnswer, NodeRegistered, RegisterNode
+from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
 
@@ -97,7 +97,6 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         )
         await workshop.reap()
         rules.know(detection.devices)
-        _tell_rules(rules, announce)
         await _serve(_Found(settings, announce, rules, throttle, workshop, detection), stop)
     announce(Stopped())
 
@@ -113,30 +112,19 @@ class _Found(Struct, frozen=True):
     detection: Detection
 
 
-def _tell_rules(rules: Rules, announce: Announce) -> None:
-    detail, hint = rules.trouble()
-    if detail:
-        announce(TermsWrong(detail, hint))
-    if options := rules.overridden():
-        announce(OptionsOverridden(tuple(options), str(rules.path)))
-
-
 async def _serve(found: _Found, stop: asyncio.Event) -> None:
     settings = found.settings
     offer = Offer(settings, found.detection.devices, found.workshop.report, found.rules)
-    registration = RegisterNode(
-        offer.describe(), load_node_id(settings.data_directory, settings.url), offer.own_tasks_only
-    )
 
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
     key = load_key(settings.data_directory)
-    async with open_link(settings, key, registration, found.announce, keep) as link:
+    async with open_link(settings, key, offer.registration, found.announce, keep) as link:
+        parts = _assemble(found, offer, link, await link.sign_in())
         answer = await link.register()
-        parts = _assemble(found, offer, link)
         found.announce(_registered(settings, offer, answer.node_id))
-        parts.devices.note(answer.unbound)
+        _introduce(found, parts, answer)
         async with (
             _sampling(parts),
             listening(settings.data_directory, Desk(parts.office).handle),
@@ -158,13 +146,13 @@ class _Parts(Struct, frozen=True):
     announce: Announce
 
 
-def _assemble(found: _Found, offer: Offer, link: Link) -> _Parts:
+def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) -> _Parts:
     settings, rules, announce = found.settings, found.rules, found.announce
     news, ending, sampler = Told(), Ending(), Sampler(found.detection.found)
     bench = Workbench(
         attempts_directory(settings.data_directory, settings.url),
         link,
-        found.workshop.runner(settings, found.detection, rules.may_run, link.account_id),
+        found.workshop.runner(settings, found.detection, rules.may_run, account_id),
         announce,
         settings,
         found.throttle,
@@ -194,14 +182,25 @@ def _assemble(found: _Found, offer: Offer, link: Link) -> _Parts:
     )
     wishes = Wishes(
         settings.data_directory,
-        lambda: link.node_id,
-        rules.path,
+        lambda: load_node_id(settings.data_directory, settings.url),
         watch,
         partial(drain, False),
         news,
     )
+    offer.say_also(watch.statuses, wishes.number)
     power = PowerCaps(sampler, announce)
     return _Parts(office, devices, wishes, sampler, power, found.throttle, announce)
+
+
+def _introduce(found: _Found, parts: _Parts, answer: NodeRegistered) -> None:
+    """What the owner should know of the devices and of the file from the start."""
+    parts.devices.note(answer.unbound)
+    detail, hint = found.rules.trouble()
+    if detail:
+        found.announce(TermsWrong(detail, hint))
+    if options := found.rules.overridden():
+        found.announce(OptionsOverridden(tuple(options), str(found.rules.path)))
+    parts.office.watch.introduce()
 
 
 @asynccontextmanager

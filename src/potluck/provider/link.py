@@ -24,6 +24,7 @@ from potluck.local.trust import context
 from potluck.model.back_off import BackOff
 from potluck.model.error import (
     Conflict,
+    DeviceBound,
     InvalidInput,
     NodeKeyRefused,
     NotFound,
@@ -32,7 +33,6 @@ from potluck.model.error import (
 )
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
-from potluck.model.node import NodeDescription
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.provider.exchange import Call, Exchange
 from potluck.provider.identity import NodeKey
@@ -76,7 +76,7 @@ class Link:
         session: aiohttp.ClientSession,
         settings: ProviderSettings,
         key: NodeKey,
-        registration: RegisterNode,
+        offer: Callable[[], RegisterNode],
         announce: Announce,
         keep_node_id: Callable[[NodeId], None],
     ) -> None:
@@ -84,7 +84,9 @@ class Link:
         self._key = key
         self._exchange = Exchange(session, settings.url)
         self._node_session = NodeSession(self._exchange, key, self._patience())
-        self._registration = registration
+        self._offer = offer  # asked anew for each registration
+        self._node_id = offer().node_id
+        self._contests = False
         self._silence = Silence(announce)
         self._keep_node_id = keep_node_id
         self._registering = asyncio.Lock()
@@ -93,19 +95,18 @@ class Link:
 
     @property
     def node_id(self) -> NodeId:
-        assert self._registration.node_id is not None, "register comes first"
-        return self._registration.node_id
+        assert self._node_id is not None, "register comes first"
+        return self._node_id
 
     @property
     def problem(self) -> PotluckError | None:
         """What keeps us from the server just now."""
         return self._silence.error
 
-    def offer(self, description: NodeDescription, own_tasks_only: bool) -> None:
-        """What every registration says from now on."""
-        self._registration = replace(
-            self._registration, description=description, own_tasks_only=own_tasks_only
-        )
+    async def sign_in(self) -> AccountId:
+        """Whom this node works for. Tries once."""
+        await self._node_session.token()
+        return self._node_session.account_id
 
     async def renew(self) -> NodeRegistered:
         """Registers anew, again and again until the server answers.
@@ -129,19 +130,33 @@ class Link:
 
     async def register(self) -> NodeRegistered:
         """Tries once; from then on the server is expected to know this node."""
-        offer = self._registration
-        stated = self._key.state_devices(
-            offer.description.devices, origin_of(self._settings.url), datetime.now(UTC)
-        )
-        body = encode_json(replace(offer, statements=stated))
         try:
-            answer = await self._once(routes.REGISTER_NODE, body, NodeRegistered, self._patience())
+            answer = await self._register()
+        except DeviceBound:
+            # Whoever has claimed a device that is here must not keep its machine out of the pool.
+            self._contests = True
+            answer = await self._register()
         except InvalidInput as error:
             raise await self._explained(error) from error
-        self._registration = replace(self._registration, node_id=answer.node_id)
+        self._node_id = answer.node_id
         self._keep_node_id(answer.node_id)
         self._skews.note(answer.server_version)
         return answer
+
+    async def _register(self) -> NodeRegistered:
+        offer = self._offer()
+        stated = self._key.state_devices(
+            offer.description.devices, origin_of(self._settings.url), datetime.now(UTC)
+        )
+        said = replace(
+            offer,
+            node_id=self._node_id,
+            statements=stated,
+            contest=self._contests,
+        )
+        return await self._once(
+            routes.REGISTER_NODE, encode_json(said), NodeRegistered, self._patience()
+        )
 
     @property
     def server_version(self) -> str:
@@ -155,11 +170,6 @@ class Link:
         except PotluckError:
             return error
         return explained(error, health.version)
-
-    @property
-    def account_id(self) -> AccountId:
-        """Whom this node works for."""
-        return self._node_session.account_id
 
     async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
@@ -254,7 +264,7 @@ class Link:
         self, route: Route, body: bytes, kind: type[T], patience: aiohttp.ClientTimeout
     ) -> T:
         """A token may have ended a moment early; then the call is made again with the next one."""
-        path = route.url(node_id=self._registration.node_id or "")
+        path = route.url(node_id=self._node_id or "")
         call = Call(route, path, body, patience)
         token = await self._node_session.token()
         try:
@@ -298,12 +308,12 @@ class Silence:
 async def open_link(
     settings: ProviderSettings,
     key: NodeKey,
-    registration: RegisterNode,
+    offer: Callable[[], RegisterNode],
     announce: Announce,
     keep_node_id: Callable[[NodeId], None],
 ) -> AsyncIterator[Link]:
     async with open_session(settings.url, settings.ca_file) as session:
-        yield Link(session, settings, key, registration, announce, keep_node_id)
+        yield Link(session, settings, key, offer, announce, keep_node_id)
 
 
 def open_session(url: str, ca_file: Path | None) -> aiohttp.ClientSession:

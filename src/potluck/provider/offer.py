@@ -13,11 +13,13 @@ from potluck.model.device import DeviceDescription, Measured
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.announcement import Announce, OfferRefused
+from potluck.provider.data_directory import load_node_id
 from potluck.provider.link import Link
 from potluck.provider.owner.rules import Rules
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.told import Told
-from potluck.wire.provider import NodeRegistered
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.provider import NodeRegistered, RegisterNode
 
 # A task's disk lives in memory, so both shares together leave a fifth for the owner.
 MEMORY_SHARE = 0.6
@@ -44,6 +46,8 @@ class Offer:
         self._devices = {device.uuid: device for device in devices}
         self.sandbox = sandbox
         self._rules = rules
+        self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
+        self._wish: Callable[[], int] = int
         self.told = Told()
         self.refusal: PotluckError | None = None  # why the server does not take it
 
@@ -53,6 +57,21 @@ class Offer:
 
     def describe(self) -> NodeDescription:
         return describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+
+    def say_also(
+        self, statuses: Callable[[], tuple[DeviceStatus, ...]], wish: Callable[[], int]
+    ) -> None:
+        """How the devices are just now, and the last wish of their owner's that was heard."""
+        self._statuses, self._wish = statuses, wish
+
+    def registration(self) -> RegisterNode:
+        return RegisterNode(
+            self.describe(),
+            load_node_id(self._settings.data_directory, self._settings.url),
+            self.own_tasks_only,
+            statuses=self._statuses(),
+            wish=self._wish(),
+        )
 
     def measured(self, uuid: str, measured: Measured) -> None:
         """What a benchmark found goes beside what the vendor says."""
@@ -67,7 +86,6 @@ async def offer_forever(
     while True:
         await offer.told.until_stale()
         changes = offer.told.changes
-        link.offer(offer.describe(), offer.own_tasks_only)
         try:
             registered(await link.renew())
             offer.refusal = None

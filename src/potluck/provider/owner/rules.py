@@ -5,15 +5,20 @@ start there is nothing to go by, and nothing is offered until it is mended.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 
+import structlog
+
 from potluck.model.device import DeviceDescription
-from potluck.model.error import BadSettings
-from potluck.model.terms import DeviceTerms, TaskKind
-from potluck.provider.owner.file import mark_of, read_file
+from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
+from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.said import NodeLimits, Said
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
+
+log = structlog.get_logger()
 
 
 class Rules:
@@ -34,6 +39,7 @@ class Rules:
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
         self._said = Said()
+        self._unwritten: list[TermsChange] = []  # what came from elsewhere
         self._apply()
         self.reread()
 
@@ -53,11 +59,22 @@ class Rules:
         self._mark = mark_of(self.path)
         try:
             self._said = read_file(self.path)
-            self._apply()
             self._is_ever_read, self.problem = True, None
+            self._write()
         except BadSettings as error:
             self.problem = error
+        self._apply()
         return before != (self.terms, self.limits, self.trouble())
+
+    def change(self, change: TermsChange) -> None:
+        """Writes it into the file. What can not be written holds all the same, until it can."""
+        try:
+            change_text("", change)
+        except InvalidInput as error:
+            log.warning("a wish can not be meant", detail=error.detail)
+            return
+        self._unwritten.append(change)
+        self.reread()
 
     def reread_if_changed(self) -> bool:
         """One look at the file's outside, unless that has changed."""
@@ -103,7 +120,14 @@ class Rules:
                 return "The node's owner does not take this account's tasks on this device."
         return None
 
+    def _write(self) -> None:
+        while self._unwritten:
+            change_file(self.path, self._unwritten[0])
+            del self._unwritten[0]
+            self._mark, self._said = mark_of(self.path), read_file(self.path)
+
     def _apply(self) -> None:
+        said = reduce(Said.changed, self._unwritten, self._said)
         uuids = self._uuids or ()
-        self.terms = {uuid: self._said.terms(uuid, self._beneath) for uuid in uuids}
-        self.limits = self._said.limits(self._beneath_limits)
+        self.terms = {uuid: said.terms(uuid, self._beneath) for uuid in uuids}
+        self.limits = said.limits(self._beneath_limits)

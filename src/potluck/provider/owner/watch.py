@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from potluck.model.device import Availability, DeviceDescription, Health
 from potluck.model.task import EndReason
+from potluck.model.terms import TermsChange
 from potluck.provider.announcement import Announce, AvailabilityChanged, TermsRead, TermsWrong
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event
 from potluck.provider.owner.availability import (
@@ -51,9 +52,15 @@ class Watch:
         self._rules = rules
         self._seen = seen
         self._doings = doings
-        self._verdicts = dict.fromkeys(self._models, Verdict(Availability.AVAILABLE))
         self._closed: dict[str, EndReason] = {}
         self.is_draining = False
+        self._verdicts = self._judged()
+
+    def introduce(self) -> None:
+        """Says at the start which devices take no work."""
+        for uuid, verdict in self._verdicts.items():
+            if verdict.availability is not Availability.AVAILABLE:
+                self._announce(uuid, verdict)
 
     def statuses(self) -> tuple[DeviceStatus, ...]:
         return tuple(self._status(uuid) for uuid in self._models)
@@ -85,6 +92,12 @@ class Watch:
             await power.apply(self._rules.terms)
             await asyncio.sleep(interval_seconds)
 
+    def change(self, change: TermsChange) -> None:
+        """What the owner wants from elsewhere, from this moment on."""
+        self._rules.change(change)
+        self._take_over()
+        self.judge()
+
     def reread(self) -> None:
         """The file was changed just now: what is said from here on is said by it."""
         if self._rules.reread():
@@ -98,11 +111,7 @@ class Watch:
 
     def judge(self) -> None:
         """Holds the terms against the moment, and says what has changed."""
-        before = self._verdicts
-        self._verdicts = {
-            uuid: availability(terms, self._moment(uuid))
-            for uuid, terms in self._rules.terms.items()
-        }
+        before, self._verdicts = self._verdicts, self._judged()
         if self._verdicts != before:
             self._doings.beats.change()
             for uuid, verdict in self._verdicts.items():
@@ -110,6 +119,12 @@ class Watch:
                     self._announce(uuid, verdict)
         self._close()
         self._call_back()
+
+    def _judged(self) -> dict[str, Verdict]:
+        return {
+            uuid: availability(terms, self._moment(uuid))
+            for uuid, terms in self._rules.terms.items()
+        }
 
     def _announce(self, uuid: str, verdict: Verdict) -> None:
         model = self._models[uuid]
