@@ -1,8 +1,12 @@
 """Node and server of different versions: told in a sentence, and never by stopping what works."""
 
+import asyncio
+
 import pytest
 
-from potluck.provider.skew import misunderstood, skew
+import potluck
+from potluck.provider.announcement import Announcement, VersionSkew
+from potluck.provider.skew import Skews, misunderstood, skew
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,14 @@ def test_what_a_server_of_another_version_does_not_understand_is_explained_by_th
     assert "0.1.0" in told.detail and "unknown field `colour`" in told.detail
     assert misunderstood("0.2.0", "0.2.0", "no") is None, "that would be a mistake of ours"
     assert misunderstood("0.2.0", "", "no") is None
+
+
+async def test_each_version_of_a_server_is_told_once_and_a_moment_later() -> None:
+    told: list[Announcement] = []
+    skews = Skews(told.append)
+    for theirs in ("99.1.0", "99.1.0", potluck.__version__, "99.2.0"):
+        before = len(told)
+        skews.note(theirs)
+        assert (len(told), skews.theirs) == (before, theirs)
+        await asyncio.sleep(0)
+    assert [each.theirs for each in told if isinstance(each, VersionSkew)] == ["99.1.0", "99.2.0"]

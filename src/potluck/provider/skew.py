@@ -5,6 +5,7 @@ run, as long as both speak the same protocol (else the server refuses the node),
 of the two knows is not to be had. Neither is a reason to stop what runs.
 """
 
+import asyncio
 import re
 
 from msgspec import Struct
@@ -74,7 +75,9 @@ class Skews:
         found = skew(potluck.__version__, theirs) if theirs != self.theirs else None
         self.theirs = theirs
         if found is not None:
-            self._announce(VersionSkew(potluck.__version__, theirs, found.detail, found.hint))
+            told = VersionSkew(potluck.__version__, theirs, found.detail, found.hint)
+            # In a moment: first comes that the node is registered.
+            asyncio.get_running_loop().call_soon(self._announce, told)
 
 
 def explained(error: InvalidInput, theirs: str) -> PotluckError:
