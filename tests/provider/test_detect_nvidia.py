@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from potluck.model.device import DeviceDescription, Health
+from potluck.model.device import DeviceDescription, DeviceKind, Health
 from potluck.provider.detect.child import Unanswered
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.found import FoundDevice
-from potluck.provider.detect.routes import routes
+from potluck.provider.detect.library import may_be_here
+from potluck.provider.detect.routes import NVML, explained, routes
 from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.sampler import PATIENCE, Sampler
+from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.tried import Answer, Outcome, Tried
 from tests.stubs.mixed import OFFERED, WHOLE, mixed_rig
 from tests.stubs.nvml import GIB, Card, NvmlRig
@@ -171,11 +172,10 @@ async def test_a_library_that_hangs_is_ended_and_asked_again(rig: NvmlRig) -> No
     async with looking(*(await found()).devices, seconds=0.7) as sampler:
         await _answered(sampler, 40)
         rig.say("GPU-l4", temperature="hang")
-        for turn in range(1, PATIENCE + 1):
+        for expected in (Health.WELL, Health.WELL, Health.LOST):
             began = time.monotonic()
             samples = await sampler.sample()
             assert time.monotonic() - began < 5
-            expected = Health.LOST if turn == PATIENCE else Health.WELL
             assert {each.health for each in samples.values()} == {expected}
             assert samples["GPU-l4"].temperature_celsius is None, "nothing is known of now"
         rig.say("GPU-l4", temperature=41)
@@ -273,7 +273,40 @@ async def test_a_machine_without_the_library_has_no_such_cards() -> None:
     if answer.outcome is Outcome.FOUND:
         pytest.skip("this machine has an NVIDIA card")
     assert answer.outcome in (Outcome.MISSING, Outcome.FAILED)
-    assert "driver" in answer.hint
+
+
+async def test_a_library_that_goes_missing_is_told_as_that(
+    rig: NvmlRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    if may_be_here(NVML):
+        pytest.skip("this machine has a library of its own")
+    async with looking(
+        FoundDevice(DeviceKind.GPU, "NVIDIA", "L4", 1, "cuda", uuid="GPU-l4", route="nvidia")
+    ) as sampler:
+        sample = (await sampler.sample())["GPU-l4"]
+    assert sample.health is Health.LOST and "Not Found" in sample.detail
+
+
+def test_a_card_that_only_the_kernel_sees_is_told_of() -> None:
+    missing = Answer(Outcome.MISSING, detail="There is no library.")
+    assert explained(missing, []) == missing
+    told = explained(missing, ["0000:01:00.0"])
+    assert told.outcome is Outcome.FAILED
+    assert "0000:01:00.0" in told.detail and "Install NVIDIA's driver" in told.hint
+
+
+def test_a_library_is_looked_for_without_loading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    assert may_be_here("libnone.so.1", cache), "who can say, without the loader's list"
+    cache.write_bytes(b"\0libone.so.1\0/usr/lib/libone.so.1\0")
+    assert may_be_here("libone.so.1", cache)
+    assert not may_be_here("libnone.so.1", cache)
+    (tmp_path / "libnone.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nonexistent:{tmp_path}")
+    assert may_be_here("libnone.so.1", cache)
 
 
 async def test_a_sampler_starts_nothing_where_there_is_no_such_device() -> None:

@@ -1,13 +1,15 @@
 """All ways to find devices on this system, each asked so that nothing it does takes us down."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from potluck.provider.detect import apple, opencl, sysfs
 from potluck.provider.detect.child import Child
+from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.question import Find
 from potluck.provider.detect.tried import Answer, Outcome
 
+NVML = "libnvidia-ml.so.1"
 Route = Callable[[float], Awaitable[Answer]]
 
 
@@ -23,6 +25,26 @@ def child_of(route: str) -> Child:
 
 async def _nvidia(timeout_seconds: float) -> Answer:
     return await _asked("nvidia", timeout_seconds)
+
+
+async def _nvidia_on_linux(timeout_seconds: float) -> Answer:
+    if not may_be_here(NVML):
+        return explained(Answer(Outcome.MISSING, detail=f"There is no {NVML}."), _nvidia_cards())
+    return explained(await _nvidia(timeout_seconds), _nvidia_cards())
+
+
+def _nvidia_cards() -> list[str]:
+    return [card.name for card in sysfs.cards_of(sysfs.NVIDIA)]
+
+
+def explained(answer: Answer, on_the_bus: Sequence[str]) -> Answer:
+    """A card that the kernel sees and the library does not is what its owner wants to hear of."""
+    if answer.devices or not on_the_bus:
+        return answer
+    places = ", ".join(on_the_bus)
+    detail = f"There is an NVIDIA card ({places}), but its driver does not work. {answer.detail}"
+    hint = answer.hint or "Install NVIDIA's driver, and restart the machine."
+    return Answer(Outcome.FAILED, detail=detail, hint=hint)
 
 
 async def _amd(timeout_seconds: float) -> Answer:
@@ -49,7 +71,7 @@ async def _asked(route: str, timeout_seconds: float) -> Answer:
 
 
 _VENDORS: dict[str, dict[str, Route]] = {
-    "linux": {"nvidia": _nvidia, "amd": _amd, "intel": _intel},
+    "linux": {"nvidia": _nvidia_on_linux, "amd": _amd, "intel": _intel},
     "win32": {"nvidia": _nvidia},
     "darwin": {"apple": apple.find},
 }

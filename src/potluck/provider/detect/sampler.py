@@ -20,7 +20,7 @@ from potluck.provider.detect.sample import Sample
 
 _WITH_CHILD = {"nvidia", "amd", "intel"}
 # A library that is merely slow, because its card is busy, is no reason to end what runs there.
-PATIENCE = 3
+_PATIENCE = 3
 
 
 class Sampler:
@@ -67,7 +67,7 @@ class Sampler:
             looks = await self._children[route].ask(Look(), Looks, self._timeout_seconds)
         except Unanswered as error:
             self._unanswered[route] += 1
-            has_patience = self._unanswered[route] < PATIENCE
+            has_patience = self._unanswered[route] < _PATIENCE
             return (
                 None if has_patience else Looks({}, f"Its driver does not answer. {error.detail}")
             )
