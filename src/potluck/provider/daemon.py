@@ -123,12 +123,12 @@ async def _serve(found: _Found, stop: asyncio.Event) -> None:
     async with open_link(settings, key, offer.registration, found.announce, keep) as link:
         parts = _assemble(found, offer, link, await link.sign_in())
         answer = await link.register()
-        found.announce(_registered(settings, offer, answer.node_id))
-        _introduce(found, parts, answer)
         async with (
             _sampling(parts),
             listening(settings.data_directory, Desk(parts.office).handle),
         ):
+            found.announce(_registered(settings, offer, answer.node_id))
+            _introduce(found, parts, answer)
             await _work(parts, answer, stop)
             # The duties have ended: one that still called could bring the node back to life.
             await _leave(parts.office)
