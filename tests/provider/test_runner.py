@@ -26,10 +26,11 @@ from tests.provider.build import WALLET, a_grant
 from tests.provider.test_expose import Rig
 
 PATIENT = """
-import os, signal
+import os, signal, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("ready", flush=True)
 signal.sigwait([signal.SIGTERM])
+time.sleep(0.3)  # to write what it has
 print("asked", os.environ.get("POTLUCK_ITEM"), flush=True)
 """
 # The first two items are done at once; the third waits to be asked, and then ends well.
