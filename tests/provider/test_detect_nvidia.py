@@ -104,18 +104,27 @@ def _check_samples(samples: dict[str, Sample]) -> None:
 async def test_a_card_falls_off_the_bus_and_comes_back(rig: NvmlRig) -> None:
     async with looking(*(await found()).devices) as sampler:
         healths = []
-        for act in (None, rig.fall_off, None, rig.come_back, None):
+        for act in (None, rig.fall_off, None, None, rig.come_back, None, None):
             if act:
                 act("GPU-t4")
             healths.append({uuid: each.health for uuid, each in (await sampler.sample()).items()})
         assert {each["GPU-l4"] for each in healths} == {Health.WELL}, "its neighbour is well"
         assert [each["GPU-t4"] for each in healths] == [
             Health.WELL,
-            Health.LOST,
-            Health.LOST,
-            Health.WELL,
-            Health.WELL,
+            *[Health.LOST] * 4,  # it is looked for anew ever more seldom
+            *[Health.WELL] * 2,
         ]
+
+
+async def test_a_card_comes_back_also_to_whoever_has_never_seen_it(rig: NvmlRig) -> None:
+    """As to a process that was started because the one before it hung."""
+    devices = (await found()).devices
+    rig.fall_off("GPU-t4")
+    async with looking(*devices) as sampler:
+        assert (await sampler.sample())["GPU-t4"].health is Health.LOST
+        rig.come_back("GPU-t4")
+        healths = [(await sampler.sample())["GPU-t4"].health for _ in range(3)]
+        assert healths[-1] is Health.WELL
 
 
 async def test_a_card_that_vanishes_is_lost_and_says_so(rig: NvmlRig) -> None:

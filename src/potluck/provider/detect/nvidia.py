@@ -3,6 +3,8 @@
 What an older driver can not be asked is not known, and no error.
 """
 
+from contextlib import suppress
+
 from potluck.model.device import Health
 from potluck.provider.detect import plausible
 from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
@@ -21,6 +23,7 @@ _PROCESSES = (
     "nvmlDeviceGetComputeRunningProcesses_v3",
     "nvmlDeviceGetComputeRunningProcesses_v2",
 )
+_MOST_LOOKS_BETWEEN = 15
 
 
 class Nvidia:
@@ -30,6 +33,7 @@ class Nvidia:
         self._library = library
         self._cards: Cards | None = None
         self._known: set[str] = set()
+        self._looks_between = self._looks_left = 0
 
     def find(self) -> Answer:
         try:
@@ -47,9 +51,7 @@ class Nvidia:
             return Looks({}, trouble.as_answer().detail)
         samples = {uuid: self._sample(card) for uuid, card in cards.by_uuid.items()}
         alive = {uuid for uuid, each in samples.items() if each.health is not Health.LOST}
-        if not self._known <= alive:
-            # The library remembers that a card was lost, until it is opened anew.
-            self._close()
+        self._look_again(bool(cards.troubles) or not self._known <= alive)
         return Looks(samples, " ".join(cards.troubles))
 
     def set_power(self, uuid: str, watts: int | None) -> str | None:
@@ -78,16 +80,33 @@ class Nvidia:
             library.must("nvmlDeviceSetPowerManagementLimit", card.handle, wanted)
         return None
 
+    def _look_again(self, some_are_lost: bool) -> None:
+        """The library remembers that a card was lost until it is opened anew, which takes it a
+        while: at first that is done at the next look, then ever more seldom."""
+        if not some_are_lost:
+            self._looks_between = self._looks_left = 0
+        elif self._looks_left:
+            self._looks_left -= 1
+        else:
+            self._close()
+            self._looks_left = self._looks_between
+            self._looks_between = min(2 * self._looks_between + 1, _MOST_LOOKS_BETWEEN)
+
     def _open(self) -> Cards:
         if self._cards is None:
             self._library.must("nvmlInit")
-            self._cards = list_cards(self._library)
+            try:
+                self._cards = list_cards(self._library)
+            except Trouble:
+                self._close()
+                raise
             self._known |= self._cards.by_uuid.keys()
         return self._cards
 
     def _close(self) -> None:
         self._cards = None
-        self._library.must("nvmlShutdown")
+        with suppress(Trouble):
+            self._library.must("nvmlShutdown")
 
     def _sample(self, card: Card) -> Sample:
         try:
