@@ -2,6 +2,8 @@
 
     make bench-idle                            ten minutes
     python -m bench.idle --seconds 60          as long as you like
+    python -m bench.idle --cards 8             with NVIDIA cards, as a stub of NVML tells of them
+    python -m bench.idle --terms 'idle_minutes = 5'     with these lines in the owner's file
 
 Starts a server and a provider with their usual times on loopback, waits until the node is
 registered and all is quiet, and then watches the provider and every process below it. Prints JSON.
@@ -54,11 +56,25 @@ def look(pid: int) -> Seen:
     return Seen(cpu, rss / 2**20, pss / 2**20, names)
 
 
-def measure(seconds: float, directory: Path, options: list[str]) -> dict[str, object]:
-    wallet = new_wallet()
+def rig(directory: Path, cards: int) -> dict[str, str]:
+    """Variables with which a provider finds so many cards; made of C, as the tests have it."""
+    if not cards:
+        return {}
+    from tests.stubs.nvml import GIB, Card, NvmlRig
+
+    stub = NvmlRig(directory)
+    for number in range(cards):
+        stub.add(Card(f"GPU-{number}", "NVIDIA GeForce RTX 4090", 24 * GIB))
+    return stub.environment
+
+
+def measure(seconds: float, directory: Path, cards: int, terms: str) -> dict[str, object]:
+    wallet, data = new_wallet(), directory / "provider"
+    data.mkdir(mode=0o700)
+    (data / "provider.toml").write_text(terms)
     with server(directory, wallet.address) as url:
-        arguments = ["provide", url, "--data-dir", directory / "provider", *options]
-        variables = {"POTLUCK_WALLET_KEY": wallet.key}
+        arguments = ["provide", url, "--data-dir", data]
+        variables = {"POTLUCK_WALLET_KEY": wallet.key, **rig(directory, cards)}
         with started(arguments, variables, directory / "provider.log") as provider:
             time.sleep(_QUIET_SECONDS)
             return watch(provider.process.pid, seconds) | {
@@ -92,10 +108,11 @@ def watch(pid: int, seconds: float) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("options", nargs="*", help="further options of `potluck provide`")
+    parser.add_argument("--cards", type=int, default=0)
+    parser.add_argument("--terms", default="", help="of provider.toml")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="potluck-bench-") as name:
-        found = measure(arguments.seconds, Path(name), arguments.options)
+        found = measure(arguments.seconds, Path(name), arguments.cards, arguments.terms)
     print(json.dumps(found, indent=2))
 
 
