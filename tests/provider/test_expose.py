@@ -195,6 +195,23 @@ def test_intel_and_unknown_cards_come_with_a_render_node(rig: Rig) -> None:
     assert other.environment == hide([]).environment
 
 
+def test_cards_that_nobody_but_opencl_knows_are_shown_as_their_vendors(rig: Rig) -> None:
+    rig.node("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia5", "/dev/dri/renderD130")
+    told = "/proc/driver/nvidia/gpus/0000:07:00.0/information"
+    rig.file(told, "Model: \t X\nDevice Minor: \t 5\n")
+    nvidia = replace(device("opencl", "", "0000:07:00.0"), vendor="NVIDIA Corporation")
+    intel = replace(device("opencl", ""), vendor="Intel(R) Corporation")
+    rig.found |= {"hash-1": nvidia, "hash-2": intel}
+    assert "/dev/nvidia5" in nodes(rig.expose("hash-1"))
+    assert rig.expose("hash-1").environment["CUDA_VISIBLE_DEVICES"] == "0"
+    assert nodes(rig.expose("hash-2")) == ["/dev/dri/renderD130"], "the only one there is"
+    assert rig.expose("hash-2").environment["ZE_AFFINITY_MASK"] == "0"
+    rig.node("/dev/dri/renderD131")
+    (problem,) = rig.expose("hash-2").problems
+    assert problem == "None of the nodes in /dev/dri can be told to be the one of opencl card."
+    assert rig.expose("hash-2", is_walled=False).problems == (), "where all is there"
+
+
 def test_cards_of_two_vendors_come_together(nvidia: Rig) -> None:
     nvidia.node("/dev/kfd", "/dev/dri/renderD200")
     nvidia.card("amd", "amd-0", "0000:09:00.0", 200)

@@ -17,17 +17,20 @@ def node(device: FoundDevice, machine: Machine) -> Exposed:
     """Its render node; never its other node, by which a screen is controlled."""
     path = render_node(device, machine)
     if path is None:
-        missing = f"There is no render node of {device.model} ({device.bus_address}) in /dev/dri."
+        missing = f"None of the nodes in /dev/dri can be told to be the one of {device.model}."
         return Exposed(problems=(missing,))
     return open_nodes([machine.shown(path)])
 
 
 def render_node(device: FoundDevice, machine: Machine) -> str | None:
+    """By the kernel's word, else by its driver's; the only one there is has no rival."""
     place = _place(device, machine)
     names = sorted(each.name for each in place.glob("drm/renderD*")) if place else []
     names = [name for name in names if _RENDER_NODE.fullmatch(name)]
     if not names and device.minor is not None:
         names = [f"renderD{device.minor}"]
+    if not names and len(all_there := list(machine.at("/dev/dri").glob("renderD*"))) == 1:
+        names = [all_there[0].name]
     return f"/dev/dri/{names[0]}" if names else None
 
 

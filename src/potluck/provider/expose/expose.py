@@ -3,6 +3,7 @@
 Variables of vendors of whom nothing was granted say so, so that a library does not go looking.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -43,11 +44,11 @@ def expose(
     """`is_walled`: whether what is not shown is absent."""
     devices = [found[one.uuid] for one in granted if one.uuid in found]
     gone = [one.uuid for one in granted if one.uuid not in found]
-    parts = [_variables(devices, devices if is_walled else found.values())]
-    parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
-    parts += [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
-    # The nodes' own variables come before ours: a description may say that there is no device.
-    return together([*parts[1:], parts[0]])
+    parts = [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
+    if is_walled:
+        parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
+    # The last word on variables is ours: a description may say that there is no device.
+    return together([*parts, _variables(devices, devices if is_walled else found.values())])
 
 
 def hide(granted: Sequence[GrantedDevice]) -> Exposed:
@@ -57,27 +58,34 @@ def hide(granted: Sequence[GrantedDevice]) -> Exposed:
 
 
 def _variables(devices: Iterable[FoundDevice], countable: Iterable[FoundDevice]) -> Exposed:
-    wanted = {route: Wanted(_of(route, devices), _of(route, countable)) for route in _VENDORS}
+    wanted = {name: Wanted(_of(name, devices), _of(name, countable)) for name in _VENDORS}
     environment: dict[str, str] = {}
-    for route, vendor in _VENDORS.items():
-        environment |= vendor.variables(wanted[route])
+    for name, vendor in _VENDORS.items():
+        environment |= vendor.variables(wanted[name])
     if wanted["amd"].granted and not wanted["nvidia"].granted:
         # HIP obeys NVIDIA's variable too, where programs were written for both.
         environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"]
     return Exposed(environment)
 
 
-def _of(route: str, devices: Iterable[FoundDevice]) -> tuple[FoundDevice, ...]:
-    return tuple(one for one in devices if one.route == route)
+def _of(name: str, devices: Iterable[FoundDevice]) -> tuple[FoundDevice, ...]:
+    return tuple(one for one in devices if _vendor_name(one) == name)
+
+
+def _vendor_name(device: FoundDevice) -> str | None:
+    """Whose it is, also where nobody but OpenCL knows it."""
+    if device.kind is not DeviceKind.GPU:
+        return None
+    told = f"{device.route} {device.vendor}".lower().replace("advanced micro devices", "amd")
+    words = re.findall(r"[a-z]+", told)
+    return next((name for name in _VENDORS if name in words), None)
 
 
 def _show(device: FoundDevice, machine: Machine) -> Exposed:
-    vendor = _VENDORS.get(device.route)
-    if vendor is None:
-        # Whoever made it: a card on the bus has a render node, or is reached in another way.
-        if drm.render_node(device, machine) is None:
-            return Exposed()
+    name = _vendor_name(device)
+    if name is None:
         return together([drm.node(device, machine), drm.facts(device, machine)])
+    vendor = _VENDORS[name]
     node = vendor.node_of(device, machine)
     by_owner = described(vendor.CDI_KIND, device.uuid, node, machine)
     return together([by_owner or vendor.nodes(device, machine), vendor.facts(device, machine)])

@@ -17,6 +17,7 @@ _CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uv
 _DRIVER = "/proc/driver/nvidia"
 _WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
 _CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
+_MINOR = re.compile(r"Device Minor:\s*([0-9]+)")
 _NO_MEMORY_NODE = (
     "/dev/nvidia-uvm is not there, without which CUDA finds no card; make it with "
     "`sudo nvidia-modprobe -u -c=0`."
@@ -24,7 +25,8 @@ _NO_MEMORY_NODE = (
 
 
 def variables(wanted: Wanted) -> dict[str, str]:
-    names = ",".join(one.uuid for one in wanted.granted)
+    are_named = all(one.uuid for one in wanted.granted)
+    names = ",".join(one.uuid for one in wanted.granted) if are_named else wanted.numbers
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": names,
@@ -33,8 +35,10 @@ def variables(wanted: Wanted) -> dict[str, str]:
 
 
 def node_of(device: FoundDevice, machine: Machine) -> str | None:
-    del machine
-    return None if device.minor is None else f"/dev/nvidia{device.minor}"
+    minor = device.minor
+    if minor is None and device.bus_address:
+        minor = _told(_MINOR, f"{_DRIVER}/gpus/{device.bus_address}/information", machine)
+    return None if minor is None else f"/dev/nvidia{minor}"
 
 
 def nodes(device: FoundDevice, machine: Machine) -> Exposed:
@@ -43,7 +47,7 @@ def nodes(device: FoundDevice, machine: Machine) -> Exposed:
         return open_nodes([machine.shown(_WINDOWS)] if has_windows else [])
     own = node_of(device, machine)
     if own is None:
-        return Exposed(problems=(f"The driver does not say which node belongs to {device.uuid}.",))
+        return Exposed(problems=(f"The driver does not say which node is {device.model}'s.",))
     paths = [_CONTROL, own, *_capabilities(device, machine)]
     paths += [path for path in (_MEMORY, _TOOLS) if machine.at(path).exists()]
     shown = open_nodes(map(machine.shown, paths))
@@ -65,10 +69,10 @@ def _capabilities(device: FoundDevice, machine: Machine) -> list[str]:
     """A part of a card is opened with two nodes more: of its memory, and of its processors."""
     if device.gpu_instance is None:
         return []
-    found = [_capability(f"{_instance(device)}/access", machine)]
+    found = [_told(_CAPABILITY, f"{_instance(device)}/access", machine)]
     if device.compute_instance is not None:
         path = f"{_instance(device)}/ci{device.compute_instance}/access"
-        found.append(_capability(path, machine))
+        found.append(_told(_CAPABILITY, path, machine))
     return [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in found if minor is not None]
 
 
@@ -76,8 +80,8 @@ def _instance(device: FoundDevice) -> str:
     return f"{_DRIVER}/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
 
 
-def _capability(path: str, machine: Machine) -> int | None:
+def _told(number: re.Pattern[str], path: str, machine: Machine) -> int | None:
     with suppress(OSError):
-        match = _CAPABILITY.search(machine.at(path).read_text())
+        match = number.search(machine.at(path).read_text())
         return int(match[1]) if match else None
     return None
