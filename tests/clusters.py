@@ -1,6 +1,6 @@
 """PostgreSQL's cluster for servers that bring their own: copied, since to make one takes seconds.
 
-What a server does when it makes its own is for `tests/postgres/` and `tests/cli/test_up.py`.
+What happens when one is made is for `tests/postgres/` and `tests/cli/test_end_to_end.py`.
 """
 
 import asyncio
@@ -26,7 +26,11 @@ class Clusters:
         if data_directory.exists():
             return
         data_directory.mkdir(mode=0o700, parents=True)
-        shutil.copytree(self._cluster(), data_directory / "postgres")
+        self.copy_to(data_directory / "postgres")
+
+    def copy_to(self, directory: Path) -> None:
+        """Into what an `EmbeddedPostgres` will be given."""
+        shutil.copytree(self._cluster(), directory, dirs_exist_ok=True)
 
     def close(self) -> None:
         self._made = None

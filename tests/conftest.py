@@ -12,8 +12,8 @@ import pytest
 
 from tests.clusters import CLUSTERS
 from tests.databases import (
+    SHARED,
     Databases,
-    embedded_databases,
     find_system_postgres,
     remove_what_the_dead_left,
     system_databases,
@@ -36,9 +36,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def databases() -> Iterator[Databases]:
-    with embedded_databases() as databases:
-        yield databases
+def databases() -> Databases:
+    return SHARED.get()
 
 
 @pytest.fixture
@@ -54,9 +53,10 @@ def _memory() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _clusters() -> Iterator[None]:
+def _postgres() -> Iterator[None]:
     yield
     CLUSTERS.close()
+    SHARED.close()
 
 
 @pytest.fixture(scope="session")

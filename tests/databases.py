@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -93,6 +94,42 @@ def embedded_databases() -> Iterator[Databases]:
             yield Databases(url)
         finally:
             asyncio.run(postgres.stop())
+
+
+class SharedDatabases:
+    """Those of the embedded PostgreSQL that this test process shares, started by who asks first."""
+
+    def __init__(self) -> None:
+        # PostgreSQL ends with the thread that started it, and who asks may be in a loop of its own.
+        self._thread = ThreadPoolExecutor(1)
+        self._stack = ExitStack()
+        self._made: Databases | None = None
+        self._by_directory: dict[Path, str] = {}
+
+    def get(self) -> Databases:
+        return self._thread.submit(self._get).result()
+
+    def of(self, directory: Path) -> str:
+        """The address of a database of its own for this directory, always the same one."""
+        return self._thread.submit(self._of, directory).result()
+
+    def close(self) -> None:
+        self._thread.submit(self._stack.close).result()
+        self._thread.shutdown()
+
+    def _get(self) -> Databases:
+        if self._made is None:
+            self._made = self._stack.enter_context(embedded_databases())
+        return self._made
+
+    def _of(self, directory: Path) -> str:
+        if directory not in self._by_directory:
+            fresh = self._get().fresh()
+            self._by_directory[directory] = self._stack.enter_context(fresh)
+        return self._by_directory[directory]
+
+
+SHARED = SharedDatabases()
 
 
 def find_system_postgres() -> Path | None:

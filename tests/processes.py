@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import urllib3
 
 from tests.clusters import CLUSTERS
+from tests.databases import SHARED
 from tests.wallets import Wallet
 
 T = TypeVar("T")
@@ -62,14 +63,18 @@ def free_port() -> int:
 
 
 def await_true(look: Callable[[], T], what: str, seconds: float = 30) -> T:
-    """The first true answer of `look`; fails by name when there is none in time."""
-    deadline = time.monotonic() + seconds
+    """The first true answer of `look`; fails by name when there is none in time.
+
+    The longer it takes the less often it looks: what is waited for needs the processor too.
+    """
+    began = time.monotonic()
     while True:
         found = look()
         if found:
             return found
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain: {what}"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"waited {seconds} s in vain: {what}"
+        time.sleep(min(max(0.02, 0.05 * waited), 0.2))
 
 
 class PotluckProcess:
@@ -126,9 +131,13 @@ class PotluckProcess:
 
 
 class ServerProcess(PotluckProcess):
-    """A server whose operator is a wallet of the tests."""
+    """A server whose operator is a wallet of the tests.
+
+    Its database is one of the PostgreSQL that all tests share, and the same for the same directory.
+    """
 
     wallet = Wallet("operator")
+    has_own_postgres = False
 
     def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -141,8 +150,10 @@ class ServerProcess(PotluckProcess):
             str(directory / "server"),
         ]
         given = {"POTLUCK_OPERATOR": self.wallet.address}
-        if "POTLUCK_DATABASE_URL" not in environment:
+        if self.has_own_postgres:
             CLUSTERS.put(directory / "server")
+        elif "POTLUCK_DATABASE_URL" not in environment:
+            given["POTLUCK_DATABASE_URL"] = SHARED.of(directory)
         elif "POTLUCK_ENCRYPTION_KEY_FILE" not in environment:
             # Instances that share a database share its key, and a data directory need not.
             given["POTLUCK_ENCRYPTION_KEY"] = "5e" * 32
@@ -172,6 +183,12 @@ class ServerProcess(PotluckProcess):
 
     def client(self, token: str | None = None) -> "Api":
         return Api(self.url, self.token if token is None else token)
+
+
+class WholeServerProcess(ServerProcess):
+    """Starts its PostgreSQL too, as for somebody who names none; that costs half a second."""
+
+    has_own_postgres = True
 
 
 class ProviderProcess(PotluckProcess):

@@ -10,7 +10,7 @@ import pytest
 
 from potluck.model.lease import AttemptState
 from tests.end_to_end.truth import check_truth
-from tests.processes import ProviderProcess, ServerProcess, await_true
+from tests.processes import ProviderProcess, ServerProcess, WholeServerProcess, await_true
 
 # Says that it started, then works for a while; the last line is the result.
 SLOW = "import time\nprint('begun', flush=True)\ntime.sleep({seconds})\nprint('done')\n"
@@ -23,14 +23,14 @@ def stack() -> Iterator[ExitStack]:
 
 
 def test_a_killed_server_comes_back_and_the_task_finishes(tmp_path: Path, stack: ExitStack) -> None:
-    server = stack.enter_context(ServerProcess(tmp_path))
+    server = stack.enter_context(WholeServerProcess(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
     task_id = server.client().submit(SLOW.format(seconds=1.5))
     await_true(lambda: "begun" in server.client().log(task_id), "the code runs")
     waiting_id = server.client().submit("print('I was only queued')", priority=-1)
     server.kill()
 
-    again = stack.enter_context(ServerProcess(tmp_path, server.port))
+    again = stack.enter_context(WholeServerProcess(tmp_path, server.port))
     client = again.client()
     for each in (task_id, waiting_id):
         assert client.finished(each)["state"] == "succeeded"
@@ -87,7 +87,7 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
 
 
 def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
-    server = stack.enter_context(ServerProcess(tmp_path))
+    server = stack.enter_context(WholeServerProcess(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
     client = server.client()
     tasks = [client.submit(SLOW.format(seconds=0.3), name=f"n{number}") for number in range(4)]
@@ -95,7 +95,7 @@ def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> N
     server.kill()
     provider.kill()
 
-    again = stack.enter_context(ServerProcess(tmp_path, server.port))
+    again = stack.enter_context(WholeServerProcess(tmp_path, server.port))
     back = stack.enter_context(ProviderProcess(tmp_path / "p1", again))
     for task_id in tasks:
         assert again.client().finished(task_id)["state"] == "succeeded"
@@ -132,7 +132,7 @@ def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: 
 
 
 def test_a_killed_database_comes_back_without_a_restart(tmp_path: Path, stack: ExitStack) -> None:
-    server = stack.enter_context(ServerProcess(tmp_path))
+    server = stack.enter_context(WholeServerProcess(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
     client = server.client()
     task_id = client.submit(SLOW.format(seconds=1))

@@ -18,7 +18,7 @@ from potluck.server.encryption.places import KeyFile
 from potluck.server.postgres.programs import find_program
 from potluck.store.vault import Vault
 from potluck.wire import routes
-from tests.processes import ProviderProcess, ServerProcess
+from tests.processes import ProviderProcess, ServerProcess, WholeServerProcess
 from tests.tally import tallying
 from tests.wallets import Wallet
 
@@ -39,7 +39,7 @@ class Planted(NamedTuple):
 def test_no_planted_secret_is_in_the_database(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    with ServerProcess(tmp_path) as server:
+    with WholeServerProcess(tmp_path) as server:
         planted = plant(server, tmp_path)
         dump = dumped(tmp_path)
     planted.append(

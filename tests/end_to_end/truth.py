@@ -7,24 +7,30 @@ from potluck.decide.invariants import Picture, violations
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.store import picture
 from potluck.store.database import Database
+from tests.databases import SHARED
 
 
 def check_truth(directory: Path) -> Picture:
-    """Every invariant holds in the server's data directory; answers what it saw."""
-    return asyncio.run(_check(directory))
-
-
-async def _check(directory: Path) -> Picture:
-    postgres = EmbeddedPostgres(directory / "server" / "postgres")
-    url = await postgres.start()
-    try:
-        database = await Database.connect(url, 2)
-        try:
-            async with database.transaction() as connection:
-                seen = await picture.take(connection)
-        finally:
-            await database.close()
-    finally:
-        await postgres.stop()
+    """Every invariant holds in the server of this directory; answers what it saw."""
+    postgres = directory / "server" / "postgres"
+    taken = _take_from(postgres) if postgres.exists() else _take(SHARED.of(directory))
+    seen = asyncio.run(taken)
     assert violations(seen) == []
     return seen
+
+
+async def _take_from(directory: Path) -> Picture:
+    postgres = EmbeddedPostgres(directory)
+    try:
+        return await _take(await postgres.start())
+    finally:
+        await postgres.stop()
+
+
+async def _take(url: str) -> Picture:
+    database = await Database.connect(url, 2)
+    try:
+        async with database.transaction() as connection:
+            return await picture.take(connection)
+    finally:
+        await database.close()

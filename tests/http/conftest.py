@@ -1,10 +1,13 @@
-"""Servers whose edge counts in tenths of seconds: one in plain HTTP, one with TLS."""
+"""Servers whose edge counts in tenths of seconds: one in plain HTTP, one with TLS.
+
+Each with a PostgreSQL of its own, as what it opens is looked at too.
+"""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import ServerProcess
+from tests.processes import ServerProcess, WholeServerProcess
 
 EDGE = {
     "POTLUCK_HANDSHAKE_SECONDS": "0.4",
@@ -18,11 +21,12 @@ EDGE = {
 
 @pytest.fixture(scope="session")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("edge"), 0, **EDGE) as server:
+    with WholeServerProcess(tmp_path_factory.mktemp("edge"), 0, **EDGE) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("secure"), 0, **EDGE, POTLUCK_TLS="auto") as server:
+    secured = {**EDGE, "POTLUCK_TLS": "auto"}
+    with WholeServerProcess(tmp_path_factory.mktemp("secure"), 0, **secured) as server:
         yield server
