@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.upped import Upped
+from tests.clusters import CLUSTERS
 from tests.processes import ServerProcess
 
 
@@ -40,6 +41,7 @@ def test_a_server_listens_at_one_place(name: str, request: pytest.FixtureRequest
 
 
 def test_the_whole_platform_listens_at_one_place(tmp_path: Path) -> None:
+    CLUSTERS.put(tmp_path / "pool" / "server")
     with Upped(CommandLine(tmp_path), tmp_path / "pool") as up:
         port = int(up.ready()["url"].rsplit(":", 1)[1])
         assert listeners(psutil.Process(up.process.pid)) == {("127.0.0.1", port)}
