@@ -84,7 +84,7 @@ def test_a_wallet_elsewhere_lets_the_terminal_in(
     assert not (config / "wallet.json").exists()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.long), "localhost"])
 def test_a_machine_is_authorised_by_any_name_of_the_server_and_asks_once(
     pool: ServerProcess, page: Api, user: CommandLine, tmp_path: Path, host: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Signing in by the commands, at a real server: with every kind of wallet, and out again."""
 
 import json
+import secrets
 import stat
 import tomllib
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import psutil
 import pytest
 from eth_account import Account
 
+from potluck.local.durable import write_new
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.terminal import Terminal
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess
@@ -39,9 +41,12 @@ def invite(admin: CommandLine) -> str:
 
 @pytest.fixture
 def ann(tmp_path: Path, pool: ServerProcess, invite: str) -> CommandLine:
-    """Has made a wallet and signed in with it."""
+    """Has a wallet, of less strength than ours so that it opens at once, and signed in with it."""
     user = InProcess(tmp_path / "ann")
     user.variables["POTLUCK_WALLET_PASSWORD"] = "ann's own words"
+    keystore = json.dumps(Account.encrypt(secrets.token_bytes(32), "ann's own words", None, 1024))
+    config(user).mkdir(mode=0o700)
+    write_new(config(user) / "wallet.json", keystore.encode())
     assert user.run("login", pool.url, "--invite", invite).status == 0
     return user
 

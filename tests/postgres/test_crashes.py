@@ -14,6 +14,7 @@ import pytest
 from potluck.model.error import StartFailed
 from potluck.server.postgres import EmbeddedPostgres, Patience, embedded_postgres
 from potluck.server.postgres.processes import find_processes
+from tests.clusters import CLUSTERS
 from tests.postgres.owner import owner
 from tests.postgres.test_embedded import ask, data_of
 
@@ -26,6 +27,12 @@ def await_condition(condition: Callable[[], object], what: str) -> None:
 
 
 async def make_cluster(directory: Path) -> None:
+    """Copied, since most tests here are about one that is whole."""
+    CLUSTERS.copy_to(directory)
+    await put_data(directory)
+
+
+async def put_data(directory: Path) -> None:
     async with embedded_postgres(directory) as url:
         await ask(url, "CREATE TABLE kept AS SELECT 42 AS answer")
 
@@ -36,6 +43,7 @@ async def assert_data_is_kept(directory: Path) -> None:
 
 
 async def test_a_killed_postmaster_recovers(tmp_path: Path) -> None:
+    CLUSTERS.copy_to(tmp_path)
     postgres = EmbeddedPostgres(tmp_path)
     url = await postgres.start()
     await ask(url, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -91,7 +99,7 @@ async def test_a_half_made_cluster_is_made_anew(tmp_path: Path) -> None:
         await_condition(lambda: [*tmp_path.glob("cluster.new-*/data/base")], "initdb to begin")
         process.kill()
     assert not (tmp_path / "cluster").exists()
-    await make_cluster(tmp_path)
+    await put_data(tmp_path)
     await assert_data_is_kept(tmp_path)
     assert not [*tmp_path.glob("cluster.new-*")]
 
@@ -106,10 +114,11 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, reached:
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert not find_processes(data_of(tmp_path))
-    await make_cluster(tmp_path)
+    await put_data(tmp_path)
 
 
 async def test_what_will_not_end_is_ended_by_force(tmp_path: Path) -> None:
+    CLUSTERS.copy_to(tmp_path)
     postgres = EmbeddedPostgres(tmp_path, Patience(fast_stop_seconds=0.1, immediate_stop_seconds=1))
     await postgres.start()
     find_processes(data_of(tmp_path))[0].suspend()
@@ -118,7 +127,7 @@ async def test_what_will_not_end_is_ended_by_force(tmp_path: Path) -> None:
 
 
 async def test_a_broken_cluster_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    await make_cluster(tmp_path)
+    CLUSTERS.copy_to(tmp_path)
     os.truncate(data_of(tmp_path) / "global" / "pg_control", 0)
     with pytest.raises(StartFailed, match="pg_control"):
         await EmbeddedPostgres(tmp_path).start()
@@ -126,14 +135,14 @@ async def test_a_broken_cluster_says_so_and_leaves_nothing(tmp_path: Path) -> No
 
 
 async def test_another_version_s_cluster_is_not_touched(tmp_path: Path) -> None:
-    await make_cluster(tmp_path)
+    CLUSTERS.copy_to(tmp_path)
     (data_of(tmp_path) / "PG_VERSION").write_text("17\n")
     with pytest.raises(StartFailed, match="17"):
         await EmbeddedPostgres(tmp_path).start()
 
 
 async def test_a_start_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    await make_cluster(tmp_path)
+    CLUSTERS.copy_to(tmp_path)
     with pytest.raises(StartFailed, match="in time"):
         await EmbeddedPostgres(tmp_path, Patience(start_seconds=0)).start()
     assert not find_processes(data_of(tmp_path))
