@@ -17,7 +17,7 @@ from tests.simulate.prove import FEWEST, Proof, prove
 # Seeds that are tried in every run; `make prove` tries others, and many more.
 _FIRST = 0
 _MOST = 300
-_SECONDS = 7.0
+_SECONDS = 5.0
 # Verbs that a history of the proof must have come to.
 _EXPECTED = {"assign", "fetch", "beat", "adopt", "start", "end", "finish", "accept", "submit"}
 
