@@ -97,7 +97,7 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:
     desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(PATIENT)) as run:
-        await until(lambda: "ready" in desk.text())
+        await until(lambda: "ready\n" in desk.text())
         desk.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
         finished = await run
         assert desk.text() == "ready\nasked None\n"
@@ -111,7 +111,7 @@ async def test_a_range_that_is_called_back_keeps_what_it_finished(
 ) -> None:
     desk = Desk(tmp_path, driver)
     async with desk.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
-        await until(lambda: "ready" in desk.text())
+        await until(lambda: "ready\n" in desk.text())
         desk.recall.ask(EndReason.DEVICE_LOST, 20.0)
         finished = await run
         assert desk.text() == "item 2:\nready\nasked 2\n", "none was begun after it"
@@ -186,7 +186,7 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
     grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
     desks = [Desk(tmp_path, driver, show=show) for _ in grants]
     async with desks[0].running(grants[0]), desks[1].running(grants[1]):
-        await until(lambda: all(desk.text() for desk in desks))
+        await until(lambda: all(desk.text().endswith("\n") for desk in desks))
         for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
             seen = [
                 ("CUDA_VISIBLE_DEVICES", uuid),
