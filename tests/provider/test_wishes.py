@@ -1,0 +1,11 @@
+"""What an owner asks for from elsewhere, as far as a machine gives in to it."""
+
+from potluck.model.terms import TermsChange
+from potluck.provider.owner.wishes import within_walls
+
+
+def test_no_server_takes_the_walls_down() -> None:
+    wanted = TermsChange(price_micro_per_hour=1, sandbox="none")
+    assert within_walls(wanted) == TermsChange(price_micro_per_hour=1)
+    for change in (TermsChange(sandbox="bwrap"), TermsChange(sandbox=None), TermsChange()):
+        assert within_walls(change) == change
