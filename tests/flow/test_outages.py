@@ -13,6 +13,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow import expire
 from potluck.server.flow.adopt import readopt
+from potluck.store import attempts
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, Started
 from tests.flow.pool import Pool, done, lease_of
 
@@ -56,11 +57,12 @@ async def test_who_comes_while_another_call_takes_the_attempt_back_finds_it_aliv
     """Else a result would be refused, and dropped, because a heartbeat was a moment quicker."""
     node_id, grant = await lost(pool, items)
     async with pool.parts.database.transaction() as connection:
-        assert await readopt(pool.parts, connection, grant.attempt_id, node_id)
+        await attempts.lock_task(connection, grant.attempt_id)
         slower = asyncio.create_task(say(pool, node_id, grant))
         async with asyncio.timeout(20):
             while not await pool.sql(WAITING):
                 await asyncio.sleep(0.01)
+        assert await readopt(pool.parts, connection, grant.attempt_id, node_id)
     await slower
     await pool.check()
 

@@ -32,6 +32,7 @@ def read(unit: str) -> ConfigParser:
 def test_a_unit_says_what_to_run_however_it_is_spelled() -> None:
     text = systemd.unit(a_service())
     assert systemd.command_in(text) == list(COMMAND)
+    assert r'"my \"5 %%\" $$BOX \\ x"' in text, "nothing is expanded on the way"
     assert url_of(systemd.command_in(text)) == URL
 
 
