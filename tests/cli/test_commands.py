@@ -129,7 +129,7 @@ def test_devices(user: CommandLine, server: FakeServer) -> None:
     assert server.requests[0].path == "/v1/devices?kind=gpu&free_milli=250"
     assert server.requests[1].path == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250"
     assert f"{mine.task_id} (0.25), 1 of others" in shown[1]
-    for words in ("GPU RTX 4090", "attic (mine)", "0.5", "12 GiB of 24 GiB", "0.25", "available"):
+    for words in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
         assert words in shown[1]
     assert "free" in shown[2] and "foreign" in shown[2]
     assert "outside hours" in shown[3] and shown[3].endswith("It opens at 18:00.")
@@ -339,7 +339,7 @@ def test_nodes(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/nodes", says(NodeList([node])))
     shown = user.run("nodes").stdout.decode()
     assert "attic (mine)" in shown
-    assert "3 × GPU RTX 4090, 1 free, 1 in use" in shown
+    assert "3 × RTX 4090, 1 free, 1 in use" in shown
     assert "64 GiB" in shown
     (answer,) = user.run("nodes", "--json").lines()
     assert answer["nodes"][0]["id"] == "node_1"

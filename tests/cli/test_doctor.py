@@ -142,10 +142,10 @@ def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
     wallet.parent.mkdir()
     wallet.write_text("{}")
     wallet.chmod(0o644)
-    found = findings(user, "consumer", status=1)["secrecy of wallet.json"]
+    found = findings(user, "consumer", status=1)["wallet.json"]
     assert "0644" in found["found"]
     subprocess.run(["sh", "-c", found["fix"]], check=True)
-    assert findings(user, "consumer")["secrecy of wallet.json"]["verdict"] == "ok"
+    assert findings(user, "consumer")["wallet.json"]["verdict"] == "ok"
 
 
 def test_a_machine_that_nobody_provides_is_only_warned(

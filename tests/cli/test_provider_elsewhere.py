@@ -147,7 +147,9 @@ def test_explain(user: CommandLine, pool: FakeServer) -> None:
     )
     pool.plays(f"/v1/nodes/{ATTIC}/explain", says(said))
     shown = told(user, "explain", "--node", "attic")
-    assert shown.startswith("It has room, and nothing that waits fits.\n  It is paused.\n")
+    assert shown.startswith(
+        "It has room, and nothing that waits fits.\n  RTX 4092: It is paused.\n"
+    )
     assert "Of 1,204 waiting tasks:\n  1,200 waiting tasks need 48 GB" in shown
     assert shown.endswith("What would help:\n  Offer a device with 48 GB.\n")
     (as_json,) = user.run("provider", "explain", "--node", "attic", "--json").lines()

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.cli.device_words import device_name, part_of, price_text, state_cell
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
-from potluck.cli.provider.dashboard import price_text, state_cell
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_bytes, show_milli
+from potluck.cli.units import show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind, Health
 from potluck.model.node import NodeState
 from potluck.model.units import parse_milli
@@ -58,7 +58,6 @@ def _all(
 
 
 def _show(pane: Pane, found: list[PoolDevice]) -> None:
-    says_why = any(device.why for device in found)
     columns = [
         Column("DEVICE"),
         Column("MODEL", shrinks=True),
@@ -68,10 +67,16 @@ def _show(pane: Pane, found: list[PoolDevice]) -> None:
         Column("PRICE", is_number=True),
         Column("STATE"),
         Column("SERVES", shrinks=True),
-        *((Column("WHY", shrinks=True),) if says_why else ()),
+        Column("WHY", shrinks=True, wraps=True),
     ]
     rows = [_row(device, pane.is_terminal) for device in found]
-    show_table(pane, columns, [row[: len(columns)] for row in rows])
+    show_table(pane, *_filled(columns, rows))
+
+
+def _filled(columns: list[Column], rows: list[list[Cell]]) -> tuple[list[Column], list[list[Cell]]]:
+    """Without the columns in which nobody has anything to say."""
+    kept = [place for place in range(len(columns)) if any(row[place].text for row in rows)]
+    return [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
@@ -79,10 +84,10 @@ def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
     tone = Tone.GOOD if device.free_milli == WHOLE_DEVICE_MILLI else Tone.BUSY
     return [
         Cell(short_id(device.id) if is_short else device.id, Tone.STRONG),
-        Cell(f"{said.kind.upper()} {said.model}"),
+        Cell(device_name(said)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(show_milli(device.free_milli), tone),
-        Cell(f"{show_bytes(device.free_memory_bytes)} of {show_bytes(said.memory_bytes)}"),
+        Cell(part_of(device.free_memory_bytes, said.memory_bytes)),
         Cell(price_text(said.terms.price_micro_per_hour)),
         _state(device),
         Cell(_serves(device, is_short), Tone.FAINT),

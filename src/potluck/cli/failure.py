@@ -4,10 +4,9 @@ With --json the error is also the last line of stdout: {"error": {…problem det
 """
 
 import os
-import textwrap
 import traceback
 
-from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.model.error import Internal, InvalidInput, PotluckError
 from potluck.wire.problem import to_problem
 
@@ -20,27 +19,19 @@ def tell(error: Exception, json: bool) -> int:
     """Tells a person, and with `json` a program; returns the exit status."""
     screen = Screen(json)
     told = error if isinstance(error, PotluckError) else _unexpected(error)
-    text = _laid_out(told, screen.err.width)
+    text = _laid_out(told, screen.err)
     screen.err.line(f"{screen.err.paint(_LABEL, Tone.BAD)} {text.removeprefix(_INDENT)}")
     if json:
         screen.emit({"error": to_problem(told)})
     return told.exit_status if told is error else UNEXPECTED_STATUS
 
 
-def _laid_out(error: PotluckError, width: int) -> str:
+def _laid_out(error: PotluckError, pane: Pane) -> str:
     """The sentence and the hint, indented and wrapped for a terminal."""
     # A detail may quote a log's last lines, so its line breaks stay.
     lines = [*error.detail.splitlines(), *([error.hint] if error.hint else [])]
     return "\n".join(
-        textwrap.fill(
-            printable(line),
-            width,
-            initial_indent=_INDENT,
-            subsequent_indent=_INDENT,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in lines
+        part for line in lines for part in pane.wrapped(printable(line), _INDENT, _INDENT)
     )
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 
+from potluck.cli.device_words import device_name
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
@@ -29,7 +30,7 @@ def _show(pane: Pane, found: list[NodeView]) -> None:
     columns = [
         Column("NODE", shrinks=True),
         Column("STATE"),
-        Column("DEVICES", shrinks=True),
+        Column("DEVICES", shrinks=True, wraps=True),
         Column("CORES", is_number=True),
         Column("MEMORY", is_number=True),
         Column("SANDBOX"),
@@ -56,8 +57,7 @@ def _devices(node: NodeView) -> str:
     """Each kind of device once, with its number, how many are free and how many take no work."""
     kinds: dict[str, list[DeviceView]] = {}
     for device in node.devices:
-        name = f"{device.description.kind.upper()} {device.description.model}"
-        kinds.setdefault(name, []).append(device)
+        kinds.setdefault(device_name(device.description), []).append(device)
     return ", ".join(f"{len(each)} × {name}, {_counted(each)}" for name, each in kinds.items())
 
 

@@ -7,6 +7,7 @@ when NO_COLOR is set or the terminal is dumb.
 import os
 import shutil
 import sys
+import textwrap
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,6 +46,22 @@ class Pane:
 
     def line(self, text: str = "", tone: Tone = Tone.PLAIN) -> None:
         self.write(self.paint(text, tone) + "\n")
+
+    def prose(self, text: str, tone: Tone = Tone.PLAIN, first: str = "", rest: str = "") -> None:
+        """Sentences, broken between words where the terminal ends."""
+        for line in self.wrapped(text, first, rest):
+            self.line(line, tone)
+
+    def wrapped(self, text: str, first: str = "", rest: str = "") -> list[str]:
+        """As lines of the terminal's width: `first` before the first, `rest` before the others."""
+        return textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
     def write(self, text: str) -> None:
         self.write_bytes(text.encode(self._stream.encoding, "replace"))

@@ -50,7 +50,7 @@ def _secrets() -> Iterator[Finding]:
 
 
 def _private(path: Path) -> Finding:
-    name, needed = f"secrecy of {path.name}", "for your eyes only"
+    name, needed = path.name, "for your eyes only"
     if sys.platform == "win32":
         return skipped(name, "rights are not looked at on Windows", needed)
     mode = stat.S_IMODE(path.stat().st_mode)

@@ -27,6 +27,7 @@ _WORDS = {
     Verdict.SKIPPED: "skipped",
 }
 _FAILED_STATUS = 1
+_INDENT = " " * 29  # verdict and name stand before it
 
 
 class _Subject(Struct, frozen=True):
@@ -130,13 +131,21 @@ def _url(server: str | None, directory: Path) -> str | None:
 
 
 def _show(pane: Pane, finding: Finding) -> None:
-    verdict = pane.paint(f"{finding.verdict:<7}", _TONES[finding.verdict])
-    pane.line(f"  {verdict}  {finding.name:<18} {printable(finding.found)}")
-    if finding.verdict not in (Verdict.WARN, Verdict.FAIL):
-        return
-    pane.line(f"           needed: {printable(finding.needed)}", Tone.FAINT)
-    if finding.fix:
-        pane.line(f"           fix:    {printable(finding.fix)}")
+    # The colour is put in when the lines are broken: it takes no room.
+    said = f"{finding.verdict:<7}  {finding.name:<17} {printable(finding.found)}"
+    first, *others = pane.wrapped(said, first="  ", rest=_INDENT)
+    verdict = pane.paint(first[2:9], _TONES[finding.verdict])
+    pane.line(f"  {verdict}{first[9:]}")
+    for line in others:
+        pane.line(line)
+    if finding.verdict in (Verdict.WARN, Verdict.FAIL):
+        pane.prose(printable(finding.needed), Tone.FAINT, _titled("needed"), _INDENT)
+        # Not broken: a command is copied whole.
+        pane.line(f"{_titled('fix')}{printable(finding.fix)}")
+
+
+def _titled(title: str) -> str:
+    return f"{title:>{len(_INDENT) - 2}}  "
 
 
 def _sum_up(pane: Pane, found: list[Finding]) -> None:

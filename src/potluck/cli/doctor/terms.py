@@ -59,13 +59,13 @@ def doubts_about(said: Said, known: Sequence[str] | None) -> Iterator[tuple[str,
                 "Take its table out of the file, or mend the uuid: potluck provider status --json",
             )
     for named, change in (("", said.everywhere), *said.devices.items()):
-        where = f" --device {named}" if named else ""
-        yield from _doubts(change, f" of {named}" if named else "", where)
+        yield from _doubts(change, named)
 
 
-def _doubts(change: TermsChange, whose: str, where: str) -> Iterator[tuple[str, str]]:
+def _doubts(change: TermsChange, device: str) -> Iterator[tuple[str, str]]:
+    whose, where = (f" of {device}", f" --device {device}") if device else ("", "")
     if change.is_paused is True:
-        yield f"work{whose} is paused", "potluck provider resume"
+        yield f"work{whose} is paused", f"potluck provider resume {device}".rstrip()
     allow, deny = _wallets(change.allow), _wallets(change.deny)
     if allow and allow <= deny:
         yield (

@@ -3,22 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from potluck.cli.device_words import device_name, part_of, price_text, state_cell
 from potluck.cli.pick import short_id
 from potluck.cli.provider.machine import DeviceShown, Machine
 from potluck.cli.screen import Pane, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.cli.units import show_bytes, show_seconds
 from potluck.model.device import Availability, Health, Standing
 from potluck.provider.control.message import AttemptNow
 
-TONES = {
-    Availability.AVAILABLE: Tone.GOOD,
-    Availability.PAUSED: Tone.WAITING,
-    Availability.OUTSIDE_HOURS: Tone.WAITING,
-    Availability.IN_USE: Tone.WAITING,
-    Availability.SICK: Tone.BAD,
-    Availability.DRAINING: Tone.WAITING,
-}
 _HEALTHS = {
     Health.THROTTLED: "is too hot or short of power, and slow",
     Health.MEMORY_ERRORS: "has errors in its memory",
@@ -37,7 +30,7 @@ def show_machine(pane: Pane, machine: Machine) -> None:
     facts = " · ".join(printable(fact) for fact in machine.facts)
     pane.line(f"{pane.paint(printable(machine.name), Tone.STRONG)} {facts}")
     for problem in machine.problems:
-        pane.line(printable(problem), Tone.BAD)
+        pane.prose(printable(problem), Tone.BAD)
     pane.line()
     _show_devices(pane, machine.devices)
     _show_reasons(pane, machine.devices)
@@ -46,15 +39,6 @@ def show_machine(pane: Pane, machine: Machine) -> None:
         _show_attempts(pane, machine)
     for remark in machine.remarks:
         pane.line(printable(remark), Tone.FAINT)
-
-
-def state_cell(availability: Availability, standing: Standing, health: Health) -> Cell:
-    """Whether it takes work, in a word or two."""
-    if standing is not Standing.BOUND:
-        return Cell(standing, Tone.BAD)
-    if availability is Availability.AVAILABLE and health is not Health.WELL:
-        return Cell(health.replace("_", " "), Tone.WAITING)
-    return Cell(availability.replace("_", " "), TONES[availability])
 
 
 def _show_devices(pane: Pane, devices: Sequence[DeviceShown]) -> None:
@@ -66,7 +50,7 @@ def _show_devices(pane: Pane, devices: Sequence[DeviceShown]) -> None:
 def _show_reasons(pane: Pane, devices: Sequence[DeviceShown]) -> None:
     for device in devices:
         for reason in reasons(device):
-            pane.line(f"{device.number}: {printable(reason)}", Tone.WAITING)
+            pane.prose(printable(reason), Tone.WAITING, first=f"{device.number}: ", rest="   ")
 
 
 def reasons(device: DeviceShown) -> list[str]:
@@ -95,22 +79,13 @@ def _attempt_row(pane: Pane, attempt: AttemptNow, numbers: dict[str, str]) -> li
     ]
 
 
-def price_text(price_micro: int) -> str:
-    """Of an hour."""
-    return show_credits(price_micro) if price_micro else "free"
-
-
 def _state(device: DeviceShown) -> Cell:
     return state_cell(device.availability, device.standing, device.status.health)
 
 
 def _memory(device: DeviceShown) -> Cell:
-    total, used = show_bytes(device.description.memory_bytes), device.status.memory_used_bytes
-    if used is None:
-        return Cell(total)
-    # The unit once, where it is the same.
-    number, unit = show_bytes(used).split(" ")
-    return Cell(f"{number if total.endswith(f' {unit}') else show_bytes(used)} of {total}")
+    total, used = device.description.memory_bytes, device.status.memory_used_bytes
+    return Cell(show_bytes(total) if used is None else part_of(used, total))
 
 
 def _unit(value: float | None, unit: str) -> Cell:
@@ -119,7 +94,10 @@ def _unit(value: float | None, unit: str) -> Cell:
 
 _FIGURES = (
     _Figure(Column("#", is_number=True), lambda each: Cell(str(each.number), Tone.FAINT)),
-    _Figure(Column("DEVICE", shrinks=True), lambda each: Cell(each.name, Tone.STRONG)),
+    _Figure(
+        Column("DEVICE", shrinks=True),
+        lambda each: Cell(device_name(each.description), Tone.STRONG),
+    ),
     _Figure(Column("STATE"), _state),
     _Figure(
         Column("PRICE", is_number=True),

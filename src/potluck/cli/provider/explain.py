@@ -84,24 +84,25 @@ def _show(
 ) -> None:
     pane = screen.out
     for reason in here:
-        pane.line(printable(reason), Tone.WAITING)
+        pane.prose(printable(reason), Tone.WAITING)
     if said is not None:
-        _show_scheduler(pane, said)
+        _show_scheduler(pane, said, is_away_told=bool(here))
     elif why_not:
-        screen.err.line(f"The scheduler was not asked. {printable(why_not)}", Tone.FAINT)
+        screen.err.prose(f"The scheduler was not asked. {printable(why_not)}", Tone.FAINT)
 
 
-def _show_scheduler(pane: Pane, said: NodeExplanation) -> None:
-    pane.line(printable(said.sentence), Tone.STRONG)
-    for away in said.away:
-        pane.line(f"  {printable(away.why or away.availability.replace('_', ' '))}")
+def _show_scheduler(pane: Pane, said: NodeExplanation, is_away_told: bool) -> None:
+    pane.prose(printable(said.sentence), Tone.STRONG)
+    for away in () if is_away_told else said.away:
+        why = away.why or away.availability.replace("_", " ")
+        pane.prose(printable(f"{away.model}: {why}"), first="  ", rest="  ")
     if said.reasons:
         pane.line()
         pane.line(f"Of {show_count(said.waiting, 'waiting task')}:", Tone.FAINT)
         for reason in said.reasons:
-            pane.line(f"  {printable(reason.sentence)}")
+            pane.prose(printable(reason.sentence), first="  ", rest="  ")
     if said.changes:
         pane.line()
         pane.line("What would help:", Tone.FAINT)
         for change in said.changes:
-            pane.line(f"  {printable(change)}", Tone.GOOD)
+            pane.prose(printable(change), Tone.GOOD, first="  ", rest="  ")

@@ -10,7 +10,6 @@ from potluck.model.device import (
     WHOLE_DEVICE_MILLI,
     Availability,
     DeviceDescription,
-    DeviceKind,
     Health,
     Standing,
 )
@@ -35,13 +34,6 @@ class DeviceShown(Struct, frozen=True):
     @property
     def choice(self) -> Choice:
         return Choice(self.number, self.description.uuid, self.description.model, self.id)
-
-    @property
-    def name(self) -> str:
-        """Short: whose it is tells nothing, and only a processor has to be told from a card."""
-        said = self.description
-        model = said.model.removeprefix(f"{said.vendor} ")
-        return f"CPU {model}" if said.kind is DeviceKind.CPU else model
 
 
 class Machine(Struct, frozen=True):

@@ -53,7 +53,7 @@ def resume(
     if json:
         screen.emit({"resumed": chosen or "all", "in_force": effect})
     else:
-        screen.out.line(f"Resumed {named}. {SENTENCES[effect]}")
+        screen.out.prose(f"Resumed {named}. {SENTENCES[effect]}")
 
 
 def _pause(screen: Screen, machine: Side, words: list[str], is_now: bool) -> None:
@@ -66,7 +66,7 @@ def _pause(screen: Screen, machine: Side, words: list[str], is_now: bool) -> Non
         screen.emit({"paused": chosen or "all", "is_now": is_now, "in_force": effect})
         return
     goes_on = "what ran there is stopped" if is_now else "what runs is finished"
-    screen.out.line(f"Paused {named}; {goes_on}. {SENTENCES[effect]}")
+    screen.out.prose(f"Paused {named}; {goes_on}. {SENTENCES[effect]}")
 
 
 def _chosen(machine: Side, words: list[str]) -> tuple[tuple[str, ...], str]:
