@@ -11,13 +11,14 @@ import psutil
 import pytest
 
 from potluck.cli.main import execute
-from potluck.server.flow import report
+from potluck.server.flow import report, settle
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.many import Tally, run_many
 from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
+from potluck.simulate.store import assign as store_assign
 from potluck.store import attempts, leases
 
 _SMALL = Plan(nodes=4, steps=250)
@@ -43,6 +44,7 @@ _KINDS = (
     *("answer_lost", "clock_jumped", "commit_unheard", "cut_back", "cut_both", "cut_there"),
     *("database_away", "instance_killed", "instance_paused", "instance_stopped", "node_left"),
     *("provider_killed", "provider_wiped", "request_lost", "request_twice", "wake_lost"),
+    *("device_paused", "device_reclaimed", "device_sick", "terms_changed"),
 )
 
 
@@ -108,6 +110,24 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(attempts, "finish", finish)
     assert any("in use" in each for each in _broken_by().violations)
+
+
+def test_work_on_a_device_that_is_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that was made before the owner changed his mind, and that nobody looks at again."""
+    honest, there = store_assign._is_given, {"availability": "available"}
+    monkeypatch.setattr(
+        store_assign,
+        "_is_given",
+        lambda data, device, task, milli: honest(data, {**device, **there}, task, milli),
+    )
+    assert any("came to" in each for each in _broken_by().violations)
+
+
+def test_an_owner_who_is_blamed_for_what_he_may_do_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settle, "is_nodes_fault", lambda reason, _: reason != "silence")
+    assert any("are its own" in each for each in _broken_by().violations)
 
 
 def test_a_server_that_raises_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

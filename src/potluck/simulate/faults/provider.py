@@ -16,6 +16,7 @@ from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import lease, report
 from potluck.simulate.faults.network import Line
+from potluck.simulate.faults.whims import Whims
 from potluck.simulate.faults.world import World
 from potluck.store.nodes import Owner
 from potluck.wire.provider import (
@@ -59,7 +60,7 @@ class Provider:
         self.line = line
         self.name, gpus = machine
         self._owner = owner
-        self._description = _description(world, self.name, gpus)
+        self.whims = Whims(world, _description(world, self.name, gpus))
         self._node_id: NodeId | None = None
         self._journal: dict[AttemptId, Held] = {}
         self._life: asyncio.Task[None] | None = None
@@ -93,6 +94,20 @@ class Provider:
             with suppress(Unavailable, NotFound):
                 await self.line.call(lambda parts: lease.leave(parts, self._owner, node_id))
 
+    def give_back(self) -> None:
+        """Its owner wants a device for himself, now."""
+        uuid = self.whims.want_back()
+        self._end_all_on(uuid, EndReason.RECLAIMED)
+
+    def lose_device(self) -> None:
+        uuid = self.whims.break_down()
+        self._end_all_on(uuid, EndReason.DEVICE_LOST)
+
+    def _end_all_on(self, uuid: str, reason: EndReason) -> None:
+        for held in self._journal.values():
+            if not held.is_over and any(each.uuid == uuid for each in held.grant.devices):
+                self._end(held, reason)
+
     async def _live(self) -> None:
         await self._repeat_until(self._register)
         async with asyncio.TaskGroup() as duties:
@@ -109,7 +124,9 @@ class Provider:
                 await asyncio.sleep(self.world.chance.seconds(0.05, 0.5))
 
     async def _register(self) -> bool:
-        offer = RegisterNode(self._description, self._node_id)
+        self.whims.is_news = False
+        statuses = self.whims.statuses
+        offer = RegisterNode(self.whims.description, self._node_id, statuses=statuses)
         said = await self.line.call(lambda parts: lease.register(parts, self._owner, offer))
         self._node_id = said.node_id
         self.world.say(f"{self.name} is {said.node_id}")
@@ -127,12 +144,16 @@ class Provider:
             if grant.attempt_id not in self._journal:
                 self.world.say(f"{self.name} takes {grant.attempt_id} {grant.items}")
                 items = [item for part in grant.items for item in range(part.start, part.end)]
-                self._journal[grant.attempt_id] = Held(grant, self.world.now, items)
+                held = self._journal[grant.attempt_id] = Held(grant, self.world.now, items)
+                if self.whims.declines(grant):
+                    self._end(held, EndReason.DECLINED)
         await asyncio.sleep(chance.seconds(0.0, 0.3))
         return False
 
     async def _beat(self) -> bool:
-        node_id, beat = self._here, Heartbeat(self._leases())
+        if self.whims.is_news:
+            await self._register()
+        node_id, beat = self._here, Heartbeat(self._leases(), devices=self.whims.statuses)
         answer = await self.line.call(
             lambda parts: lease.heartbeat(parts, self._owner, node_id, beat)
         )
@@ -229,18 +250,26 @@ def _description(world: World, name: str, gpus: int) -> NodeDescription:
         disk_bytes=64 * GIB,
         sandbox=SandboxReport("bwrap"),
         devices=tuple(
-            _device(kind, f"{name}-{place}", price, shares_accounts=chance.is_so(0.5))
+            _device(kind, f"{name}-{place}", _terms(world, price))
             for place, kind in enumerate([DeviceKind.GPU] * gpus + cpus)
         ),
     )
 
 
-def _device(kind: DeviceKind, uuid: str, price: int, *, shares_accounts: bool) -> DeviceDescription:
+def _terms(world: World, price: int) -> DeviceTerms:
+    return DeviceTerms(
+        price_micro_per_hour=price,
+        shares_accounts=world.chance.is_so(0.5),
+        is_reclaimable=world.chance.is_so(0.5),
+    )
+
+
+def _device(kind: DeviceKind, uuid: str, terms: DeviceTerms) -> DeviceDescription:
     return DeviceDescription(
         kind=kind,
         uuid=uuid,
         vendor="NVIDIA",
         model="RTX 4090",
         memory_bytes=24 * GIB,
-        terms=DeviceTerms(price_micro_per_hour=price, shares_accounts=shares_accounts),
+        terms=terms,
     )

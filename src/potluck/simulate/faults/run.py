@@ -115,7 +115,7 @@ class _Pool:
         world = self._world
         self._trouble.begin()
         lives = [consumer.run() for consumer in self._consumers]
-        with self._running([*lives, self._trouble.run()]):
+        with self._running([*lives, self._trouble.run(), self._trouble.change_minds()]):
             await world.over.wait()
         if not world.broken:
             world.say("all is mended")

@@ -43,6 +43,14 @@ class Trouble:
             await asyncio.sleep(chance.seconds(0.05, 1.5) / busy)
             await chance.one_of(self._kinds)()
 
+    async def change_minds(self) -> None:
+        """Owners do, of what they give and take; as often as all else goes wrong."""
+        chance = self._world.chance
+        busy = max(1.0, len(self._providers) / 10)
+        while True:
+            await asyncio.sleep(chance.seconds(0.05, 1.0) / busy)
+            self._change_mind()
+
     async def mend(self) -> None:
         """Everything is up, connected and awake, and stays so."""
         self._world.chance.heal()
@@ -53,6 +61,7 @@ class Trouble:
         while len(self._network.instances) < self._world.plan.instances:
             self._network.instances.append(self._new_instance())
         for provider in self._providers:
+            provider.whims.relent()
             if not provider.is_up:
                 provider.start()
 
@@ -78,6 +87,22 @@ class Trouble:
             self._happened("node_left", provider.name)
             await provider.leave()
             self._later(self._world.chance.seconds(0.1, 3.0), provider.start)
+
+    def _change_mind(self) -> None:
+        """An owner wants something else than before, or a device does."""
+        chance = self._world.chance
+        provider = chance.one_of(self._providers)
+        whim, act = chance.one_of(
+            [
+                ("device_paused", provider.whims.pause),
+                ("device_reclaimed", provider.give_back),
+                ("device_sick", provider.lose_device),
+                ("terms_changed", provider.whims.think_again),
+            ]
+        )
+        if provider.is_up:
+            self._happened(whim, provider.name)
+            act()
 
     async def _cut_line(self) -> None:
         """In one direction or in both: the server hears a node that does not hear it, too."""

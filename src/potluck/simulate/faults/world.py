@@ -10,6 +10,7 @@ from potluck.model.error import PotluckError, Unavailable
 from potluck.simulate.faults.chance import Chance
 from potluck.simulate.faults.check import violations_after
 from potluck.simulate.faults.live import LossyLive
+from potluck.simulate.faults.owners_due import broken_promises
 from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.store.database import unavailable
@@ -58,7 +59,7 @@ class World:
     def done(self) -> None:
         """After each transaction."""
         self.steps += 1
-        self.fail(violations_after(self.data))
+        self.fail(violations_after(self.data) + broken_promises(self.data))
         if self.steps >= self.plan.steps:
             self.over.set()
         if self.chance.strikes("commit_unheard"):

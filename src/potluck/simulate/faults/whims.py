@@ -1,0 +1,88 @@
+"""An owner who changes his mind: what he takes and asks for, and how his devices do just now."""
+
+import msgspec
+
+from potluck.model.device import Availability, DeviceDescription
+from potluck.model.node import NodeDescription
+from potluck.model.task import GIB
+from potluck.simulate.faults.world import World
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.provider import Grant
+
+_AWAY = (Availability.PAUSED, Availability.OUTSIDE_HOURS, Availability.IN_USE)
+
+
+class Whims:
+    """In the end he is as he was in the beginning, when all tasks had a place."""
+
+    def __init__(self, world: World, description: NodeDescription) -> None:
+        self._world = world
+        self._first = description
+        self.description = description
+        self.is_news = False  # what he says is to be registered
+        self._availability = {each.uuid: Availability.AVAILABLE for each in description.devices}
+
+    @property
+    def statuses(self) -> tuple[DeviceStatus, ...]:
+        return tuple(DeviceStatus(uuid, each) for uuid, each in self._availability.items())
+
+    def relent(self) -> None:
+        self.description, self.is_news = self._first, True
+        self._availability = dict.fromkeys(self._availability, Availability.AVAILABLE)
+
+    def pause(self) -> None:
+        """A device, or what was away comes back."""
+        uuid = self._device()
+        is_away = self._availability[uuid] is not Availability.AVAILABLE
+        now = Availability.AVAILABLE if is_away else self._world.chance.one_of(_AWAY)
+        self._availability[uuid] = now
+
+    def want_back(self) -> str:
+        """The device that he wants for himself, from now on."""
+        uuid = self._device()
+        self._availability[uuid] = Availability.IN_USE
+        return uuid
+
+    def break_down(self) -> str:
+        """The device that does not work any more, for a while."""
+        uuid = self._device()
+        self._availability[uuid] = Availability.SICK
+        return uuid
+
+    def think_again(self) -> None:
+        """He asks for another price, gives less or more, and takes others' tasks."""
+        chance = self._world.chance
+        self.description = msgspec.structs.replace(
+            self._first,
+            cores=chance.one_of([self._first.cores, 2]),
+            memory_bytes=chance.one_of([self._first.memory_bytes, 2 * GIB]),
+            devices=tuple(self._on_other_terms(each) for each in self._first.devices),
+        )
+        self.is_news = True
+
+    def declines(self, grant: Grant) -> bool:
+        """What he has said, and the server had not heard when it gave him this."""
+        granted = {each.uuid for each in grant.devices}
+        offered = [each for each in self.description.devices if each.uuid in granted]
+        return any(grant.wallet in each.terms.deny for each in offered)
+
+    def _on_other_terms(self, device: DeviceDescription) -> DeviceDescription:
+        chance = self._world.chance
+        terms = msgspec.structs.replace(
+            device.terms,
+            price_micro_per_hour=chance.one_of([0, 3_600_000, 7_200_000]),
+            shares_accounts=chance.is_so(0.5),
+            is_reclaimable=chance.is_so(0.5),
+            memory_share=chance.one_of([1.0, 0.5]),
+            fractions=chance.one_of([None, None, 2, 1]),
+            deny=self._some_people(0.2),
+            allow=self._some_people(0.05),
+        )
+        return msgspec.structs.replace(device, terms=terms)
+
+    def _some_people(self, probability: float) -> tuple[str, ...]:
+        people = sorted(row["address"] for row in self._world.data.accounts.all())
+        return tuple(each for each in people if self._world.chance.is_so(probability))
+
+    def _device(self) -> str:
+        return self._world.chance.one_of(list(self._availability))
