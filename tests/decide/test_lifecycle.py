@@ -1,5 +1,6 @@
 """States are data: the tables are total, and what ends stays ended."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -11,11 +12,13 @@ from potluck.decide.lifecycle import (
     ITEM_REPORTABLE,
     REPORTABLE,
     TASK_TRANSITIONS,
+    is_nodes_fault,
 )
-from potluck.decide.retry import History, Wait
+from potluck.decide.retry import UNCOUNTED, History, Wait
 from potluck.model.back_off import BackOff
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
+from potluck.store.named import load
 from tests.decide.builders import NOW
 
 CALM = Wait(BackOff(first_seconds=1, longest_seconds=60), jitter=1.0)
@@ -55,6 +58,9 @@ OUTCOMES = [
     (EndReason.NODE_RESTARTED, 0, 5, 2, 1, TaskState.QUEUED, EndReason.NODE_RESTARTED),
     (EndReason.WITHDRAWN, 0, 99, 9, 1, TaskState.QUEUED, EndReason.WITHDRAWN),
     (EndReason.NODE_LEFT, 0, 99, 9, 1, TaskState.QUEUED, EndReason.NODE_LEFT),
+    (EndReason.RECLAIMED, 0, 99, 9, 1, TaskState.QUEUED, EndReason.RECLAIMED),
+    (EndReason.DECLINED, 0, 99, 9, 1, TaskState.QUEUED, EndReason.DECLINED),
+    (EndReason.DEVICE_LOST, 0, 3, 3, 1, TaskState.FAILED, EndReason.POISON),
     (EndReason.SPEC_UNREADABLE, 1, 0, 0, 9, TaskState.FAILED, EndReason.SPEC_UNREADABLE),
     (EndReason.CANCELLED, 0, 0, 0, 9, TaskState.CANCELLED, EndReason.CANCELLED),
 ]
@@ -66,6 +72,31 @@ def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
     history = History(failures, losses, nodes_lost, max_attempts)
     following = retry.after(reason, history, NOW, CALM)
     assert (following.state, following.reason) == (state, told)
+
+
+def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> None:
+    """Terms of which the server hears late would send a task back and forth until then."""
+    history = History(0, 0, 0, 1)
+    waits = {reason: retry.after(reason, history, NOW, CALM).not_before for reason in UNCOUNTED}
+    assert waits.pop(EndReason.DECLINED) == NOW + timedelta(seconds=1)
+    assert set(waits.values()) == {None}
+
+
+def test_whose_fault_a_loss_is() -> None:
+    """An owner who had said that he may want a device back may have it."""
+    lost = {reason for reason, state in ATTEMPT_STATE_AFTER.items() if state is AttemptState.LOST}
+    assert {each for each in lost if not is_nodes_fault(each, True)} == {
+        EndReason.RECLAIMED,
+        EndReason.SILENCE,
+    }
+    assert {each for each in lost if not is_nodes_fault(each, False)} == {EndReason.SILENCE}
+
+
+def test_the_statements_count_what_the_rules_count() -> None:
+    """Which losses are no matter for a task is said in SQL too."""
+    said = load("attempts").blocks["lock_for_end"]
+    listed = re.findall(r"reason NOT IN \(([^)]*)\)", said)
+    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [set(UNCOUNTED)] * 2
 
 
 def test_the_back_off_doubles_up_to_its_limit() -> None:

@@ -27,6 +27,9 @@ UNCOUNTED = frozenset(
         EndReason.SILENCE,
     }
 )
+# Of these, what may be tried again at once. A node that declines knows of terms of which the server
+# hears in a moment.
+AT_ONCE = UNCOUNTED - {EndReason.DECLINED}
 # Another try would end in the same way.
 HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
 
@@ -71,11 +74,9 @@ def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Nex
 
 
 def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    if reason is EndReason.DECLINED:
-        # The node knows better than the server whom it takes, which will hear of it in a moment.
-        return Next(TaskState.QUEUED, reason, wait.until(now, 1))
     if reason in UNCOUNTED:
-        return Next(TaskState.QUEUED, reason)
+        until = None if reason in AT_ONCE else wait.until(now, 1)
+        return Next(TaskState.QUEUED, reason, until)
     if history.nodes_lost >= POISONED_NODES:
         return Next(TaskState.FAILED, EndReason.POISON)
     if history.losses > MAX_LOSSES:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
 from potluck.decide.retry import (
+    AT_ONCE,
     HOPELESS,
     MAX_LOSSES,
     POISONED_NODES,
@@ -184,8 +185,8 @@ def _until(
     match ATTEMPT_STATE_AFTER[reason]:
         case AttemptState.FAILED:
             return wait.until(now, history.failures)
-        case AttemptState.LOST if not has_others and reason not in UNCOUNTED:
-            return wait.until(now, history.losses)
+        case AttemptState.LOST if not has_others and reason not in AT_ONCE:
+            return wait.until(now, max(1, history.losses))
         case _:
             return None
 
