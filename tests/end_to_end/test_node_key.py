@@ -18,7 +18,7 @@ from potluck.provider.link import Link, open_link
 from potluck.wire import routes
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.provider.build import settings_for
-from tests.provider.test_link import REGISTRATION, during
+from tests.provider.test_link import REGISTRATION, during, saying
 from tests.wallets import Wallet
 
 (CARD,) = REGISTRATION.description.devices
@@ -95,12 +95,13 @@ async def machine(server: ServerProcess, name: str, beats: bool = True) -> Async
     said: list[Announcement] = []
     settings = settings_for(server.url, Path("/nonexistent"))
     async with open_link(
-        settings, NodeKey(key.key), REGISTRATION, said.append, lambda _: None
+        settings, NodeKey(key.key), lambda: REGISTRATION, said.append, lambda _: None
     ) as link:
         registered = await link.register()
         watch = DeviceWatch(link, FOUND, said.append)
         watch.note(registered.unbound)
-        duties = [beat_forever(link, tuple, lambda _: True, watch.hear, 0.05, Pulse()), watch.run()]
+        beating = beat_forever(link, saying(tuple), lambda _: True, watch.hear, 0.05, Pulse())
+        duties = [beating, watch.run()]
         if not beats:
             for duty in duties:
                 duty.close()
