@@ -12,6 +12,7 @@ from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.server.flow import expire
 from potluck.server.leader.memory import Memory
 from tests.flow.pool import Pool, description, done, lease_of
+from tests.flow.test_schedule_memory import swept
 from tests.wallets import Wallet
 
 
@@ -91,6 +92,16 @@ async def test_a_wallet_is_allowed_before_it_has_an_account(pool: Pool) -> None:
     for _ in range(2):
         await memory.catch_up()
     assert len(memory.known.scheduler.plan(memory.now, 10).assignments) == 1
+
+
+async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool) -> None:
+    node_id = await says(pool, None, deny=(ALICE,))
+    memory = Memory(pool.parts)
+    await memory.begin()
+    known = memory.known.nodes[node_id]
+    memory.known.put_nodes([msgspec.structs.replace(known, lists={})], memory.now)
+    assert await swept(pool, memory) == 1
+    assert await swept(pool, memory) == 0
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,8 @@ def _is_same(known: NodeNow | None, now: NodeNow) -> bool:
     """Apart from what is not worth a change of its own: how reliable it is, and expected ends."""
     if known is None:
         return now.node is None and not now.attempts
+    if known.lists != now.lists:
+        return False
     attempts = [{attempt.id for attempt in each.attempts} for each in (known, now)]
     return attempts[0] == attempts[1] and _offer(known.node) == _offer(now.node)
 
