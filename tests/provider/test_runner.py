@@ -1,7 +1,8 @@
 """One attempt from its grant to its end, where somebody outside has a say in it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from potluck.model.task import EndReason
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.expose import expose, hide
-from potluck.provider.expose.exposed import Machine
+from potluck.provider.expose.exposed import Exposed, Machine
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.runner import MayRun, Runner, Show, anything
@@ -20,7 +21,7 @@ from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.spool import LogSpool
-from potluck.wire.provider import Finished, Grant
+from potluck.wire.provider import Finished, Grant, GrantedDevice
 from tests.prepare.package_index import loopback_index, wheel
 from tests.provider.build import WALLET, a_grant
 from tests.provider.test_expose import Rig
@@ -206,3 +207,22 @@ async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_p
     assert finished.reason is EndReason.SANDBOX_FAILED
     assert finished.detail == "A device can not be shown: This node has no device GPU-a any more."
     assert desk.events == []
+
+
+async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path) -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def hang(granted: Sequence[GrantedDevice]) -> Exposed:
+        asked.set()
+        goes_on.wait(20)
+        return hide(granted)
+
+    desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), show=hang)
+    try:
+        async with desk.running(a_grant()) as run:
+            await until(asked.is_set)
+            desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
+            async with asyncio.timeout(5):
+                assert (await run).reason is EndReason.DEVICE_LOST
+    finally:
+        goes_on.set()

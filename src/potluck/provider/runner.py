@@ -8,7 +8,7 @@ that, and after its grace once the code runs. Nothing of the attempt is left run
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
 from potluck.model.ids import AccountId
@@ -30,6 +30,7 @@ from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall, 
 from potluck.provider.sandbox.event_loop import drop
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
+T = TypeVar("T")
 Tell = Callable[[Event], None]
 # What a task is shown of the devices that it was granted.
 Show = Callable[[Sequence[GrantedDevice]], Exposed]
@@ -107,9 +108,12 @@ class Runner:
         if (why_not := self._may_run(grant)) is not None:
             raise _Declined(why_not)
 
-    def _expose(self, grant: Grant) -> Exposed:
-        """A task that could not use what it pays for does not begin."""
-        exposed = self._show(grant.devices)
+    async def _expose(self, grant: Grant) -> Exposed:
+        """A task that could not use what it pays for does not begin.
+
+        In a thread, since files of a driver that hangs may hang with it.
+        """
+        exposed = await asyncio.to_thread(self._show, grant.devices)
         if exposed.problems:
             raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
         return exposed
@@ -140,7 +144,7 @@ class Runner:
         async def started() -> None:
             tell(CodeStarted(grant.attempt_id))
 
-        exposed = self._expose(grant)
+        exposed = await _unless(recall, self._expose(grant))
         confinement = _confinement(grant, environment, exposed)
         if grant.items_total is not None:
             ended = await self._run_items(grant, confinement, log, tell, started, recall)
@@ -172,7 +176,7 @@ class Runner:
             outcomes.flush()
 
 
-async def _unless(recall: Recall, preparing: Coroutine[Any, Any, Environment]) -> Environment:
+async def _unless(recall: Recall, preparing: Coroutine[Any, Any, T]) -> T:
     """What is being prepared, unless it is called back meanwhile."""
     work, asked = asyncio.create_task(preparing), asyncio.create_task(recall.asked())
     try:
