@@ -236,6 +236,7 @@ class Link:
                 node_id = self.node_id
                 answer = await self._once(route, body(), kind, patience or self._patience())
                 self._silence.broken()
+                self._skews.tell()
                 return answer
             except PotluckError as error:
                 if isinstance(error, answers):

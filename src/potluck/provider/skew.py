@@ -5,7 +5,6 @@ run, as long as both speak the same protocol (else the server refuses the node),
 of the two knows is not to be had. Neither is a reason to stop what runs.
 """
 
-import asyncio
 import re
 
 from msgspec import Struct
@@ -69,15 +68,23 @@ class Skews:
 
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
+        self._untold: VersionSkew | None = None
         self.theirs = ""
 
     def note(self, theirs: str) -> None:
-        found = skew(potluck.__version__, theirs) if theirs != self.theirs else None
+        """At a registration; that it succeeded is for others to tell first."""
+        if theirs == self.theirs:
+            return
         self.theirs = theirs
-        if found is not None:
-            told = VersionSkew(potluck.__version__, theirs, found.detail, found.hint)
-            # In a moment: first comes that the node is registered.
-            asyncio.get_running_loop().call_soon(self._announce, told)
+        ours, found = potluck.__version__, skew(potluck.__version__, theirs)
+        self._untold = (
+            None if found is None else VersionSkew(ours, theirs, found.detail, found.hint)
+        )
+
+    def tell(self) -> None:
+        if self._untold is not None:
+            self._announce(self._untold)
+            self._untold = None
 
 
 def explained(error: InvalidInput, theirs: str) -> PotluckError:
