@@ -1,14 +1,13 @@
 """The pages lead somewhere: links resolve, commands and files that they name exist."""
 
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.places import DOCS, ROOT, SOURCE, code_blocks, markdown, named
+from tests.cli.command_line import InProcess
 
 PAGES = markdown()
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
@@ -137,7 +136,8 @@ def _subcommand_words(group: str, command: str = "") -> set[str]:
 
 @cache
 def _help(*command: str) -> str:
-    program = [sys.executable, "-m", "potluck", *command, "--help"]
-    environment = {"COLUMNS": "200", "PATH": "", "TERM": "dumb", "NO_COLOR": "1"}
-    shown = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
-    return shown.stdout
+    user = InProcess(ROOT / "nobody")
+    user.variables |= {"COLUMNS": "200", "TERM": "dumb"}
+    shown = user.run(*command, "--help")
+    assert shown.status == 0, shown.stderr
+    return shown.stdout.decode()
