@@ -47,7 +47,7 @@ from potluck.provider.heartbeat import Pulse, Said, beat_forever, watch_silence
 from potluck.provider.identity import load_key
 from potluck.provider.leave import forget
 from potluck.provider.link import Link, open_link
-from potluck.provider.offer import Offer, offer_forever
+from potluck.provider.offer import Offer, measure_devices, offer_forever
 from potluck.provider.owner.file import terms_file
 from potluck.provider.owner.power import PowerCaps
 from potluck.provider.owner.rules import Rules
@@ -144,6 +144,7 @@ class _Parts(Struct, frozen=True):
     power: PowerCaps
     throttle: Throttle
     announce: Announce
+    detection: Detection
 
 
 def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) -> _Parts:
@@ -189,7 +190,9 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     )
     offer.say_also(watch.statuses, wishes.number)
     power = PowerCaps(sampler, announce)
-    return _Parts(office, devices, wishes, sampler, power, found.throttle, announce)
+    return _Parts(
+        office, devices, wishes, sampler, power, found.throttle, announce, found.detection
+    )
 
 
 def _introduce(found: _Found, parts: _Parts, answer: NodeRegistered) -> None:
@@ -267,6 +270,7 @@ def _begin_duties(
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.power, settings.sample_seconds),
+        measure_devices(office.offer, parts.detection, settings.data_directory),
         parts.wishes.run(),
         parts.devices.run(),
     ):

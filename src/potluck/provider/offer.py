@@ -14,7 +14,9 @@ from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.announcement import Announce, OfferRefused
 from potluck.provider.data_directory import load_node_id
+from potluck.provider.detect.tried import Detection
 from potluck.provider.link import Link
+from potluck.provider.measure.measure import measure
 from potluck.provider.owner.rules import Rules
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.told import Told
@@ -93,6 +95,14 @@ async def offer_forever(
             offer.refusal = error
             announce(OfferRefused(error.detail, error.hint))
         offer.told.heard(changes)
+
+
+async def measure_devices(offer: Offer, detection: Detection, data_directory: Path) -> None:
+    """Beside the work: a node that is registered need not wait until its devices are measured."""
+    for device in detection.devices:
+        measured = await measure(device, detection.found[device.uuid], data_directory)
+        if measured is not None:
+            offer.measured(device.uuid, measured)
 
 
 def describe_node(

@@ -58,9 +58,10 @@ class Wishes:
             self._watch.change(within_walls(wish.change))
         if wish.order is not None:
             self._obey(wish.order)
+        done = self._done | {self._node_id() or "": wish.number}
+        await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(done))
         # The next heartbeat says both: how the devices are now, and which wish that is due to.
-        self._done = self._done | {self._node_id() or "": wish.number}
-        await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(self._done))
+        self._done = done
         self._news.change()
 
     def _obey(self, order: OwnerOrder) -> None:

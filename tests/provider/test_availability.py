@@ -1,0 +1,118 @@
+"""Whether a device takes work, as its owner's terms and the moment have it."""
+
+from datetime import datetime
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.device import Availability, DeviceKind, Health
+from potluck.model.task import EndReason
+from potluck.model.terms import DeviceTerms
+from potluck.provider.detect.sample import Sample
+from potluck.provider.owner.availability import (
+    Moment,
+    availability,
+    is_wanted_back,
+    refusal,
+)
+from potluck.provider.owner.use import Beside
+
+# A Monday.
+NOON = Moment(datetime.fromisoformat("2026-03-02T12:00"))
+AT_NIGHT = DeviceTerms(hours="18:00-08:00")
+WHEN_IDLE = DeviceTerms(idle_minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("terms", "moment", "expected"),
+    [
+        (DeviceTerms(), NOON, Availability.AVAILABLE),
+        (DeviceTerms(is_paused=True), NOON, Availability.PAUSED),
+        (AT_NIGHT, NOON, Availability.OUTSIDE_HOURS),
+        (DeviceTerms(hours="mon 11-13"), NOON, Availability.AVAILABLE),
+        (WHEN_IDLE, replace(NOON, unused_seconds=599), Availability.IN_USE),
+        (WHEN_IDLE, replace(NOON, unused_seconds=600), Availability.AVAILABLE),
+        # Whoever did not ask for that is not asked either.
+        (DeviceTerms(), replace(NOON, unused_seconds=0), Availability.AVAILABLE),
+        # What can not be known keeps nobody from working.
+        (WHEN_IDLE, replace(NOON, unused_seconds=None), Availability.AVAILABLE),
+        # What is hot still works.
+        (DeviceTerms(), replace(NOON, health=Health.THROTTLED), Availability.AVAILABLE),
+        # What lasts longest goes first: a sick device is sick also while it is paused.
+        (DeviceTerms(is_paused=True), replace(NOON, health=Health.LOST), Availability.SICK),
+        (AT_NIGHT, replace(NOON, health=Health.MEMORY_ERRORS), Availability.SICK),
+        (DeviceTerms(), replace(NOON, health=Health.LOST, is_draining=True), Availability.DRAINING),
+        (replace(AT_NIGHT, is_paused=True), NOON, Availability.PAUSED),
+        # A file that could never be read is no yes.
+        (DeviceTerms(), replace(NOON, has_terms=False), Availability.PAUSED),
+    ],
+)
+def test_what_holds(terms: DeviceTerms, moment: Moment, expected: Availability) -> None:
+    verdict = availability(terms, moment)
+    assert verdict.availability is expected
+    assert bool(verdict.why) is (expected is not Availability.AVAILABLE)
+
+
+def test_a_sentence_does_not_change_with_the_seconds() -> None:
+    """Each change of it is told to the server at once."""
+    moments = [replace(NOON, unused_seconds=float(each)) for each in range(300)]
+    assert len({availability(WHEN_IDLE, moment) for moment in moments}) == 1
+    at_noon = availability(AT_NIGHT, NOON)
+    later = availability(AT_NIGHT, replace(NOON, local=NOON.local.replace(minute=59, second=59)))
+    assert at_noon == later
+    assert "until Monday 18:00" in at_noon.why
+
+
+def test_work_is_called_back_only_where_that_was_said() -> None:
+    closed = availability(AT_NIGHT, NOON)
+    assert not is_wanted_back(AT_NIGHT, closed)
+    assert is_wanted_back(replace(AT_NIGHT, is_reclaimable=True), closed)
+    # A pause is for what comes next.
+    paused = DeviceTerms(is_paused=True, is_reclaimable=True)
+    assert not is_wanted_back(paused, availability(paused, NOON))
+
+
+def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
+    closed = availability(AT_NIGHT, NOON)
+    assert refusal(AT_NIGHT, closed) is EndReason.DECLINED
+    assert refusal(replace(AT_NIGHT, is_reclaimable=True), closed) is EndReason.RECLAIMED
+    assert refusal(DeviceTerms(), availability(DeviceTerms(), NOON)) is None
+
+
+def idle(*pids: int) -> Sample:
+    return Sample(utilisation_percent=1.0, pids=pids)
+
+
+def busy(*pids: int) -> Sample:
+    return Sample(utilisation_percent=80.0, pids=pids)
+
+
+def test_somebody_else_on_a_card_uses_it() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    assert beside.unused_seconds(5.0) is None, "who only lives there does not use it"
+    beside.note(busy(1, 7), False, (), 10.0)
+    assert beside.unused_seconds(15.0) == 5.0
+    beside.note(idle(1, 7), False, (), 20.0)
+    assert beside.unused_seconds(25.0) == 15.0
+
+
+def test_our_own_work_is_nobody_elses() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    beside.note(busy(1, 7), True, (7, 8), 10.0)
+    assert beside.unused_seconds(20.0) is None
+    # A game that is begun beside our work is noticed by its process.
+    beside.note(busy(1, 7, 9), True, (7, 8), 30.0)
+    assert beside.unused_seconds(30.0) == 0.0
+
+
+def test_without_names_of_processes_only_an_idle_card_tells() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(Sample(utilisation_percent=90.0), True, (), 0.0)
+    assert beside.unused_seconds(1.0) is None, "that may be our own"
+    beside.note(Sample(utilisation_percent=90.0), False, (), 2.0)
+    assert beside.unused_seconds(3.0) == 1.0
+    quiet = Beside(DeviceKind.CPU)
+    quiet.note(Sample(utilisation_percent=20.0), False, (), 0.0)
+    assert quiet.unused_seconds(1.0) is None, "a desktop keeps a processor that busy"

@@ -1,0 +1,280 @@
+"""The owner's file as a running provider goes by it, and what comes of it."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
+from potluck.model.ids import NodeId
+from potluck.model.task import EndReason
+from potluck.model.terms import Order, TermsChange
+from potluck.provider.announcement import (
+    Announcement,
+    AvailabilityChanged,
+    PowerRefused,
+    TermsRead,
+    TermsWrong,
+)
+from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.sampler import Sampler
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event
+from potluck.provider.owner.power import PowerCaps
+from potluck.provider.owner.rules import Rules
+from potluck.provider.owner.seen import Seen
+from potluck.provider.owner.watch import Doings, Watch
+from potluck.provider.owner.wishes import Wishes
+from potluck.provider.told import Told
+from potluck.wire.wish import OwnerOrder, Wish
+from tests.provider.build import WALLET, a_grant, settings_for
+
+CARD = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "L4", 2**34)
+FOUND = FoundDevice(DeviceKind.GPU, "NVIDIA", "L4", 2**34, "cuda")
+
+
+class RecordedSampler(Sampler):
+    """Says of each device what a driver said once."""
+
+    def __init__(self) -> None:
+        super().__init__({"GPU-1": FOUND})
+        self.said: Mapping[str, Sample] = {}
+
+    async def sample(self) -> Mapping[str, Sample]:
+        return self.said
+
+
+class Owner:
+    """One who has a card, a file and a watch over both."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "provider.toml"
+        self.rules = Rules(self.path, settings_for("http://127.0.0.1:1", directory))
+        self.rules.know((CARD,))
+        self.announced: list[Announcement] = []
+        self.events: list[Event] = []
+        self.busy: set[str] = set()
+        self.beats, self.offer, self.sampler = Told(), Told(), RecordedSampler()
+        self.seen = Seen((CARD,), self.sampler)
+        doings = Doings(
+            lambda: self.busy, self._tell, self.announced.append, self.beats, self.offer
+        )
+        self.watch = Watch((CARD,), self.rules, self.seen, doings)
+
+    def _tell(self, events: list[Event]) -> bool:
+        self.events += events
+        return bool(events)
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+        self.watch.reread()
+
+    async def sees(self, sample: Sample) -> None:
+        self.sampler.said = {"GPU-1": sample}
+        await self.seen.look(self.rules.terms, self.busy)
+        self.watch.judge()
+
+    def availability(self) -> Availability:
+        (status,) = self.watch.statuses()
+        return status.availability
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+def test_a_change_of_the_file_is_offered_and_told_once(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    assert owner.offer.changes == 1 and owner.announced == [TermsRead()]
+    assert owner.beats.changes == 0, "a price does not hurry a heartbeat"
+    owner.watch.reread()
+    assert owner.offer.changes == 1, "what has not changed is not offered again"
+    owner.write("price = 2\npaused = true\n")
+    assert (owner.availability(), owner.beats.changes) == (Availability.PAUSED, 1)
+    assert owner.events == [DevicesClosed({"GPU-1": EndReason.DECLINED})]
+    assert isinstance(owner.announced[-1], AvailabilityChanged)
+
+
+def test_a_wrong_file_leaves_what_held_in_force(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("price = 3\nprise = 4\n")
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 2_000_000
+    assert isinstance(owner.announced[-1], TermsWrong) and "prise" in owner.announced[-1].detail
+    assert owner.availability() is Availability.AVAILABLE
+    owner.write("price = 3\n")
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 3_000_000
+    assert owner.rules.trouble() == ("", "")
+
+
+def test_a_file_that_is_wrong_from_the_start_offers_nothing(tmp_path: Path) -> None:
+    (tmp_path / "provider.toml").write_text("prise = 4\n")
+    owner = Owner(tmp_path)
+    assert owner.availability() is Availability.PAUSED
+    owner.write("price = 4\n")
+    assert owner.availability() is Availability.AVAILABLE
+
+
+def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> None:
+    assert not owner.rules.reread_if_changed()
+    owner.path.write_text("paused = true\n")
+    assert owner.rules.reread_if_changed() and not owner.rules.reread_if_changed()
+    owner.path.unlink()
+    assert owner.rules.reread_if_changed()
+    assert not owner.rules.terms["GPU-1"].is_paused
+
+
+def test_devices_that_are_not_here_are_told(owner: Owner) -> None:
+    owner.write('[device."GPU-7"]\nprice = 1\n')
+    assert "GPU-7" in owner.rules.trouble()[0]
+
+
+def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    (tmp_path / "provider.toml").write_text("price = 2\ncores = 4\n")
+    given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
+    assert Rules(tmp_path / "provider.toml", given).overridden() == ["--price"]
+    assert Rules(tmp_path / "provider.toml", settings).overridden() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("", True),
+        ('kinds = ["script"]', True),
+        ('kinds = ["container"]', False),
+        (f'deny = ["{WALLET}"]', False),
+        (f'deny = ["{WALLET.upper().replace("0X", "0x")}"]', False),
+        (f'allow = ["{WALLET}"]', True),
+        (f'allow = ["0x{"22" * 20}"]', False),
+        (f'allow = ["{WALLET}"]\ndeny = ["{WALLET}"]', False),
+    ],
+)
+def test_what_an_owner_does_not_take_is_not_run(owner: Owner, text: str, runs: bool) -> None:
+    owner.write(text)
+    assert (owner.rules.may_run(a_grant(device="GPU-1")) is None) is runs
+    assert owner.rules.may_run(a_grant(device="another")) is None
+
+
+async def test_a_card_that_falls_off_the_bus_ends_what_runs_on_it(owner: Owner) -> None:
+    owner.busy = {"GPU-1"}
+    await owner.sees(Sample(Health.LOST, "It is gone."))
+    assert owner.availability() is Availability.SICK
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 0.0}, EndReason.DEVICE_LOST)
+    await owner.sees(Sample())
+    assert owner.availability() is Availability.AVAILABLE
+
+
+async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner: Owner) -> None:
+    owner.write("idle_minutes = 5\nreclaim = true\ngrace = '7s'\n")
+    owner.busy = {"GPU-1"}
+    await owner.sees(Sample(utilisation_percent=90.0, pids=(1,)))
+    assert owner.availability() is Availability.IN_USE
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 7.0}, EndReason.RECLAIMED)
+    assert owner.watch.statuses()[0].others == 1
+    owner.events.clear()
+    owner.write("idle_minutes = 5\n")
+    assert not [each for each in owner.events if isinstance(each, DevicesWanted)]
+
+
+async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
+    owner.watch.drain()
+    assert owner.availability() is Availability.DRAINING
+    assert owner.events == [DevicesClosed({"GPU-1": EndReason.DECLINED})]
+
+
+def wishes_of(owner: Owner, drained: list[str] | None = None) -> Wishes:
+    def drain() -> None:
+        if drained is not None:
+            drained.append("drained")
+
+    directory = owner.path.parent
+    return Wishes(directory, lambda: NodeId("node_1"), owner.watch, drain, owner.beats)
+
+
+async def carried_out(wishes: Wishes, number: int) -> None:
+    running = asyncio.create_task(wishes.run())
+    try:
+        async with asyncio.timeout(10):
+            while wishes.number() < number:
+                await asyncio.sleep(0.005)
+    finally:
+        running.cancel()
+
+
+async def test_wishes_are_carried_out_in_order_and_once_over_restarts(owner: Owner) -> None:
+    wishes, drained = wishes_of(owner), list[str]()
+    told = [
+        Wish(4, TermsChange(price_micro_per_hour=5_000_000)),
+        Wish(3, TermsChange(price_micro_per_hour=4_000_000, is_paused=True)),
+    ]
+    wishes.hear(told)
+    await carried_out(wishes, 4)
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 5_000_000
+    assert owner.path.read_text() == 'price = "5"\npaused = true\n'
+    assert not owner.beats.is_known, "the next heartbeat says so at once"
+    again = wishes_of(owner, drained)
+    assert again.number() == 4
+    again.hear([*told, Wish(5, order=OwnerOrder(Order.DRAIN))])
+    owner.write("price = 1\n")
+    await carried_out(again, 5)
+    assert owner.path.read_text() == "price = 1\n", "what was done is not done again"
+    assert drained == ["drained"]
+
+
+async def test_an_order_to_reclaim_pauses_and_calls_back(owner: Owner) -> None:
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, order=OwnerOrder(Order.RECLAIM, ("GPU-1",)))])
+    await carried_out(wishes, 1)
+    assert owner.availability() is Availability.PAUSED
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
+    assert owner.path.read_text() == "[device.GPU-1]\npaused = true\n"
+
+
+async def test_a_wish_holds_also_while_the_file_is_wrong(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("prise = 2\n")
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(is_paused=True))])
+    await carried_out(wishes, 1)
+    assert owner.availability() is Availability.PAUSED
+    assert owner.path.read_text() == "prise = 2\n"
+    owner.write("price = 3\n")
+    assert owner.path.read_text() == "price = 3\npaused = true\n"
+    assert owner.availability() is Availability.PAUSED
+
+
+async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
+    await carried_out(wishes, 2)
+    assert owner.availability() is Availability.PAUSED
+
+
+async def test_power_is_asked_for_once_and_given_back(owner: Owner) -> None:
+    power = PowerCaps(owner.sampler, owner.announced.append)
+    owner.write("power_watts = 120\n")
+    for _ in range(2):
+        await power.apply(owner.rules.terms)
+    refused = [each for each in owner.announced if isinstance(each, PowerRefused)]
+    assert len(refused) == 1 and "L4" in refused[0].detail
+    await power.release()
+
+
+async def test_told_wakes_who_waits_for_it() -> None:
+    told = Told()
+    stale = asyncio.create_task(told.until_stale())
+    await asyncio.sleep(0)
+    told.change()
+    await stale
+    known = asyncio.create_task(told.until_known())
+    await asyncio.sleep(0)
+    told.change()
+    assert not known.done()
+    told.heard(1)
+    await known
+    assert not told.is_known
+    told.heard(2)
+    assert told.is_known
