@@ -21,6 +21,7 @@ from potluck.provider.announcement import (
     ServerAnswers,
     ServerSilent,
     Stopped,
+    VersionSkew,
 )
 from potluck.store.mint import new_attempt_id, new_task_id
 
@@ -53,6 +54,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
     (DeviceUnbound("GPU-1", "RTX", Standing.ELSEWHERE), ("another node of your wallet", "leaves")),
     (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
+    (VersionSkew("0.1.0", "0.2.0", "It is older.", "Update it."), ("It is older. Update it.",)),
     (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
     (ServerAnswers(65.0), ("answers after 1 min 5 s",)),
     (Stopped(), ("Stopped",)),
