@@ -15,7 +15,7 @@ from potluck.cli.doctor.bounded import bounded
 from potluck.cli.doctor.devices import of_route, undriven
 from potluck.cli.doctor.finding import Patient, Verdict
 from potluck.cli.doctor.place import look_at_place
-from potluck.cli.doctor.sandbox import walls
+from potluck.cli.doctor.sandbox import kernel, walls
 from potluck.cli.doctor.server import clock
 from potluck.cli.doctor.terms import doubts_about
 from potluck.model.account import Credential, Role
@@ -252,6 +252,31 @@ def test_walls_that_only_watch_are_named() -> None:
     assert "Delegate=yes" in found["wall: memory"].fix
     assert found["wall: processes"].verdict is Verdict.OK
     assert found["wall: cpu"].found == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("is_working", "maximum", "restricted", "verdicts"),
+    [
+        (True, "1000", "0", [Verdict.OK]),
+        (True, "1000", "1", [Verdict.OK, Verdict.OK]),  # a profile lets bwrap through
+        (False, "1000", "1", [Verdict.OK, Verdict.FAIL]),
+        (False, "0", "0", [Verdict.WARN]),
+        (True, None, None, [Verdict.SKIPPED]),
+    ],
+)
+def test_what_the_kernel_allows(
+    tmp_path: Path,
+    is_working: bool,
+    maximum: str | None,
+    restricted: str | None,
+    verdicts: list[Verdict],
+) -> None:
+    for name, text in (("maximum", maximum), ("restricted", restricted)):
+        if text is not None:
+            (tmp_path / name).write_text(f"{text}\n")
+    found = list(kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
+    assert [each.verdict for each in found] == verdicts
+    assert all("sysctl" in each.fix for each in found if each.verdict is Verdict.FAIL)
 
 
 def test_what_hangs_is_left_alone() -> None:

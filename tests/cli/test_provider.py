@@ -121,6 +121,12 @@ def test_status_says_what_is_wrong_and_whose_a_device_is(
     assert "not this machine's to offer: foreign" in shown
 
 
+def test_status_tells_of_another_version(owner: CommandLine, provider: FakeProvider) -> None:
+    assert "there" not in told(owner, "status").splitlines()[0]
+    provider.status = a_status(server_version="0.9.0")
+    assert "potluck 0.1.0 here, 0.9.0 there" in told(owner, "status").splitlines()[0]
+
+
 def test_without_a_provider_status_says_how_to_start_one(owner: CommandLine) -> None:
     ended = refused(owner, "status")
     assert ended.status == 69

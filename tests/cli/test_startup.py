@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-HEAVY = ("aiohttp", "asyncpg", "litestar", "rich", "sqlalchemy", "structlog", "urllib3", "uvloop")
+HEAVY = (
+    *("aiohttp", "asyncpg", "litestar", "psutil", "pynvml", "rich", "sqlalchemy", "structlog"),
+    *("tomlkit", "urllib3", "uvloop"),
+)
 
 
 def test_the_program_loads_nothing_heavy() -> None:

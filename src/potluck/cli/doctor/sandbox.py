@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well
+from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well, wrong
 from potluck.model.error import PotluckError
 from potluck.model.node import SandboxReport
 
@@ -32,10 +32,11 @@ def look_at_sandbox(patient: Patient) -> Iterator[Finding]:
     except PotluckError as error:
         yield failed_by("sandbox", error, needed)
         yield from (skipped(f"wall: {wall}", "needs: sandbox") for wall in _WALLS)
+        yield from kernel(is_working=False)
     else:
         yield well("sandbox", f"{report.driver}, tried out", needed)
         yield from walls(report)
-    yield from _kernel()
+        yield from kernel(is_working=True)
 
 
 def walls(report: SandboxReport) -> Iterator[Finding]:
@@ -54,10 +55,12 @@ async def _probe(directory: Path) -> SandboxReport:
     return report
 
 
-def _kernel() -> Iterator[Finding]:
+def kernel(
+    is_working: bool, namespaces: Path = _NAMESPACES, apparmor: Path = _APPARMOR
+) -> Iterator[Finding]:
     """Settings that the sandbox stands on, where this kernel has them."""
     name = "user namespaces"
-    maximum, restricted = _read(_NAMESPACES), _read(_APPARMOR)
+    maximum, restricted = _read(namespaces), _read(apparmor)
     if maximum is None:
         yield skipped(name, "this kernel has no such setting", "allowed")
     elif maximum == "0":
@@ -65,13 +68,14 @@ def _kernel() -> Iterator[Finding]:
         yield odd(name, "none are allowed", "allowed", fix)
     else:
         yield well(name, f"up to {maximum}", "allowed")
-    if restricted == "1":
-        yield odd(
-            "AppArmor",
-            "keeps ordinary programs from user namespaces",
-            "lets bwrap have them",
-            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-        )
+    if restricted != "1":
+        return
+    found, needed = "keeps ordinary programs from user namespaces", "lets bwrap have them"
+    if is_working:
+        yield well("AppArmor", f"{found}, and lets bwrap have them", needed)
+    else:
+        fix = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        yield wrong("AppArmor", found, needed, fix)
 
 
 def _read(path: Path) -> str | None:

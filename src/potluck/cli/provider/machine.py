@@ -57,6 +57,7 @@ def told_by_itself(status: ProviderStatus) -> Machine:
         *(("draining",) if status.is_draining else ()),
         f"up {show_seconds(status.up_seconds)}",
         f"server heard {show_seconds(status.silent_seconds)} ago",
+        *_other_version(status),
     )
     return Machine(
         name=status.name,
@@ -71,6 +72,11 @@ def told_by_itself(status: ProviderStatus) -> Machine:
         attempts=status.attempts,
         remarks=(f"What you allow is in {status.terms_file}.",),
     )
+
+
+def _other_version(status: ProviderStatus) -> tuple[str, ...]:
+    is_same = status.server_version in ("", status.version)
+    return () if is_same else (f"potluck {status.version} here, {status.server_version} there",)
 
 
 def told_by_server(node: NodeView, url: str, now: datetime) -> Machine:
