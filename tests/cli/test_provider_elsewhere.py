@@ -116,7 +116,8 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
     assert "next heartbeat" in shown
     change = {"devices": ["GPU-2"], "price_micro_per_hour": 500_000, "hours": None}
     assert sent(pool) == ("PATCH", f"/v1/nodes/{ATTIC}/terms", change)
-    told(user, "resume", "1", "--node", "attic")
+    assert "It holds now." in told(user, "pause", "1", "--node", "attic")
+    assert "next heartbeat" in told(user, "resume", "1", "--node", "attic")
     assert sent(pool)[2] == {"devices": ["GPU-1"], "is_paused": False}
     told(user, "reclaim", "device_2", "--node", "attic")
     assert sent(pool) == (

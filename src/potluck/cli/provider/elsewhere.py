@@ -44,7 +44,9 @@ class Elsewhere:
 
     def change(self, change: TermsChange) -> Effect:
         self._potluck.own_nodes.change(self.node_id, change)
-        return Effect.NEXT_HEARTBEAT
+        # The server gives a paused device nothing more, whether its node has heard or not.
+        is_pause = change == TermsChange(devices=change.devices, is_paused=True)
+        return Effect.NOW if is_pause else Effect.NEXT_HEARTBEAT
 
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
         self._potluck.own_nodes.order(self.node_id, Order.RECLAIM, devices)
