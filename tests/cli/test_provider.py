@@ -121,6 +121,15 @@ def test_status_says_what_is_wrong_and_whose_a_device_is(
     assert "not this machine's to offer: foreign" in shown
 
 
+def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: FakeProvider) -> None:
+    with Terminal(owner, "provider", "status", "--watch") as terminal:
+        terminal.until("provider.toml")
+        provider.status = a_status(name="cellar")
+        terminal.until("cellar at")
+        terminal.press("\x03")
+        assert terminal.status() == 0
+
+
 def test_status_tells_of_another_version(owner: CommandLine, provider: FakeProvider) -> None:
     assert "there" not in told(owner, "status").splitlines()[0]
     provider.status = a_status(server_version="0.9.0")
