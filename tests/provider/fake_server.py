@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from potluck.model.error import (
     Conflict,
+    DeviceBound,
     InvalidInput,
     NotFound,
     NotSignedIn,
@@ -88,6 +89,8 @@ class FakeServer:
         self.calls = 0
         self.log_cap_bytes = 2**30
         self.is_silent = False
+        self.has_wishes = False
+        self.bound_elsewhere: set[str] = set()
         self.leave_seconds = 0.0
         self.fails_with: PotluckError | None = None
         self.foreign: tuple[int, str] | None = None  # what a proxy says in our place
@@ -151,12 +154,21 @@ class FakeServer:
         asked = decode_json(body, RegisterNode)
         for device, said in zip(asked.description.devices, asked.statements, strict=True):
             self._check(device.uuid, said)
+        self._check_bound(asked)
         self.registrations.append(replace(asked, statements=()))
         node_id = asked.node_id if asked.node_id in self.nodes else new_node_id()
         assert node_id is not None
         self.nodes.add(node_id)
         devices = [new_device_id() for _ in asked.description.devices]
         return 201, NodeRegistered(node_id, devices, 90.0, 20.0, 20.0)
+
+    def _check_bound(self, asked: RegisterNode) -> None:
+        """As a server does where another wallet has one of the devices."""
+        if "nothing" in self.bound_elsewhere:
+            raise InvalidInput("That can not be offered.")
+        here = {device.uuid for device in asked.description.devices}
+        if here & self.bound_elsewhere and not asked.contest:
+            raise DeviceBound("It is another wallet's.")
 
     def _check(self, uuid: str, said: DeviceStatement) -> None:
         """That one of the keys that signed in says so."""
@@ -201,7 +213,7 @@ class FakeServer:
                 answer = self._news(held)
         except TimeoutError:
             pass
-        return 200, answer
+        return 200, replace(answer, has_wishes=self.has_wishes)
 
     def _here(self, grant: Grant) -> Grant:
         """Of a device that the node has, where it has said that it has any."""

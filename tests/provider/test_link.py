@@ -12,6 +12,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import (
     BadSettings,
     Forbidden,
+    InvalidInput,
     NodeKeyRefused,
     NotSignedIn,
     ServerUnreachable,
@@ -131,6 +132,42 @@ async def test_a_refusal_at_registration_is_final(
 
 def saying(held: ListHeld, news: Told | None = None) -> Said:
     return Said(held, tuple, lambda: 0, news or Told())
+
+
+async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> None:
+    news = Told()
+    async with linked(server) as provider:
+        said = saying(tuple, news)
+        beating = beat_forever(provider.link, said, provider.tell, provider.hear, 60.0, Pulse())
+        async with during(beating), asyncio.timeout(20):
+            news.change()
+            await news.until_known()
+            assert len(server.beats) == 1, "and says it once"
+
+
+async def test_a_poll_that_tells_of_wishes_hurries_the_heartbeat(server: FakeServer) -> None:
+    news = Told()
+    server.has_wishes = True
+    async with linked(server) as provider:
+        polling = acquire_forever(provider.link, tuple, provider.tell, news, 0.1)
+        async with during(polling), asyncio.timeout(20):
+            await news.until_stale()
+
+
+async def test_a_device_that_another_wallet_claims_is_contested(server: FakeServer) -> None:
+    server.bound_elsewhere = {"cpu-1"}
+    async with linked(server) as provider:
+        await provider.link.register()
+    assert [each.contest for each in server.registrations] == [True, True], "and stays so"
+
+
+async def test_what_the_server_does_not_take_is_told_and_not_said_again(server: FakeServer) -> None:
+    async with linked(server) as provider:
+        server.bound_elsewhere = {"nothing"}
+        with pytest.raises(InvalidInput):
+            await provider.link.renew()
+        server.bound_elsewhere = set()
+        await provider.link.renew()
 
 
 async def test_grants_and_stops_are_told(server: FakeServer) -> None:

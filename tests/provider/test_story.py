@@ -4,7 +4,7 @@ import pytest
 
 from potluck.cli.provide_story import tell
 from potluck.cli.screen import Screen
-from potluck.model.device import DeviceDescription, DeviceKind, Standing
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import NodeId
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
@@ -15,12 +15,19 @@ from potluck.provider.announcement import (
     AttemptPreparing,
     AttemptStarted,
     AttemptStopped,
+    AvailabilityChanged,
     DeviceBound,
     DeviceUnbound,
+    Draining,
+    OfferRefused,
+    OptionsOverridden,
+    PowerRefused,
     Registered,
     ServerAnswers,
     ServerSilent,
     Stopped,
+    TermsRead,
+    TermsWrong,
     VersionSkew,
 )
 from potluck.store.mint import new_attempt_id, new_task_id
@@ -54,6 +61,18 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
     (DeviceUnbound("GPU-1", "RTX", Standing.ELSEWHERE), ("another node of your wallet", "leaves")),
     (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
+    (
+        AvailabilityChanged("GPU-1", "RTX", Availability.PAUSED, "Its owner has paused it."),
+        ("RTX", "GPU-1", "takes no new work", "has paused it"),
+    ),
+    (AvailabilityChanged("GPU-1", "RTX", Availability.AVAILABLE, ""), ("RTX", "takes work")),
+    (TermsRead(), ("Your terms have changed",)),
+    (TermsWrong("No \x1b[2J such key.", "Mend it."), ("No �[2J such key.", "Mend it.")),
+    (OptionsOverridden(("--price", "--cores"), "/terms"), ("/terms", "--price, --cores")),
+    (OfferRefused("Too many.", "Offer fewer."), ("does not take that", "Too many. Offer fewer.")),
+    (PowerRefused("GPU-1", "It can not be told."), ("It can not be told.",)),
+    (Draining(2, False), ("2 running", "nothing new", "then it ends")),
+    (Draining(0, True), ("nothing runs", "leaves the pool for good")),
     (VersionSkew("0.1.0", "0.2.0", "It is older.", "Update it."), ("It is older. Update it.",)),
     (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
     (ServerAnswers(65.0), ("answers after 1 min 5 s",)),
