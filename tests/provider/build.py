@@ -73,4 +73,6 @@ def settings_for(url: str, data_directory: Path) -> ProviderSettings:
         outcome_flush_seconds=0.1,
         stop_grace_seconds=2.0,
         detect_seconds=0.05,  # the processor is device enough
+        terms_seconds=0.1,
+        sample_seconds=0.3,
     )

@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
 from potluck.provider.announcement import (
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 # Says that it runs, and then runs for longer than any test is patient.
 ENDLESS = "import time\nprint('running')\ntime.sleep(600)"
+
+SHORT = "import time\ntime.sleep(0.5)"
 
 
 class Running:
@@ -352,3 +355,35 @@ async def test_a_log_that_the_disk_does_not_take_ends_the_provider_with_a_senten
 def leftovers(directory: Path) -> list[str]:
     """Logs of attempts that should have been forgotten."""
     return [path.name for path in directory.rglob("*.log")]
+
+
+async def test_the_sandbox_is_changed_when_nothing_runs_and_without_a_restart(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    brief, own, strangers = a_grant(SHORT), a_grant("print(2)"), a_grant("print(3)")
+    strangers = replace(strangers, account_id=new_account_id())
+    async with providing(server, tmp_path):
+        await server.offer(brief)
+        await server.until(lambda: Started(lease_of(brief)) in server.reports, "it runs")
+        (tmp_path / "provider.toml").write_text('sandbox = "none"\n')
+        changed = await server.outcome(brief.attempt_id)
+        assert changed.reason is EndReason.COMPLETED, "what runs is finished"
+
+        def is_unsafe() -> bool:
+            said = server.registrations[-1]
+            return said.own_tasks_only and said.description.sandbox.driver == "none"
+
+        await server.until(is_unsafe, "the server knows")
+        assert not server.registrations[0].own_tasks_only
+        await server.until(lambda: _takes_work(server), "it takes work again")
+        await server.offer(own, strangers)
+        assert (await server.outcome(own.attempt_id)).reason is EndReason.COMPLETED
+        refused = await server.outcome(strangers.attempt_id)
+        assert refused.reason is EndReason.SANDBOX_FAILED
+        (tmp_path / "provider.toml").unlink()
+        await server.until(lambda: not is_unsafe(), "and back")
+
+
+def _takes_work(server: FakeServer) -> bool:
+    (status,) = server.beats[-1].devices
+    return status.availability is Availability.AVAILABLE

@@ -58,7 +58,7 @@ from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
-from potluck.provider.workshop import Workshop, open_workshop
+from potluck.provider.workshop import Workshop, open_workshop, suit_sandbox
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
@@ -145,6 +145,7 @@ class _Parts(Struct, frozen=True):
     throttle: Throttle
     announce: Announce
     detection: Detection
+    account_id: AccountId
 
 
 def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) -> _Parts:
@@ -191,7 +192,15 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     offer.say_also(watch.statuses, wishes.number)
     power = PowerCaps(sampler, announce)
     return _Parts(
-        office, devices, wishes, sampler, power, found.throttle, announce, found.detection
+        office,
+        devices,
+        wishes,
+        sampler,
+        power,
+        found.throttle,
+        announce,
+        found.detection,
+        account_id,
     )
 
 
@@ -270,12 +279,38 @@ def _begin_duties(
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.power, settings.sample_seconds),
+        suit_sandbox(
+            lambda: office.rules.limits.sandbox,
+            partial(_change_sandbox, parts),
+            settings.terms_seconds,
+        ),
         measure_devices(office.offer, parts.detection, settings.data_directory),
         parts.wishes.run(),
         parts.devices.run(),
     ):
         duties.create_task(duty)
     return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, poll_seconds))
+
+
+async def _change_sandbox(parts: _Parts, name: str | None) -> None:
+    """What runs is finished where it is. One that does not work here changes nothing."""
+    office = parts.office
+    office.watch.rebuild(True)
+    try:
+        while office.bench.busy():
+            await office.bench.changed()
+        workshop = await open_workshop(office.settings, name, parts.throttle)
+    except PotluckError as error:
+        parts.announce(TermsWrong(error.detail, error.hint))
+    else:
+        may_run = office.rules.may_run
+        runner = workshop.runner(office.settings, parts.detection, may_run, parts.account_id)
+        office.bench.use(runner)
+        office.offer.sandbox = workshop.report
+        office.offer.told.change()
+        await office.offer.told.until_known()
+    finally:
+        office.watch.rebuild(False)
 
 
 async def _until_the_end(office: Office, stop: asyncio.Event) -> None:

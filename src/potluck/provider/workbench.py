@@ -111,6 +111,10 @@ class Workbench:
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
 
+    def use(self, runner: Runner) -> None:
+        """For what is started from now on."""
+        self._runner = runner
+
     def held(self) -> tuple[Lease, ...]:
         return self._attempts.held()
 

@@ -1,5 +1,7 @@
 """Where attempts are run: a sandbox, and what prepares their dependencies in it."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import Struct
@@ -41,6 +43,20 @@ class Workshop(Struct, frozen=True):
         return Runner(
             self.driver, self.preparer, settings.outcome_flush_seconds, only, may_run, show
         )
+
+
+async def suit_sandbox(
+    wanted: Callable[[], str | None],
+    change: Callable[[str | None], Awaitable[None]],
+    interval_seconds: float,
+) -> None:
+    """Changes the sandbox whenever its owner names another one."""
+    current = wanted()
+    while True:
+        await asyncio.sleep(interval_seconds)
+        if wanted() != current:
+            current = wanted()
+            await change(current)
 
 
 async def open_workshop(

@@ -23,6 +23,7 @@ class Moment(Struct, frozen=True):
     health_detail: str = ""
     unused_seconds: float | None = None  # by its owner and others; none: that can not be known
     is_draining: bool = False
+    is_rebuilt: bool = False  # its node changes its sandbox
     has_terms: bool = True  # false where the owner's file could never be read
 
 
@@ -43,6 +44,8 @@ def availability(terms: DeviceTerms, moment: Moment) -> Verdict:
         return Verdict(Availability.PAUSED, "Its owner's file can not be read.")
     if terms.is_paused:
         return Verdict(Availability.PAUSED, "Its owner has paused it.")
+    if moment.is_rebuilt:
+        return Verdict(Availability.PAUSED, "Its node changes its sandbox when nothing runs.")
     return _by_the_clock(terms, moment.local) or _by_use(terms, moment) or _AVAILABLE
 
 

@@ -54,6 +54,7 @@ class Watch:
         self._doings = doings
         self._closed: dict[str, EndReason] = {}
         self.is_draining = False
+        self._is_rebuilt = False
         self._verdicts = self._judged()
 
     def introduce(self) -> None:
@@ -68,6 +69,11 @@ class Watch:
     def drain(self) -> None:
         """From now on nothing new is taken."""
         self.is_draining = True
+        self.judge()
+
+    def rebuild(self, is_rebuilt: bool) -> None:
+        """Nothing new is taken while what runs it is changed."""
+        self._is_rebuilt = is_rebuilt
         self.judge()
 
     def want_back(self, uuids: Iterable[str]) -> None:
@@ -162,6 +168,7 @@ class Watch:
             health_detail=sample.detail,
             unused_seconds=self._seen.unused_seconds(uuid),
             is_draining=self.is_draining,
+            is_rebuilt=self._is_rebuilt,
             has_terms=self._rules.has_terms,
         )
 
