@@ -1,8 +1,8 @@
 """Measures a device once for each driver; what was found is kept in the data directory.
 
 It takes a second or two of the device, in a process of its own, so nobody should wait for it. What
-else runs on the device meanwhile makes it look slower than it is. A device that OpenCL does not know
-is not measured.
+else runs on the device meanwhile makes it look slower than it is. What OpenCL does not know is not
+measured.
 """
 
 from collections.abc import Mapping
