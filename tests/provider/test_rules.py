@@ -58,8 +58,14 @@ class Owner:
         self.busy: set[str] = set()
         self.beats, self.offer, self.sampler = Told(), Told(), RecordedSampler()
         self.seen = Seen((CARD,), self.sampler)
+        self.bandwidths: list[int | None] = []
         doings = Doings(
-            lambda: self.busy, self._tell, self.announced.append, self.beats, self.offer
+            lambda: self.busy,
+            self._tell,
+            self.announced.append,
+            self.beats,
+            self.offer,
+            self.bandwidths.append,
         )
         self.watch = Watch((CARD,), self.rules, self.seen, doings)
 
@@ -124,6 +130,12 @@ def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> Non
     owner.path.unlink()
     assert owner.rules.reread_if_changed()
     assert not owner.rules.terms["GPU-1"].is_paused
+
+
+def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> None:
+    owner.write('bandwidth = "5MB"\n')
+    owner.write("")
+    assert owner.bandwidths == [5_000_000, None]
 
 
 def test_devices_that_are_not_here_are_told(owner: Owner) -> None:

@@ -161,7 +161,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     )
     devices = DeviceWatch(link, found.detection.found, announce)
     seen = Seen(found.detection.devices, sampler)
-    doings = Doings(bench.busy, bench.tell, announce, news, offer.told)
+    doings = Doings(bench.busy, bench.tell, announce, news, offer.told, found.throttle.limit)
     watch = Watch(found.detection.devices, rules, seen, doings)
 
     def drain(is_for_good: bool) -> None:
@@ -269,7 +269,6 @@ def _begin_duties(
 
     def registered(again: NodeRegistered) -> None:
         parts.devices.note(again.unbound)
-        parts.throttle.limit(office.rules.limits.bandwidth_bytes_per_second)
 
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
     poll_seconds = min(settings.poll_seconds, answer.poll_seconds)

@@ -40,6 +40,7 @@ class Doings(Struct, frozen=True):
     announce: Announce
     beats: Told  # what heartbeats say
     offer: Told  # what registrations say
+    limit_bandwidth: Callable[[int | None], None]
 
 
 class Watch:
@@ -113,6 +114,7 @@ class Watch:
     def _take_over(self) -> None:
         detail, hint = self._rules.trouble()
         self._doings.announce(TermsWrong(detail, hint) if detail else TermsRead())
+        self._doings.limit_bandwidth(self._rules.limits.bandwidth_bytes_per_second)
         self._doings.offer.change()
 
     def judge(self) -> None:
