@@ -132,7 +132,22 @@ async def _device_taken(pool: Pool, grant: Grant) -> None:
 
 
 async def _room_taken(pool: Pool, grant: Grant) -> None:
+    """By one that came later: it has no room beside that one, on a node with as few cores."""
+    other = await pool.submit(run_seconds=1)
     await pool.sql("UPDATE nodes SET cores = 0")
+    await pool.sql(
+        """INSERT INTO attempts (id, task_id, node_id, consumer_id, provider_id, number, cores,
+            memory_bytes, disk_bytes, price_micro_per_hour, hold_micro, run_seconds_limit,
+            prepare_seconds_limit, log_bytes_limit, lease_expires_at)
+        SELECT 'attempt_later', $1, node_id, consumer_id, provider_id, 1, 0, 0, 0, 0, 0, 1, 1, 1,
+            now() + interval '1 hour' FROM attempts WHERE id = $2""",
+        other.id,
+        grant.attempt_id,
+    )
+
+
+async def _device_sick(pool: Pool, grant: Grant) -> None:
+    await pool.sql("UPDATE devices SET availability = 'sick'")
 
 
 async def _device_gone(pool: Pool, grant: Grant) -> None:
@@ -181,6 +196,7 @@ OBSTACLES = [
     _room_taken,
     _device_gone,
     _device_contested,
+    _device_sick,
     _no_credit,
     _limit_over,
     _left,

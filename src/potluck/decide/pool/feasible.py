@@ -11,9 +11,11 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, WaitingTask
-from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
+
+_AVAILABLE = Availability.AVAILABLE
 
 
 class Refusal(StrEnum):
@@ -80,10 +82,11 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
         devices = [device for device in devices if keep(wanted, device)]
         if not devices:
             return refusal
-    for refusal, takes in _TERMS:
-        devices = [device for device in devices if takes(task, device)]
-        if not devices:
-            return refusal
+    if any(map(_says_something, devices)):
+        for refusal, takes in _TERMS:
+            devices = [device for device in devices if takes(task, device)]
+            if not devices:
+                return refusal
     devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
     if not devices:
         return Refusal.PRICE
@@ -118,7 +121,7 @@ def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
 
 def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
     """Nobody knows when what is away will be back: nobody waits for it who could go elsewhere."""
-    available = tuple([device for device in devices if device.is_available])
+    available = tuple([device for device in devices if device.availability is _AVAILABLE])
     return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
 
 
@@ -161,6 +164,11 @@ _DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]],
     (Refusal.COMPUTE_CAPABILITY, _capability_suffices),
     (Refusal.DEVICE_MEMORY, _memory_suffices),
 )
+
+
+def _says_something(device: FreeDevice) -> bool:
+    """Most owners have said nothing of whose tasks they take."""
+    return bool(device.kinds or device.deny or device.allow is not None or device.least_milli > 1)
 
 
 def _takes_kind(task: WaitingTask, device: FreeDevice) -> bool:
