@@ -1,6 +1,6 @@
 """Leaving a pool for good: the server gives up this machine's key, and the machine what it kept.
 
-The owner's file stays, unless it is to go too: whoever comes back finds the terms as they were.
+The owner's file stays: whoever comes back finds the terms as they were.
 """
 
 import shutil
@@ -19,7 +19,6 @@ from potluck.provider.exchange import Call, Exchange
 from potluck.provider.identity import NodeKey, forget_delegation, forget_key, load_key
 from potluck.provider.link import open_session
 from potluck.provider.node_session import NodeSession
-from potluck.provider.owner.file import terms_file
 from potluck.wire import routes
 from potluck.wire.codec import encode_json
 from potluck.wire.own_origin import origin_of
@@ -33,7 +32,6 @@ async def leave_for_good(
     url: str,
     ca_file: Path | None = None,
     is_anyway: bool = False,
-    forgets_terms: bool = False,
 ) -> None:
     """Where no provider runs. Nothing is deleted unless the server agrees, or it is so `anyway`."""
     if load_node_id(data_directory, url) is None:
@@ -52,8 +50,6 @@ async def leave_for_good(
                     " --anyway: the server then goes by the key's own end, or until you revoke it.",
                 ) from error
         forget(data_directory, url)
-        if forgets_terms:
-            terms_file(data_directory).unlink(missing_ok=True)
 
 
 def forget(data_directory: Path, url: str) -> None:
