@@ -2,10 +2,10 @@
 
 Start: lock the data directory, read the owner's file, end what an earlier life left behind, find
 out what the sandbox enforces and which devices there are, register, take up the journal. Then the
-duties run until somebody wants it to stop: no more work is taken, runs are ended and given back, and
-outcomes are sent. A server that has them all is told goodbye; otherwise the journal keeps them for
-the next start. All of that takes seconds, and kill -9 at any moment loses nothing. Drained, it ends
-when what runs has ended; leaving for good, it also gives up its key and all that it kept.
+duties run until somebody wants it to stop: no more work is taken, runs are ended and given back,
+and outcomes are sent. A server that has them all is told goodbye; otherwise the journal keeps them
+for the next start. All of that takes seconds, and kill -9 at any moment loses nothing. Drained, it
+ends when what runs has ended; leaving for good, it also gives up its key and all that it kept.
 """
 
 import asyncio
