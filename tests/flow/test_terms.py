@@ -9,9 +9,9 @@ from potluck.model.device import DeviceDescription
 from potluck.model.ids import NodeId
 from potluck.model.task import GIB, EndReason, TaskState
 from potluck.model.terms import DeviceTerms, TaskKind
-from potluck.server.flow import expire
+from potluck.server.flow import expire, submit
 from potluck.server.leader.memory import Memory
-from tests.flow.pool import Pool, description, done, lease_of
+from tests.flow.pool import Pool, description, done, lease_of, request
 from tests.flow.test_schedule_memory import swept
 from tests.wallets import Wallet
 
@@ -61,6 +61,16 @@ async def test_tasks_go_where_owners_take_them(pool: Pool) -> None:
         (grant,) = await pool.fetch(node_id)
         await pool.report(node_id, done(grant))
         assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
+    await pool.check()
+
+
+async def test_owners_take_their_own_tasks_whatever_their_lists_say(pool: Pool) -> None:
+    """Planned and assigned: lists are about others."""
+    bob = Wallet("bob").address
+    node_id = await says(pool, None, deny=(bob.lower(),), allow=(ALICE, "0x" + "ab" * 20))
+    await submit.submit(pool.parts, pool.bob, request(), None)
+    assert await waits_for(pool) == []
+    assert len(await pool.fetch(node_id)) == 1
     await pool.check()
 
 

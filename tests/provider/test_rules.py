@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
-from potluck.model.ids import NodeId
+from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import EndReason
 from potluck.model.terms import Order, TermsChange
 from potluck.provider.announcement import (
@@ -29,8 +29,9 @@ from potluck.provider.owner.watch import Doings, Watch
 from potluck.provider.owner.wishes import Wishes
 from potluck.provider.told import Told
 from potluck.wire.wish import OwnerOrder, Wish
-from tests.provider.build import WALLET, a_grant, settings_for
+from tests.provider.build import ACCOUNT, WALLET, a_grant, settings_for
 
+OWNER = AccountId("account_01j00000000000000000000009")
 CARD = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "L4", 2**34)
 FOUND = FoundDevice(DeviceKind.GPU, "NVIDIA", "L4", 2**34, "cuda")
 
@@ -166,8 +167,11 @@ def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
 )
 def test_what_an_owner_does_not_take_is_not_run(owner: Owner, text: str, runs: bool) -> None:
     owner.write(text)
-    assert (owner.rules.may_run(a_grant(device="GPU-1")) is None) is runs
-    assert owner.rules.may_run(a_grant(device="another")) is None
+    grant, elsewhere = a_grant(device="GPU-1"), a_grant(device="another")
+    assert (owner.rules.may_run(OWNER, grant) is None) is runs
+    assert owner.rules.may_run(OWNER, elsewhere) is None
+    # What an owner says of wallets, he says of others.
+    assert (owner.rules.may_run(ACCOUNT, grant) is None) is (runs or "0x" in text)
 
 
 async def test_a_card_that_falls_off_the_bus_ends_what_runs_on_it(owner: Owner) -> None:

@@ -48,8 +48,8 @@ class FreeDevice(Struct, frozen=True):
     availability: Availability = Availability.AVAILABLE
     kinds: frozenset[str] = frozenset()  # of tasks that it takes; none: all
     least_milli: int = 1  # of a GPU: its owner gives no smaller part
-    allow: frozenset[AccountId] | None = None  # takes only their tasks; None: everybody's
-    deny: frozenset[AccountId] = frozenset()  # and none of theirs
+    allow: frozenset[AccountId] | None = None  # takes only theirs, its owner's too; None: all
+    deny: frozenset[AccountId] = frozenset()  # and none of theirs; its owner is not among them
 
     @property
     def is_available(self) -> bool:

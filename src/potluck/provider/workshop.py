@@ -13,11 +13,12 @@ from potluck.provider.expose.expose import expose
 from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.prepare.settings import PrepareSettings
-from potluck.provider.runner import MayRun, Runner
+from potluck.provider.runner import Runner
 from potluck.provider.sandbox.choose import choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
+from potluck.wire.provider import Grant
 
 
 class Workshop(Struct, frozen=True):
@@ -34,15 +35,14 @@ class Workshop(Struct, frozen=True):
         self,
         settings: ProviderSettings,
         detection: Detection,
-        may_run: MayRun,
+        may_run: Callable[[AccountId, Grant], str | None],
         account_id: AccountId,
     ) -> Runner:
         """The server is told what the sandbox is worth; but without walls we look for ourselves."""
         show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
         only = None if self.report.is_safe_for_strangers else account_id
-        return Runner(
-            self.driver, self.preparer, settings.outcome_flush_seconds, only, may_run, show
-        )
+        seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
+        return Runner(self.driver, self.preparer, seconds, only, is_taken, show)
 
 
 async def suit_sandbox(

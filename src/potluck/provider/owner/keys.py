@@ -252,12 +252,19 @@ KEYS: tuple[Key, ...] = (
     Key(
         "allow",
         "allow",
-        "Only these wallets' tasks; empty: everybody's.",
+        "Only these wallets' tasks, and your own; empty: everybody's.",
         "0x…",
         _words,
         _spell_words,
     ),
-    Key("deny", "deny", "Nobody's of these wallets.", "0x…", _words, _spell_words),
+    Key(
+        "deny",
+        "deny",
+        "None of these wallets' tasks, but always your own.",
+        "0x…",
+        _words,
+        _spell_words,
+    ),
     Key(
         "cores",
         "cores",

@@ -12,6 +12,7 @@ import structlog
 
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.ids import AccountId
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.said import NodeLimits, Said
@@ -106,8 +107,11 @@ class Rules:
             return f"{self.path} speaks of devices that are not here: {named}.", hint
         return "", ""
 
-    def may_run(self, grant: Grant) -> str | None:
-        """A sentence where an owner does not take it: what the server knew may be old."""
+    def may_run(self, owner_id: AccountId, grant: Grant) -> str | None:
+        """A sentence where an owner does not take it: what the server knew may be old.
+
+        Lists are about others: his own tasks he always takes.
+        """
         kind, wallet = TaskKind(str(grant.spec.__struct_config__.tag)), grant.wallet.lower()
         for device in grant.devices:
             terms = self.terms.get(device.uuid)
@@ -116,7 +120,8 @@ class Rules:
             if terms.kinds and kind not in terms.kinds:
                 return f"The node's owner takes no tasks of kind {kind} on this device."
             is_allowed = not terms.allow or wallet in map(str.lower, terms.allow)
-            if not is_allowed or wallet in map(str.lower, terms.deny):
+            is_denied = not is_allowed or wallet in map(str.lower, terms.deny)
+            if is_denied and grant.account_id != owner_id:
                 return "The node's owner does not take this account's tasks on this device."
         return None
 

@@ -34,14 +34,18 @@ class Wallets:
             self._awaited.pop(now.id, None)
         if now.node is None or not now.lists:
             return now.node
-        devices = [self._device(each, now.lists.get(each.id)) for each in now.node.devices]
+        devices = [
+            self._device(now.node, each, now.lists.get(each.id)) for each in now.node.devices
+        ]
         return msgspec.structs.replace(now.node, devices=tuple(devices))
 
-    def _device(self, device: FreeDevice, lists: WalletLists | None) -> FreeDevice:
+    def _device(self, node: FreeNode, device: FreeDevice, lists: WalletLists | None) -> FreeDevice:
+        """Lists are about others: his own tasks an owner always takes."""
         if lists is None:
             return device
-        allow = self._of(lists.allow) if lists.allow else None
-        return msgspec.structs.replace(device, allow=allow, deny=self._of(lists.deny))
+        owner = {node.account_id}
+        allow = self._of(lists.allow) | owner if lists.allow else None
+        return msgspec.structs.replace(device, allow=allow, deny=self._of(lists.deny) - owner)
 
     def _of(self, names: frozenset[str]) -> frozenset[AccountId]:
         return frozenset(self._accounts[name] for name in names if name in self._accounts)

@@ -49,7 +49,8 @@ def _unwanted(data: Data, attempt: Row) -> list[str]:
     for row in devices:
         said = terms(row)
         is_allowed = not said.get("allow") or consumer["address"] in said["allow"]
-        if not is_allowed or consumer["address"] in said.get("deny", []):
+        is_denied = not is_allowed or consumer["address"] in said.get("deny", [])
+        if is_denied and attempt["consumer_id"] != attempt["provider_id"]:
             found.append(f"{attempt['id']} of {consumer['address']} came to {row['uuid']}")
     return found
 

@@ -145,7 +145,8 @@ class Provider:
                 self.world.say(f"{self.name} takes {grant.attempt_id} {grant.items}")
                 items = [item for part in grant.items for item in range(part.start, part.end)]
                 held = self._journal[grant.attempt_id] = Held(grant, self.world.now, items)
-                if self.whims.declines(grant):
+                is_own = grant.account_id == self._owner.account_id
+                if not is_own and self.whims.declines(grant):
                     self._end(held, EndReason.DECLINED)
         await asyncio.sleep(chance.seconds(0.0, 0.3))
         return False

@@ -151,17 +151,23 @@ def _all_free(data: Data, node_id: str, task: Row, shares: list[Row], is_sharer:
 
 def _is_given(data: Data, device: Row, task: Row, milli: int) -> bool:
     """Whether its owner takes such tasks on it, now."""
-    said, consumer = terms(device), data.accounts.get(task["account_id"])
-    assert consumer is not None, "a task has an owner"
-    wallet = consumer["address"].lower()
-    allowed, denied = ([each.lower() for each in said.get(of, [])] for of in ("allow", "deny"))
+    said = terms(device)
     return bool(
         device["availability"] == "available"
         and (not said.get("kinds") or task["kind"] in said["kinds"])
-        and (not allowed or wallet in allowed)
-        and wallet not in denied
+        and _takes_account(data, device, task["account_id"])
         and (device["kind"] != "gpu" or milli >= 1000 // (said.get("fractions") or 1000))
     )
+
+
+def _takes_account(data: Data, device: Row, account_id: str) -> bool:
+    """Lists are about others: his own tasks an owner always takes."""
+    node, consumer = data.nodes.get(device["node_id"]), data.accounts.get(account_id)
+    assert node is not None and consumer is not None, "a task has an owner, as a device"
+    wallet, said = consumer["address"].lower(), terms(device)
+    allowed, denied = ([each.lower() for each in said.get(of, [])] for of in ("allow", "deny"))
+    is_taken = (not allowed or wallet in allowed) and wallet not in denied
+    return is_taken or node["account_id"] == account_id
 
 
 def _let_in(data: Data, device_ids: list[str]) -> Row:

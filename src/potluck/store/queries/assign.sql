@@ -47,8 +47,10 @@ WITH term AS (
         USING (id)
     WHERE devices.node_id = $5 AND is_present AND standing = 'bound' AND availability = 'available'
         AND takes_kind(description -> 'terms', (SELECT kind FROM task))
-        AND takes_wallet(description -> 'terms', (
-            SELECT address FROM accounts WHERE accounts.id = (SELECT account_id FROM task)))
+        -- Lists are about others: his own tasks an owner always takes.
+        AND ((SELECT account_id FROM node) = (SELECT account_id FROM task)
+            OR takes_wallet(description -> 'terms', (
+                SELECT address FROM accounts WHERE accounts.id = (SELECT account_id FROM task))))
         AND gives_part(kind, description -> 'terms', wanted.milli)
         AND free_milli >= wanted.milli
         AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes
