@@ -64,19 +64,38 @@ def test_a_sentence_does_not_change_with_the_seconds() -> None:
 
 
 def test_work_is_called_back_only_where_that_was_said() -> None:
-    closed = availability(AT_NIGHT, NOON)
-    assert not is_wanted_back(AT_NIGHT, closed)
-    assert is_wanted_back(replace(AT_NIGHT, is_reclaimable=True), closed)
+    assert not is_wanted_back(AT_NIGHT, NOON)
+    assert is_wanted_back(replace(AT_NIGHT, is_reclaimable=True), NOON)
     # A pause is for what comes next.
     paused = DeviceTerms(is_paused=True, is_reclaimable=True)
-    assert not is_wanted_back(paused, availability(paused, NOON))
+    assert not is_wanted_back(paused, NOON)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NOON,
+        replace(NOON, is_draining=True),
+        replace(NOON, is_rebuilt=True),
+        replace(NOON, health=Health.MEMORY_ERRORS),
+    ],
+)
+def test_what_else_keeps_it_from_work_does_not_keep_it_from_its_owner(moment: Moment) -> None:
+    paused_at_night = replace(AT_NIGHT, is_paused=True, is_reclaimable=True)
+    assert is_wanted_back(paused_at_night, moment)
+    used = DeviceTerms(is_paused=True, is_reclaimable=True, idle_minutes=10)
+    assert is_wanted_back(used, replace(moment, unused_seconds=0.0))
+    assert not is_wanted_back(used, replace(moment, unused_seconds=600.0))
 
 
 def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
-    closed = availability(AT_NIGHT, NOON)
-    assert refusal(AT_NIGHT, closed) is EndReason.DECLINED
-    assert refusal(replace(AT_NIGHT, is_reclaimable=True), closed) is EndReason.RECLAIMED
+    closed, reclaimable = availability(AT_NIGHT, NOON), replace(AT_NIGHT, is_reclaimable=True)
+    declined, reclaimed = refusal(AT_NIGHT, closed), refusal(reclaimable, closed)
+    assert declined and declined.reason is EndReason.DECLINED
+    assert reclaimed and reclaimed.reason is EndReason.RECLAIMED
     assert refusal(DeviceTerms(), availability(DeviceTerms(), NOON)) is None
+    sick = refusal(reclaimable, availability(reclaimable, replace(NOON, health=Health.LOST)))
+    assert sick and "does not answer" in sick.detail, "not that its owner wants it back"
 
 
 def idle(*pids: int) -> Sample:

@@ -21,7 +21,7 @@ from potluck.provider.announcement import (
 from potluck.provider.detect.found import FoundDevice
 from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
-from potluck.provider.event import DevicesClosed, DevicesWanted, Event
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
 from potluck.provider.owner.power import PowerCaps
 from potluck.provider.owner.rules import Rules
 from potluck.provider.owner.seen import Seen
@@ -88,6 +88,11 @@ class Owner:
         return status.availability
 
 
+def closed(why: str) -> DevicesClosed:
+    detail = f"The device takes nothing new now. {why}"
+    return DevicesClosed({"GPU-1": Refusal(EndReason.DECLINED, detail)})
+
+
 @pytest.fixture
 def owner(tmp_path: Path) -> Owner:
     return Owner(tmp_path)
@@ -101,7 +106,7 @@ def test_a_change_of_the_file_is_offered_and_told_once(owner: Owner) -> None:
     assert owner.offer.changes == 1, "what has not changed is not offered again"
     owner.write("price = 2\npaused = true\n")
     assert (owner.availability(), owner.beats.changes) == (Availability.PAUSED, 1)
-    assert owner.events == [DevicesClosed({"GPU-1": EndReason.DECLINED})]
+    assert owner.events == [closed("Its owner has paused it.")]
     assert isinstance(owner.announced[-1], AvailabilityChanged)
 
 
@@ -198,7 +203,7 @@ async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner
 async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
     owner.watch.drain()
     assert owner.availability() is Availability.DRAINING
-    assert owner.events == [DevicesClosed({"GPU-1": EndReason.DECLINED})]
+    assert owner.events == [closed("Its node finishes what runs, and ends.")]
 
 
 def wishes_of(owner: Owner, drained: list[str] | None = None) -> Wishes:

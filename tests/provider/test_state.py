@@ -17,6 +17,7 @@ from potluck.provider.event import (
     LogCut,
     PrepareBegan,
     Recovered,
+    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -310,12 +311,17 @@ def test_an_outcome_outlasts_every_silence() -> None:
     assert attempts.handle(SilenceLasted(10**9)) == []
 
 
+PAUSED = Refusal(EndReason.DECLINED, "It is paused.")
+
+
 def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
-    attempts.handle(DevicesClosed({"card": EndReason.DECLINED}))
+    attempts.handle(DevicesClosed({"card": PAUSED}))
     remember, conclude, send = attempts.handle(Granted(grant))
     assert remember == Remember(lease_of(grant), grant.task_id)
-    assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.DECLINED
+    assert conclude == Conclude(
+        Finished(lease_of(grant), EndReason.DECLINED, detail="It is paused.")
+    )
     assert send == SendReport(conclude.finished)
     assert attempts.handle(Granted(grant)) == [], "also when it comes again"
     other = a_grant(device="other")
@@ -328,8 +334,19 @@ def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:
 def test_what_runs_on_a_device_that_is_closed_goes_on() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(Granted(grant))
-    assert attempts.handle(DevicesClosed({"card": EndReason.DECLINED})) == []
+    assert attempts.handle(DevicesClosed({"card": PAUSED})) == []
     assert attempts.handle(CodeStarted(grant.attempt_id)) == [SendReport(Started(lease_of(grant)))]
+
+
+def test_what_waits_for_a_device_that_is_closed_is_given_back_at_once() -> None:
+    attempts, first, second = Attempts(), a_grant(device="card"), a_grant(device="card")
+    attempts.handle(Granted(first))
+    attempts.handle(Granted(second))
+    conclude, send = attempts.handle(DevicesClosed({"card": PAUSED}))
+    assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.DECLINED
+    assert conclude.finished.lease == lease_of(second) and send == SendReport(conclude.finished)
+    ended = attempts.handle(RunEnded(first.attempt_id, completed(lease_of(first)), 0))
+    assert not any(isinstance(each, StartAttempt) for each in ended)
 
 
 def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:

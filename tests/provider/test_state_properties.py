@@ -30,6 +30,7 @@ from potluck.provider.event import (
     LogAcknowledged,
     PrepareBegan,
     Recovered,
+    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -132,6 +133,7 @@ class World(RuleBasedStateMachine):
         assert grant.attempt_id not in self.started, "never two runs of one attempt"
         assert grant.attempt_id in self.journal, "remembered before it is started"
         assert not self.is_leaving and grant.attempt_id not in self.called_off
+        assert not self.closed & {device.uuid for device in grant.devices}, "closed is closed"
         self.started.add(grant.attempt_id)
         self.running[grant.attempt_id] = grant
 
@@ -161,9 +163,9 @@ class World(RuleBasedStateMachine):
     @rule(devices=st.sets(st.sampled_from(DEVICES)))
     def close_devices(self, devices: set[str]) -> None:
         was_running = set(self.running)
-        self.feed(DevicesClosed(dict.fromkeys(devices, EndReason.DECLINED)))
         self.closed = devices
-        assert set(self.running) == was_running, "what runs goes on"
+        self.feed(DevicesClosed(dict.fromkeys(devices, Refusal(EndReason.DECLINED, "Paused."))))
+        assert was_running <= set(self.running), "what runs goes on"
 
     @rule(
         devices=st.sets(st.sampled_from(DEVICES), min_size=1),

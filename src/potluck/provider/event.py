@@ -90,10 +90,17 @@ class SilenceLasted(Struct, frozen=True):
     seconds: float
 
 
+class Refusal(Struct, frozen=True):
+    """With what a grant is given back, and a sentence."""
+
+    reason: EndReason
+    detail: str
+
+
 class DevicesClosed(Struct, frozen=True):
     """These devices take nothing new until this is said again without them. What runs goes on."""
 
-    reasons: Mapping[str, EndReason]  # by uuid: with which a grant is given back
+    refusals: Mapping[str, Refusal]  # by uuid
 
 
 class DevicesWanted(Struct, frozen=True):

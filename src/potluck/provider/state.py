@@ -13,8 +13,8 @@ for the journal before the acts that rely on them). It guarantees:
   what ran or waited then is reported as given back, and what had ended keeps its outcome;
 - nothing is reported about an attempt that the server called off;
 - what the server's silence has outlasted is stopped, and reported as that;
-- a device that its owner has closed takes nothing new: a grant of it is given back at once, so that
-  its task need not wait; what its owner wants back ends after its grace, and is reported as that.
+- a device that its owner has closed takes nothing new: a grant of it, also one that waits for a run
+  to end, is given back at once, so that its task need not wait; what its owner wants back ends after its grace, and is reported as that.
 """
 
 from collections.abc import Mapping
@@ -41,6 +41,7 @@ from potluck.provider.event import (
     LogCut,
     PrepareBegan,
     Recovered,
+    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -95,6 +96,7 @@ class Holding(Struct):
     outcomes: list[ItemsDone] = []  # of its items, as far as the server lacks them
     silence_seconds: float | None = None  # of the server, after which it is to be stopped
     stopped_by: EndReason = EndReason.NODE_LEFT  # if we end it ourselves
+    why: str = ""  # where its reason alone does not say enough
     recall_seconds: float | None = None  # the shortest grace that it was asked to end within
     is_leased: bool = True  # false once the server called it off
 
@@ -119,7 +121,7 @@ class Attempts:
         self._owners_silence_seconds = owners_silence_seconds
         self._holdings: dict[AttemptId, Holding] = {}
         self._over: dict[AttemptId, None] = {}
-        self._closed: Mapping[str, EndReason] = {}
+        self._closed: Mapping[str, Refusal] = {}
         self._is_leaving = False
 
     def held(self) -> tuple[Lease, ...]:
@@ -166,9 +168,9 @@ class Attempts:
                 return self._lease_lost(attempt_id)
             case SilenceLasted(seconds):
                 return self._outlast(seconds)
-            case DevicesClosed(reasons):
-                self._closed = reasons
-                return []
+            case DevicesClosed(refusals):
+                self._closed = refusals
+                return self._turn_away()
             case DevicesWanted(grace_seconds, reason):
                 return self._want_back(grace_seconds, reason)
             case ShutdownAsked():
@@ -185,11 +187,7 @@ class Attempts:
         holding = Holding(lease, grant.task_id, Phase.WAITING, devices, grant)
         holding.silence_seconds = self._silence_seconds(grant)
         self._holdings[attempt_id] = holding
-        closed = [self._closed[uuid] for uuid in devices if uuid in self._closed]
-        if closed:
-            holding.stopped_by = closed[0]
-            return [Remember(lease, grant.task_id), *self._give_back(holding)]
-        return [Remember(lease, grant.task_id), *self._start_waiting()]
+        return [Remember(lease, grant.task_id), *self._turn_away()]
 
     def _recovered(self, event: Recovered) -> list[Instruction]:
         finished = event.finished or Finished(
@@ -340,6 +338,16 @@ class Attempts:
         holding.phase = Phase.STOPPING
         return [StopAttempt(holding.lease.attempt_id)]
 
+    def _turn_away(self) -> list[Instruction]:
+        """What waits for a closed device is given back; of the rest starts what has room now."""
+        instructions: list[Instruction] = []
+        for holding in self._holdings.values():
+            closed = [self._closed[uuid] for uuid in holding.devices_milli if uuid in self._closed]
+            if closed and holding.phase is Phase.WAITING:
+                holding.stopped_by, holding.why = closed[0].reason, closed[0].detail
+                instructions += self._give_back(holding)
+        return [*instructions, *self._start_waiting()]
+
     def _start_waiting(self) -> list[Instruction]:
         """Starts what has room now, the longest waiting first; nobody overtakes on a device."""
         if self._is_leaving:
@@ -384,10 +392,9 @@ _GIVEN_BACK = {
     EndReason.SILENCE: "The server was silent for longer than the task or the node's owner allows.",
     EndReason.RECLAIMED: "The owner of the device wanted it back.",
     EndReason.DEVICE_LOST: "The device failed in the middle of this attempt.",
-    EndReason.DECLINED: "The owner of the device does not give it now.",
 }
 
 
 def _given_back(holding: Holding) -> Finished:
     reason = holding.stopped_by
-    return Finished(holding.lease, reason, detail=_GIVEN_BACK[reason])
+    return Finished(holding.lease, reason, detail=holding.why or _GIVEN_BACK[reason])

@@ -12,6 +12,7 @@ from potluck.model.device import Availability, Health
 from potluck.model.hours import is_open, next_change, parse_hours
 from potluck.model.task import EndReason
 from potluck.model.terms import DeviceTerms
+from potluck.provider.event import Refusal
 from potluck.provider.line import one_line
 
 
@@ -75,18 +76,18 @@ def _by_use(terms: DeviceTerms, moment: Moment) -> Verdict | None:
     return Verdict(Availability.IN_USE, f"Its owner uses it, or did in the last {rest}.")
 
 
-# Where the owner said so in advance, these also end what runs.
-_WANTED_BACK = {Availability.OUTSIDE_HOURS, Availability.IN_USE}
+def is_wanted_back(terms: DeviceTerms, moment: Moment) -> bool:
+    """Whether what runs on it is to be called back by itself: where its owner said so in advance,
+    when the hours end or he uses it, whatever else keeps it from new work.
+    """
+    is_away = _by_the_clock(terms, moment.local) or _by_use(terms, moment)
+    return terms.is_reclaimable and is_away is not None
 
 
-def is_wanted_back(terms: DeviceTerms, verdict: Verdict) -> bool:
-    """Whether what runs on it is to be called back by itself."""
-    return terms.is_reclaimable and verdict.availability in _WANTED_BACK
-
-
-def refusal(terms: DeviceTerms, verdict: Verdict) -> EndReason | None:
-    """With which reason a grant of the device is given back; none if it takes it."""
+def refusal(terms: DeviceTerms, verdict: Verdict) -> Refusal | None:
+    """With what a grant of the device is given back; none if it takes it."""
     if verdict.availability is Availability.AVAILABLE:
         return None
     # A grant that crossed the owner's no on its way was within what the owner had declared.
-    return EndReason.RECLAIMED if terms.is_reclaimable else EndReason.DECLINED
+    reason = EndReason.RECLAIMED if terms.is_reclaimable else EndReason.DECLINED
+    return Refusal(reason, one_line(f"The device takes nothing new now. {verdict.why}"))

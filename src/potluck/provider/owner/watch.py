@@ -17,7 +17,7 @@ from potluck.model.device import Availability, DeviceDescription, Health
 from potluck.model.task import EndReason
 from potluck.model.terms import TermsChange
 from potluck.provider.announcement import Announce, AvailabilityChanged, TermsRead, TermsWrong
-from potluck.provider.event import DevicesClosed, DevicesWanted, Event
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
 from potluck.provider.owner.availability import (
     Moment,
     Verdict,
@@ -53,7 +53,7 @@ class Watch:
         self._rules = rules
         self._seen = seen
         self._doings = doings
-        self._closed: dict[str, EndReason] = {}
+        self._closed: dict[str, Refusal] = {}
         self.is_draining = False
         self._is_rebuilt = False
         self._verdicts = self._judged()
@@ -139,11 +139,11 @@ class Watch:
         self._doings.announce(AvailabilityChanged(uuid, model, verdict.availability, verdict.why))
 
     def _close(self) -> None:
-        reasons = {
+        refusals = {
             uuid: refusal(self._rules.terms[uuid], verdict)
             for uuid, verdict in self._verdicts.items()
         }
-        closed = {uuid: reason for uuid, reason in reasons.items() if reason is not None}
+        closed = {uuid: each for uuid, each in refusals.items() if each is not None}
         if closed != self._closed:
             self._closed = closed
             self._doings.tell([DevicesClosed(closed)])
@@ -156,7 +156,7 @@ class Watch:
             terms = self._rules.terms[uuid]
             if self._seen.sample(uuid).health is Health.LOST:
                 lost[uuid] = 0.0
-            elif is_wanted_back(terms, self._verdicts[uuid]):
+            elif is_wanted_back(terms, self._moment(uuid)):
                 wanted[uuid] = terms.grace_seconds
         for grace, reason in ((lost, EndReason.DEVICE_LOST), (wanted, EndReason.RECLAIMED)):
             if grace:
