@@ -132,10 +132,19 @@ def test_a_file_that_is_wrong_from_the_start_offers_nothing(tmp_path: Path) -> N
 def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> None:
     assert not owner.rules.reread_if_changed()
     owner.path.write_text("paused = true\n")
-    assert owner.rules.reread_if_changed() and not owner.rules.reread_if_changed()
+    looks = [owner.rules.reread_if_changed() for _ in range(3)]
+    assert looks == [False, True, False]
     owner.path.unlink()
-    assert owner.rules.reread_if_changed()
+    assert [owner.rules.reread_if_changed() for _ in range(2)] == [False, True]
     assert not owner.rules.terms["GPU-1"].is_paused
+
+
+def test_a_file_that_is_being_saved_takes_nothing_back(owner: Owner) -> None:
+    owner.write("paused = true\nprice = 2\n")
+    for text in ("", "price = 2\n", "price = 2\npaused = true\n"):
+        owner.path.write_text(text)
+        assert not owner.rules.reread_if_changed()
+    assert owner.rules.terms["GPU-1"].is_paused
 
 
 def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> None:
@@ -262,9 +271,30 @@ async def test_a_wish_holds_also_while_the_file_is_wrong(owner: Owner) -> None:
     await carried_out(wishes, 1)
     assert owner.availability() is Availability.PAUSED
     assert owner.path.read_text() == "prise = 2\n"
+    # And over a crash: the server does not say it again.
+    owner = Owner(owner.path.parent)
+    assert owner.availability() is Availability.PAUSED
     owner.write("price = 3\n")
     assert owner.path.read_text() == "price = 3\npaused = true\n"
     assert owner.availability() is Availability.PAUSED
+    owner.write("price = 3\n")
+    assert Owner(owner.path.parent).availability() is Availability.AVAILABLE, "it was written once"
+
+
+async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
+    owner: Owner, tmp_path: Path
+) -> None:
+    owner.path.symlink_to(tmp_path / "unmounted" / "provider.toml")
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(is_paused=True, price_micro_per_hour=None))])
+    await carried_out(wishes, 1)
+    again = Owner(owner.path.parent)
+    assert again.availability() is Availability.PAUSED and again.rules.trouble()[0]
+    (tmp_path / "unmounted").mkdir()
+    (tmp_path / "unmounted" / "provider.toml").write_text("price = 3\n")
+    again.watch.reread()
+    assert again.rules.terms["GPU-1"].price_micro_per_hour == 0
+    assert (tmp_path / "unmounted" / "provider.toml").read_text() == "paused = true\n"
 
 
 async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:

@@ -98,6 +98,9 @@ def test_what_the_file_does_not_say_is_as_the_options_say() -> None:
         ('[device."GPU-1"]\ncores = 1', ["cores", "GPU-1", "machine"]),
         ("\nprice = =", ["TOML", "line 2"]),
         ("price = 1\nprice = 2", ["TOML"]),
+        (f"cores = {'9' * 5000}", ["TOML", "4300"]),
+        (f"cores = 0x{'f' * 5000}", ["4300"]),
+        (f"deny = {'[' * 5000}", ["TOML"]),
     ],
 )
 def test_what_is_wrong_is_told_with_what_to_write(
@@ -156,6 +159,12 @@ def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
     assert (paused("GPU 1"), paused("GPU-2")) == (False, False)
     with pytest.raises(BadSettings, match="cores"):
         change_file(path, TermsChange(devices=("GPU 1",), cores=2))
+
+
+def test_a_link_that_leads_nowhere_takes_nothing_back(tmp_path: Path) -> None:
+    terms_file(tmp_path).symlink_to(tmp_path / "unmounted" / "provider.toml")
+    with pytest.raises(BadSettings, match="links to a file that is not there"):
+        read_file(terms_file(tmp_path))
 
 
 def test_a_linked_file_stays_linked(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ for the journal before the acts that rely on them). It guarantees:
 - nothing is reported about an attempt that the server called off;
 - what the server's silence has outlasted is stopped, and reported as that;
 - a device that its owner has closed takes nothing new: a grant of it, also one that waits for a run
-  to end, is given back at once, so that its task need not wait; what its owner wants back ends after its grace, and is reported as that.
+  to end, is given back at once, so that its task need not wait; what its owner wants back ends
+  after its grace, and is reported as that.
 """
 
 from collections.abc import Mapping

@@ -76,8 +76,10 @@ def _leave_alone(directory: Path, server: str | None, is_anyway: bool) -> None:
 
 def _forget_terms(directory: Path) -> None:
     from potluck.provider.owner.file import terms_file
+    from potluck.provider.owner.unwritten import unwritten_file
 
     terms_file(directory).unlink(missing_ok=True)
+    unwritten_file(directory).unlink(missing_ok=True)
 
 
 def _remind(screen: Screen) -> None:

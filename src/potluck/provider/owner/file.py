@@ -55,11 +55,15 @@ def read_file(path: Path) -> Said:
 
 def read_text(text: str) -> Said:
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return _read(tomllib.loads(text))
+    # Of numbers and brackets without end, too, which no program takes.
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"it is not TOML: {error}.", "Mend that line, or take it out with a # before it."
         ) from error
+
+
+def _read(content: dict[str, object]) -> Said:
     tables = content.pop(_DEVICES, {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise InvalidInput(
@@ -104,18 +108,15 @@ def _edited(text: str, change: TermsChange) -> str | None:
     import tomlkit  # only whoever writes needs it
     from tomlkit.exceptions import TOMLKitError
 
-    document = tomlkit.parse(text)
     try:
+        document = tomlkit.parse(text)
         for key in KEYS:
             value = getattr(change, key.field)
             if value is not UNSET:
                 _write(document, key, None if value is None else key.spell(value), change.devices)
-    except (TOMLKitError, ValueError):
-        return None
-    changed = tomlkit.dumps(document)
-    try:
+        changed = tomlkit.dumps(document)
         tomllib.loads(changed)
-    except tomllib.TOMLDecodeError:
+    except (TOMLKitError, ValueError, RecursionError):
         return None
     return changed
 
@@ -170,8 +171,13 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
         return content.decode()
-    except FileNotFoundError:
-        return ""
+    except FileNotFoundError as error:
+        if not path.is_symlink():
+            return ""
+        # Whatever it said is away for a while, such as with a disk, and not taken back.
+        raise BadSettings(
+            f"{path} links to a file that is not there.", "Bring that back, or remove the link."
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(f"{path} can not be read: {error}.", "Mend it, or remove it.") from error
 

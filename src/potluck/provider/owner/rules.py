@@ -16,6 +16,7 @@ from potluck.model.ids import AccountId
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.said import NodeLimits, Said
+from potluck.provider.owner.unwritten import Unwritten
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
 
@@ -40,9 +41,10 @@ class Rules:
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
         self._said = Said()
-        self._unwritten: list[TermsChange] = []  # what came from elsewhere
+        self._unwritten = Unwritten(path.parent)
         self._apply()
         self.reread()
+        self._mark_before = self._mark
 
     def know(self, devices: Iterable[DeviceDescription]) -> None:
         """From now on each of these has its terms."""
@@ -74,12 +76,17 @@ class Rules:
         except InvalidInput as error:
             log.warning("a wish can not be meant", detail=error.detail)
             return
-        self._unwritten.append(change)
+        self._unwritten.add(change)
         self.reread()
+        self._unwritten.keep()
 
     def reread_if_changed(self) -> bool:
-        """One look at the file's outside, unless that has changed."""
-        return mark_of(self.path) != self._mark and self.reread()
+        """One look at the file's outside, unless that has changed; and was so at the last look,
+        too: a file that is being saved is empty for a moment, or ends in the middle.
+        """
+        mark, before = mark_of(self.path), self._mark_before
+        self._mark_before = mark
+        return mark == before and mark != self._mark and self.reread()
 
     def overridden(self) -> list[str]:
         """Options of `potluck provide` that the file says otherwise, as they are typed."""
@@ -126,13 +133,13 @@ class Rules:
         return None
 
     def _write(self) -> None:
-        while self._unwritten:
-            change_file(self.path, self._unwritten[0])
-            del self._unwritten[0]
+        for change in self._unwritten.changes:
+            change_file(self.path, change)
+            self._unwritten.written(change)
             self._mark, self._said = mark_of(self.path), read_file(self.path)
 
     def _apply(self) -> None:
-        said = reduce(Said.changed, self._unwritten, self._said)
+        said = reduce(Said.changed, self._unwritten.changes, self._said)
         uuids = self._uuids or ()
         self.terms = {uuid: said.terms(uuid, self._beneath) for uuid in uuids}
         self.limits = said.limits(self._beneath_limits)
