@@ -214,13 +214,13 @@ def test_pause_and_resume(owner: CommandLine, provider: FakeProvider, directory:
 
 
 @pytest.mark.parametrize("words", [["reclaim", "4090"], ["pause", "4090", "--now"]])
-def test_what_is_wanted_back_is_paused_first(
+def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
     owner: CommandLine, provider: FakeProvider, directory: Path, words: list[str]
 ) -> None:
+    (directory / "provider.toml").write_text("price = \n# mine")
     told(owner, *words)
-    assert in_file(directory)["device"] == {BIG: {"paused": True}}
     told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
-    assert told_it == [Reread(), Reclaim((BIG,))]
+    assert told_it == [Reclaim((BIG,))]
 
 
 def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: FakeProvider) -> None:
@@ -235,7 +235,9 @@ def test_without_a_provider_the_file_is_for_the_next_start(
 ) -> None:
     assert "it holds when one starts" in told(owner, "pause")
     assert in_file(directory) == {"paused": True}
+    (directory / "provider.toml").unlink()
     assert "it holds when one starts" in told(owner, "reclaim")
+    assert in_file(directory) == {"paused": True}
 
 
 def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvider) -> None:

@@ -23,7 +23,10 @@ from potluck.provider.announcement import (
     Registered,
     Stopped,
 )
+from potluck.provider.control.ask import ask_once
+from potluck.provider.control.message import Done, Reclaim
 from potluck.provider.daemon import provide
+from potluck.provider.data_directory import attempts_directory
 from potluck.provider.ship import CUT_MARK
 from potluck.store.mint import new_account_id
 from potluck.wire.provider import Preparing, Started
@@ -95,6 +98,15 @@ async def test_a_script_runs_and_its_output_and_outcome_arrive(
     assert running.some(AttemptStarted) == [AttemptStarted(grant.attempt_id, grant.task_id)]
     assert isinstance(running.announced[-1], Stopped)
     assert server.left == [running.some(Registered)[0].node_id]
+
+
+async def test_a_journal_that_can_not_be_opened_is_told_as_that(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    settings = settings_for(server.url, tmp_path)
+    (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
+    with pytest.raises(BadSettings, match="can not be written"):
+        await provide(settings, [].append, asyncio.Event())
 
 
 ENDINGS = [
@@ -382,6 +394,20 @@ async def test_the_sandbox_is_changed_when_nothing_runs_and_without_a_restart(
         assert refused.reason is EndReason.SANDBOX_FAILED
         (tmp_path / "provider.toml").unlink()
         await server.until(lambda: not is_unsafe(), "and back")
+
+
+async def test_a_device_is_given_back_though_the_owners_file_is_wrong(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    grant = a_grant(ENDLESS)
+    async with providing(server, tmp_path) as running:
+        await server.offer(grant)
+        await running.until(lambda: bool(running.some(AttemptStarted)))
+        (tmp_path / "provider.toml").write_text("prise = 1\n")
+        assert await asyncio.to_thread(ask_once, tmp_path, Reclaim()) == Done()
+        finished = await server.outcome(grant.attempt_id)
+        assert finished.reason is EndReason.RECLAIMED
+        await server.until(lambda: not _takes_work(server), "it is paused")
 
 
 def _takes_work(server: FakeServer) -> bool:

@@ -78,8 +78,11 @@ class Here:
         return self._tell(Reread())
 
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
-        paused = self.change(TermsChange(devices=devices, is_paused=True))
-        return paused if paused is Effect.NEXT_START else self._tell(Reclaim(devices))
+        """First of all what runs is stopped; the provider writes the file itself, if it can."""
+        effect = self._tell(Reclaim(devices))
+        if effect is Effect.NEXT_START:
+            return self.change(TermsChange(devices=devices, is_paused=True))
+        return effect
 
     def drain(self, on_way: OnWay) -> Effect:
         self._ask(Drain(), on_way)

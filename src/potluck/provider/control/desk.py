@@ -70,12 +70,12 @@ class Desk:
                 office.watch.reread()
                 yield await self._reread()
             case Reclaim(devices):
-                office.watch.want_back(devices)
+                office.watch.reclaim(devices)
                 async for answer in self._until(
                     lambda: self._is_free(devices), office.bench.changed
                 ):
                     yield answer
-                yield Done()
+                yield Done(await self._is_known())
             case Drain() | Leave():
                 office.drain(isinstance(request, Leave))
                 if isinstance(request, Leave) and request.is_now:
@@ -120,14 +120,20 @@ class Desk:
         office = self._office
         if office.rules.problem is not None:
             return Refused(office.rules.problem.detail, office.rules.problem.hint)
-        try:
-            async with asyncio.timeout(_KNOWN_SECONDS):
-                await office.offer.told.until_known()
-                await office.news.until_known()
-        except TimeoutError:
+        if not await self._is_known():
             return Done(is_known_to_server=False)
         refusal = office.offer.refusal
         return Done() if refusal is None else Refused(refusal.detail, refusal.hint)
+
+    async def _is_known(self) -> bool:
+        """Whether the server hears of all that has changed, in a moment."""
+        try:
+            async with asyncio.timeout(_KNOWN_SECONDS):
+                await self._office.offer.told.until_known()
+                await self._office.news.until_known()
+        except TimeoutError:
+            return False
+        return True
 
     def _is_free(self, devices: tuple[str, ...]) -> bool:
         busy = self._office.bench.busy()

@@ -18,7 +18,10 @@ class Reread(Struct, frozen=True, tag_field="ask", tag="reread"):
 
 
 class Reclaim(Struct, frozen=True, tag_field="ask", tag="reclaim"):
-    """Stop what runs on these devices, by uuid; none: on all. Answered when nothing runs there."""
+    """Pause these devices, by uuid, or all if none is named, and stop what runs on them.
+
+    Answered when nothing runs there. A file that is wrong or a silent server keep nobody from it.
+    """
 
     devices: tuple[str, ...] = ()
 

@@ -77,6 +77,11 @@ class Watch:
         self._is_rebuilt = is_rebuilt
         self.judge()
 
+    def reclaim(self, uuids: tuple[str, ...]) -> None:
+        """Their owner needs them now: paused, also where the file does not take it, and freed."""
+        self.change(TermsChange(devices=uuids, is_paused=True))
+        self.want_back(uuids)
+
     def want_back(self, uuids: Iterable[str]) -> None:
         """What runs on these devices ends, after their grace; on all, if none is named."""
         named = set(uuids) or set(self._models)
