@@ -60,10 +60,14 @@ def test_a_card_may_be_offered_in_parts() -> None:
     [
         (TermsChange(), "Nothing"),
         (TermsChange(devices=("GPU-a",)), "Nothing"),
-        (TermsChange(devices=("GPU-a",), cores=3, sandbox=None), "cores, sandbox can not be said"),
+        (
+            TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"),
+            "cores, sandbox can not be said",
+        ),
         (TermsChange(hours="25:00-26:00"), "25:00"),
         (TermsChange(allow=(MIXED,)), "checksum"),
         (TermsChange(sandbox="none"), "not taken away from elsewhere"),
+        (TermsChange(sandbox=None), "not taken away from elsewhere"),
     ],
 )
 def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:

@@ -67,16 +67,16 @@ class Wishes:
     def _obey(self, order: OwnerOrder) -> None:
         if order.order is Order.DRAIN:
             self._drain()
-            return
-        self._watch.change(TermsChange(devices=order.devices, is_paused=True))
-        self._watch.want_back(order.devices)
+        else:
+            self._watch.reclaim(order.devices)
 
 
 def within_walls(change: TermsChange) -> TermsChange:
     """Walls are taken down at this machine alone: not by whoever speaks for the server, or has
     stolen a session, and could then run anything here.
     """
-    return replace(change, sandbox=UNSET) if change.sandbox == "none" else change
+    # Without the key it would be what the provider was started with, which may be none, too.
+    return replace(change, sandbox=UNSET) if change.sandbox in (None, "none") else change
 
 
 def _load(path: Path) -> dict[str, int]:

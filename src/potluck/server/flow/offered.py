@@ -31,8 +31,9 @@ def checked_change(change: TermsChange) -> TermsChange:
     said = [name for name in change.__struct_fields__[1:] if getattr(change, name) is not UNSET]
     if not said:
         raise InvalidInput("Nothing is to be changed.", "Say what: a price, hours, a pause …")
-    if change.sandbox == "none":
-        # A stolen session could then run anything there. The node refuses it, too.
+    if change.sandbox in (None, "none"):
+        # A stolen session could then run anything there. The node refuses it, too: what it was
+        # started with may also be none.
         raise InvalidInput(
             "The sandbox is not taken away from elsewhere.",
             "Say it on the machine itself: `potluck provider set sandbox=none`.",
