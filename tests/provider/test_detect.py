@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.provider.detect import child as children
 from potluck.provider.detect import cpu, opencl
 from potluck.provider.detect.child import Child, Unanswered, output_of, python_module
 from potluck.provider.detect.devices import detect_devices, through_opencl
@@ -228,6 +229,34 @@ async def test_a_child_that_was_ended_is_started_anew_by_the_next_question(
         assert isinstance(await child.ask(Find(), Answer, 20), Answer)
     finally:
         await child.close()
+
+
+async def test_a_child_that_can_not_be_ended_is_not_joined_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one in the uninterruptible sleep of a driver, to which no signal comes."""
+    monkeypatch.setattr(children, "_END_SECONDS", 0.05)
+    child, before = Child("potluck.provider.detect.intel"), _children()
+    try:
+        with monkeypatch.context() as deaf:
+            deaf.setattr(asyncio.subprocess.Process, "kill", lambda _: None)
+            deaf.setattr(asyncio.subprocess.Process, "communicate", lambda _: asyncio.sleep(9))
+            for _ in range(3):
+                with pytest.raises(Unanswered):
+                    await child.ask(Find(), int, 20)
+            (left,) = _children() - before
+        os.kill(left, signal.SIGKILL)
+        await asyncio.to_thread(await_true, lambda: not _is_alive(left), "it has ended", 10)
+        async with asyncio.timeout(10):
+            while left in _children():
+                await asyncio.sleep(0.01)
+        assert isinstance(await child.ask(Find(), Answer, 20), Answer)
+    finally:
+        await child.close()
+
+
+def _children() -> set[int]:
+    return {each.pid for each in psutil.Process().children()}
 
 
 def test_the_working_directory_is_not_imported_from() -> None:

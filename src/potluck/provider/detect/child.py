@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 # More than the longest answer about the most devices.
 _LINE_BYTES = 2**22
-# A process that hangs inside its driver may not even end when it is killed; it is left behind.
+# A process that hangs inside its driver may not even end when it is killed. It is left behind, and
+# no other is started in its place: a driver that hangs for a night would gather thousands.
 _END_SECONDS = 2.0
 
 
@@ -35,12 +36,13 @@ class Child:
     """A module of ours in a process of its own, that answers questions, a line of JSON each.
 
     It is started by the first question, and again by the next one after it was ended: because it
-    took too long, crashed, or answered nonsense.
+    took too long, crashed, or answered nonsense. Not before that one has really ended.
     """
 
     def __init__(self, module: str) -> None:
         self._command = python_module(module)
         self._process: Process | None = None
+        self._left_behind: Process | None = None
         # Its answers have no names: one question at a time.
         self._turn = asyncio.Lock()
 
@@ -63,6 +65,10 @@ class Child:
             await self._end()
 
     async def _exchange(self, line: bytes) -> bytes:
+        if self._left_behind is not None and self._left_behind.returncode is None:
+            raise Unanswered(
+                Outcome.TIMED_OUT, "Its process hangs inside the driver, and can not be ended."
+            )
         if self._process is None:
             self._process = await _start(self._command, stdin=PIPE)
         process = self._process
@@ -79,6 +85,7 @@ class Child:
         process, self._process = self._process, None
         if process is not None:
             await _end(process)
+            self._left_behind = process
 
 
 async def output_of(command: tuple[str, ...], timeout_seconds: float) -> str:
