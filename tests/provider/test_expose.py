@@ -141,13 +141,20 @@ def test_a_part_of_a_card_comes_with_its_capabilities(nvidia: Rig) -> None:
     assert exposed.environment["CUDA_VISIBLE_DEVICES"] == "MIG-1"
 
 
-def test_without_the_drivers_nodes_there_is_nothing_to_show(rig: Rig) -> None:
-    """Inside of Windows there is one node for all cards, and elsewhere there may be none."""
+def test_without_the_drivers_nodes_there_is_a_problem(rig: Rig) -> None:
+    """A task that pays for a card does not begin without it."""
     rig.card("nvidia", "GPU-0", "0000:01:00.0", 0)
-    assert nodes(rig.expose("GPU-0")) == []
+    assert "/dev/nvidiactl is not there" in rig.expose("GPU-0").problems[0]
+
+
+def test_inside_of_windows_one_node_is_shown_to_whoever_has_all_cards(rig: Rig) -> None:
+    rig.card("nvidia", "GPU-0", "0000:01:00.0", 0)
     rig.node("/dev/dxg")
     exposed = rig.expose("GPU-0")
     assert (nodes(exposed), exposed.problems) == (["/dev/dxg"], ())
+    rig.card("nvidia", "GPU-1", "0000:02:00.0", 1)
+    assert "all cards" in rig.expose("GPU-0").problems[0]
+    assert rig.expose("GPU-0", "GPU-1").problems == ()
 
 
 @pytest.fixture
@@ -287,6 +294,16 @@ def test_descriptions_of_other_devices_and_broken_ones_are_passed_over(nvidia: R
     nvidia.file("etc/cdi/c.json", "kind: nvidia.com/gpu\n")
     nvidia.file("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n")
     assert "/dev/nvidia-uvm" in nodes(nvidia.expose("GPU-1")), "as without any"
+
+
+@pytest.mark.parametrize("other", ["/dev/nvidia2", "/dev/dri/renderD129"])
+def test_a_description_of_several_cards_is_not_taken_for_one_of_them(
+    nvidia: Rig, other: str
+) -> None:
+    pair = [{"path": path} for path in ("/dev/nvidia0", "/dev/dri/renderD128", other)]
+    device = {"name": "pair", "containerEdits": {"deviceNodes": pair}}
+    nvidia.describe("nvidia.json", {"kind": "nvidia.com/gpu", "devices": [device]})
+    assert other not in nodes(nvidia.expose("GPU-1"))
 
 
 def test_a_description_made_since_the_boot_has_the_last_word(nvidia: Rig) -> None:

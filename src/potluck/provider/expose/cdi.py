@@ -6,6 +6,7 @@ of the vendor serves. Taken are nodes, files and variables. Programs that a desc
 a socket, nor anything in a place that belongs to the sandbox, and everything is read-only.
 """
 
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,8 @@ log = structlog.get_logger()
 # The later one has the last word on a device.
 _DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _ALL = "all"
+# The nodes of which each card has one of its own.
+_CARDS = re.compile(r"(/dev/nvidia|/dev/dri/renderD)[0-9]+")
 _SCREENS = "/dev/dri/card"
 _PLACES = ("/usr", "/opt", "/lib", "/lib32", "/lib64", "/etc/OpenCL", "/etc/vulkan", "/etc/glvnd")
 
@@ -73,10 +76,12 @@ def described(kind: str, uuid: str, node: str | None, machine: Machine) -> Expos
 
 
 def _is_of(device: _Device, node: str) -> bool:
-    """Parts of a card name its node too, beside nodes of their own."""
-    paths = [each.path for each in device.container_edits.device_nodes]
+    """Parts of a card name its node too, beside nodes of their own; so do several cards, as one."""
+    paths = {each.path for each in device.container_edits.device_nodes}
+    kinds = [found[1] for found in map(_CARDS.fullmatch, paths) if found]
+    is_several = len(kinds) > len(set(kinds))
     is_part = any(path.startswith("/dev/nvidia-caps/") for path in paths)
-    return device.name != _ALL and node in paths and not is_part
+    return node in paths and not (is_several or is_part) and device.name != _ALL
 
 
 def _exposed(*edits: _Edits) -> Exposed:

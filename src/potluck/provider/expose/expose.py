@@ -47,8 +47,20 @@ def expose(
     parts = [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
     if is_walled:
         parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
+        parts.append(_one_for_all(parts, devices, found.values()))
     # The last word on variables is ours: a description may say that there is no device.
     return together([*parts, _variables(devices, devices if is_walled else found.values())])
+
+
+def _one_for_all(
+    parts: Iterable[Exposed], granted: Iterable[FoundDevice], found: Iterable[FoundDevice]
+) -> Exposed:
+    """Where one node leads to all cards, whoever has not been granted all would see others'."""
+    shown = [node.target for part in parts for node in part.device_nodes]
+    has_others = any(one not in granted for one in found if one.kind is DeviceKind.GPU)
+    if nvidia.WINDOWS not in shown or not has_others:
+        return Exposed()
+    return Exposed(problems=(f"{nvidia.WINDOWS} shows all cards of the machine, or none.",))
 
 
 def hide(granted: Sequence[GrantedDevice]) -> Exposed:

@@ -15,7 +15,7 @@ from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes
 CDI_KIND = "nvidia.com/gpu"
 _CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"
 _DRIVER = "/proc/driver/nvidia"
-_WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
+WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
 _CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
 _MINOR = re.compile(r"Device Minor:\s*([0-9]+)")
 _NO_MEMORY_NODE = (
@@ -42,9 +42,8 @@ def node_of(device: FoundDevice, machine: Machine) -> str | None:
 
 
 def nodes(device: FoundDevice, machine: Machine) -> Exposed:
-    if not machine.at(_CONTROL).exists():
-        has_windows = machine.at(_WINDOWS).exists()
-        return open_nodes([machine.shown(_WINDOWS)] if has_windows else [])
+    if not machine.at(_CONTROL).exists() and machine.at(WINDOWS).exists():
+        return open_nodes([machine.shown(WINDOWS)])
     own = node_of(device, machine)
     if own is None:
         return Exposed(problems=(f"The driver does not say which node is {device.model}'s.",))
