@@ -12,11 +12,12 @@ import pytest
 from potluck.model.task import EndReason
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
+from potluck.provider.expose.aside import Show
 from potluck.provider.expose.expose import expose, hide
 from potluck.provider.expose.exposed import Exposed, Machine
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.runner import MayRun, Runner, Show, anything
+from potluck.provider.runner import MayRun, Runner, anything
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -210,19 +211,27 @@ async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_p
 
 
 async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path) -> None:
-    asked, goes_on = threading.Event(), threading.Event()
+    asked: list[threading.Thread] = []
+    goes_on = threading.Event()
 
     def hang(granted: Sequence[GrantedDevice]) -> Exposed:
-        asked.set()
+        asked.append(threading.current_thread())
         goes_on.wait(20)
         return hide(granted)
 
     desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), show=hang)
     try:
-        async with desk.running(a_grant()) as run:
-            await until(asked.is_set)
-            desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
-            async with asyncio.timeout(5):
-                assert (await run).reason is EndReason.DEVICE_LOST
+        for _ in range(2):
+            desk.recall = Recall()
+            async with desk.running(a_grant()) as run:
+                await until(lambda: bool(asked))
+                desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
+                async with asyncio.timeout(5):
+                    assert (await run).reason is EndReason.DEVICE_LOST
+        assert len(asked) == 1, "nobody asks again before it has answered"
+        assert asked[0].daemon, "the end of the provider does not wait for it"
     finally:
         goes_on.set()
+    desk.recall = Recall()
+    async with desk.running(a_grant()) as run:
+        assert (await run).reason is EndReason.COMPLETED

@@ -7,7 +7,7 @@ that, and after its grace once the code runs. Nothing of the attempt is left run
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
@@ -18,6 +18,7 @@ from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.expose.aside import Aside, Show
 from potluck.provider.expose.expose import hide
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.items import RangeRun
@@ -28,12 +29,10 @@ from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall, Started
 from potluck.provider.sandbox.event_loop import drop
-from potluck.wire.provider import Finished, Grant, GrantedDevice
+from potluck.wire.provider import Finished, Grant
 
 T = TypeVar("T")
 Tell = Callable[[Event], None]
-# What a task is shown of the devices that it was granted.
-Show = Callable[[Sequence[GrantedDevice]], Exposed]
 # A sentence that says why the node's owner does not take it; None when it may run.
 MayRun = Callable[[Grant], str | None]
 
@@ -67,7 +66,7 @@ class Runner:
         self._preparer = preparer
         self._only_account_id = only_account_id
         self._may_run = may_run
-        self._show = show
+        self._aside = Aside(show)
 
     async def run(
         self, grant: Grant, log: AttemptLog, tell: Tell, recall: Recall | None = None
@@ -109,11 +108,8 @@ class Runner:
             raise _Declined(why_not)
 
     async def _expose(self, grant: Grant) -> Exposed:
-        """A task that could not use what it pays for does not begin.
-
-        In a thread, since files of a driver that hangs may hang with it.
-        """
-        exposed = await asyncio.to_thread(self._show, grant.devices)
+        """A task that could not use what it pays for does not begin."""
+        exposed = await self._aside.show(grant.devices)
         if exposed.problems:
             raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
         return exposed

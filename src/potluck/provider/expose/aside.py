@@ -1,0 +1,65 @@
+"""Looks for what is to be shown without anybody having to wait for it.
+
+Files of a driver that hangs hang with it. So that is a thread of its own, which takes no other's
+place, and for which the end of the provider does not wait; and until it is back nobody asks for the
+same devices again.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from potluck.model.error import SandboxUnavailable
+from potluck.provider.expose.exposed import Exposed
+from potluck.wire.provider import GrantedDevice
+
+T = TypeVar("T")
+# What a task is shown of the devices that it was granted.
+Show = Callable[[Sequence[GrantedDevice]], Exposed]
+
+_PATIENCE_SECONDS = 30.0
+
+
+class Aside:
+    """Shows devices, or says that their driver does not answer."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._asked: dict[str, asyncio.Future[Exposed]] = {}
+
+    async def show(self, granted: Sequence[GrantedDevice]) -> Exposed:
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return await self._shown(granted)
+        except TimeoutError as error:
+            raise SandboxUnavailable(
+                "A device can not be shown: the files of its driver do not answer."
+            ) from error
+
+    async def _shown(self, granted: Sequence[GrantedDevice]) -> Exposed:
+        uuids = {one.uuid for one in granted}
+        while before := [self._asked[uuid] for uuid in uuids if not self._is_back(uuid)]:
+            await asyncio.wait(before)
+        answer = _in_own_thread(partial(self._show, granted))
+        self._asked |= dict.fromkeys(uuids, answer)
+        return await asyncio.shield(answer)
+
+    def _is_back(self, uuid: str) -> bool:
+        return uuid not in self._asked or self._asked[uuid].done()
+
+
+def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+    answer.set_running_or_notify_cancel()  # it can not be cancelled any more
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:  # noqa: BLE001, told to whoever waits for it
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return asyncio.wrap_future(answer)
