@@ -106,7 +106,7 @@ async def test_a_journal_that_can_not_be_opened_is_told_as_that(
     settings = settings_for(server.url, tmp_path)
     (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
     with pytest.raises(BadSettings, match="can not be written"):
-        await provide(settings, [].append, asyncio.Event())
+        await provide(settings, Running().announced.append, asyncio.Event())
 
 
 ENDINGS = [

@@ -99,6 +99,7 @@ class Workbench:
         self._changed = asyncio.Event()
         self._something = asyncio.Event()
         self._is_closed = False
+        self._journal: Journal | None = None
         self.reports = ReportSender(link, self.tell)
 
     def begin(self, duties: asyncio.TaskGroup) -> None:
@@ -172,7 +173,8 @@ class Workbench:
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
         for shipped in self._logs.values():
             shipped.log.spool.close()
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
 
     async def _all_done(self) -> None:
         """Returns when all that was to be done by now is done."""
@@ -196,6 +198,7 @@ class Workbench:
 
     def _write(self, batch: list[Instruction]) -> None:
         """An outcome says that there is no more log, so the log must be as durable as it is."""
+        assert self._journal is not None, "work has begun"
         for instruction in batch:
             if isinstance(instruction, Conclude):
                 self._sync_log(instruction.finished.lease.attempt_id)
