@@ -14,7 +14,6 @@ from potluck.model.terms import Order, TermsChange
 from potluck.provider.announcement import (
     Announcement,
     AvailabilityChanged,
-    PowerRefused,
     TermsRead,
     TermsWrong,
 )
@@ -22,7 +21,6 @@ from potluck.provider.detect.found import FoundDevice
 from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
-from potluck.provider.owner.power import PowerCaps
 from potluck.provider.owner.rules import Rules
 from potluck.provider.owner.seen import Seen
 from potluck.provider.owner.watch import Doings, Watch
@@ -302,16 +300,6 @@ async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
     wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
     await carried_out(wishes, 2)
     assert owner.availability() is Availability.PAUSED
-
-
-async def test_power_is_asked_for_once_and_given_back(owner: Owner) -> None:
-    power = PowerCaps(owner.sampler, owner.announced.append)
-    owner.write("power_watts = 120\n")
-    for _ in range(2):
-        await power.apply(owner.rules.terms)
-    refused = [each for each in owner.announced if isinstance(each, PowerRefused)]
-    assert len(refused) == 1 and "L4" in refused[0].detail
-    await power.release()
 
 
 async def test_told_wakes_who_waits_for_it() -> None:

@@ -191,7 +191,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         news,
     )
     offer.say_also(watch.statuses, wishes.number)
-    power = PowerCaps(sampler, announce)
+    power = PowerCaps(sampler, announce, found.detection.found, settings.data_directory)
     return _Parts(
         office,
         devices,

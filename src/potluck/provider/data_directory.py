@@ -4,6 +4,7 @@ DATA/provider.toml what the owner allows and asks (owner/file.py)
 DATA/control       where the owner's commands find the running provider (control/place.py)
 DATA/wishes.json   how far the owner's wishes from elsewhere were carried out, by node id
 DATA/unwritten.json  those of them that provider.toml does not say yet (owner/unwritten.py)
+DATA/power.json    the power limits that devices had before the owner's (owner/power.py)
 DATA/lock          held (flock) while a provider runs here
 DATA/node.json     the node id that each server gave this directory
 DATA/attempts/     for each server: the journal and the logs of what is held

@@ -45,7 +45,9 @@ class Amd:
         most = sysfs.whole(sensors / "power1_cap_max") or sys.maxsize
         if wanted is None or not least <= wanted <= most:
             return f"It takes a power limit from {least // 10**6} to {most // 10**6} W."
-        return _write(sensors / "power1_cap", wanted)
+        # Asked first: where it is so already, nobody needs the right to change it.
+        is_so = sysfs.whole(sensors / "power1_cap") == wanted
+        return None if is_so else _write(sensors / "power1_cap", wanted)
 
     def _cards(self) -> list[Path]:
         """Those that can compute: the driver says how much memory each has."""

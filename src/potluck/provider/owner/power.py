@@ -1,35 +1,105 @@
-"""How much power devices may draw, where they can be told; at the end they are as they were."""
+"""How much power devices may draw, where they can be told; at the end they are as they were.
 
+DATA/power.json says what each drew at most before, so a provider that was killed gives it back at
+its next start.
+"""
+
+import asyncio
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
+import msgspec
+import structlog
+
+from potluck.local.durable import write_whole
 from potluck.model.terms import DeviceTerms
 from potluck.provider.announcement import Announce, PowerRefused
+from potluck.provider.detect.found import FoundDevice
 from potluck.provider.detect.sampler import Sampler
+
+log = structlog.get_logger()
+
+# For all devices together: a library that hangs holds up neither the looks nor the end for longer.
+_PATIENCE_SECONDS = 15.0
+# So often it is asked for again: what was refused may be granted now, and a reset forgets.
+_AGAIN_SECONDS = 60.0
 
 
 class PowerCaps:
     """What was asked of each device so far."""
 
-    def __init__(self, sampler: Sampler, announce: Announce) -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        announce: Announce,
+        found: Mapping[str, FoundDevice],
+        data_directory: Path,
+    ) -> None:
         self._sampler = sampler
         self._announce = announce
-        self._asked: dict[str, int] = {}
+        self._found = found
+        self._file = data_directory / "power.json"
+        # The limits of those that have one of ours now; None: as the vendor chose.
+        self._before = _kept(self._file)
+        self._asked: dict[str, tuple[int | None, float]] = {}
+        self._refusals: dict[str, str] = {}
 
     async def apply(self, terms: Mapping[str, DeviceTerms]) -> None:
         """Asks for what has changed; a device that refuses is told of once."""
-        for uuid, each in terms.items():
-            if each.power_watts != self._asked.get(uuid):
-                await self._ask(uuid, each.power_watts)
+        now = time.monotonic()
+        wanted = {uuid: each.power_watts for uuid, each in terms.items()}
+        await self._ask({u: watts for u, watts in wanted.items() if self._is_due(u, watts, now)})
 
     async def release(self) -> None:
-        for uuid in list(self._asked):
-            await self._ask(uuid, None)
+        await self._ask({uuid: None for uuid in self._before if uuid in self._found})
 
-    async def _ask(self, uuid: str, watts: int | None) -> None:
-        if watts is None:
-            self._asked.pop(uuid, None)
-        else:
-            self._asked[uuid] = watts
-        refusal = await self._sampler.set_power(uuid, watts)
-        if refusal is not None:
+    def _is_due(self, uuid: str, watts: int | None, now: float) -> bool:
+        if watts is None and uuid not in self._before:
+            return False
+        asked, at = self._asked.get(uuid, (None, -_AGAIN_SECONDS))
+        return asked != watts or now - at >= _AGAIN_SECONDS
+
+    async def _ask(self, wanted: Mapping[str, int | None]) -> None:
+        new = {uuid for uuid, watts in wanted.items() if watts is not None} - self._before.keys()
+        self._keep({**self._before, **{uuid: self._found[uuid].power_watts for uuid in new}})
+        asks = (self._set(uuid, watts, uuid in new) for uuid, watts in wanted.items())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await asyncio.gather(*asks)
+
+    async def _set(self, uuid: str, watts: int | None, is_new: bool) -> None:
+        self._asked[uuid] = watts, time.monotonic()
+        limit = self._before[uuid] if watts is None else watts
+        refusal = await self._sampler.set_power(uuid, limit)
+        self._tell(uuid, refusal)
+        is_as_before = refusal is None if watts is None else is_new and refusal is not None
+        if is_as_before:
+            self._keep({other: each for other, each in self._before.items() if other != uuid})
+
+    def _tell(self, uuid: str, refusal: str | None) -> None:
+        if refusal is None:
+            self._refusals.pop(uuid, None)
+        elif self._refusals.get(uuid) != refusal:
+            self._refusals[uuid] = refusal
             self._announce(PowerRefused(uuid, refusal))
+
+    def _keep(self, before: dict[str, int | None]) -> None:
+        if before == self._before:
+            return
+        self._before = before
+        try:
+            if before:
+                write_whole(self._file, msgspec.json.encode(before))
+            else:
+                self._file.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("power limits are not remembered", detail=str(error))
+
+
+def _kept(file: Path) -> dict[str, int | None]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, int | None])
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return {}
