@@ -32,6 +32,8 @@ WHEN_IDLE = DeviceTerms(idle_minutes=10)
         (DeviceTerms(hours="mon 11-13"), NOON, Availability.AVAILABLE),
         (WHEN_IDLE, replace(NOON, unused_seconds=599), Availability.IN_USE),
         (WHEN_IDLE, replace(NOON, unused_seconds=600), Availability.AVAILABLE),
+        (WHEN_IDLE, replace(NOON, is_use_known=False), Availability.IN_USE),
+        (DeviceTerms(), replace(NOON, is_use_known=False), Availability.AVAILABLE),
         # Whoever did not ask for that is not asked either.
         (DeviceTerms(), replace(NOON, unused_seconds=0), Availability.AVAILABLE),
         # What can not be known keeps nobody from working.
@@ -86,6 +88,7 @@ def test_what_else_keeps_it_from_work_does_not_keep_it_from_its_owner(moment: Mo
     used = DeviceTerms(is_paused=True, is_reclaimable=True, idle_minutes=10)
     assert is_wanted_back(used, replace(moment, unused_seconds=0.0))
     assert not is_wanted_back(used, replace(moment, unused_seconds=600.0))
+    assert not is_wanted_back(used, replace(moment, is_use_known=False))
 
 
 def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
@@ -106,32 +109,36 @@ def busy(*pids: int) -> Sample:
     return Sample(utilisation_percent=80.0, pids=pids)
 
 
+def last_used(beside: Beside) -> float | None:
+    return beside.last_used_at
+
+
 def test_somebody_else_on_a_card_uses_it() -> None:
     beside = Beside(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
-    assert beside.unused_seconds(5.0) is None, "who only lives there does not use it"
+    assert last_used(beside) is None, "who only lives there does not use it"
     beside.note(busy(1, 7), False, (), 10.0)
-    assert beside.unused_seconds(15.0) == 5.0
+    assert last_used(beside) == 10.0
     beside.note(idle(1, 7), False, (), 20.0)
-    assert beside.unused_seconds(25.0) == 15.0
+    assert last_used(beside) == 10.0
 
 
 def test_our_own_work_is_nobody_elses() -> None:
     beside = Beside(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     beside.note(busy(1, 7), True, (7, 8), 10.0)
-    assert beside.unused_seconds(20.0) is None
+    assert last_used(beside) is None
     # A game that is begun beside our work is noticed by its process.
     beside.note(busy(1, 7, 9), True, (7, 8), 30.0)
-    assert beside.unused_seconds(30.0) == 0.0
+    assert last_used(beside) == 30.0
 
 
 def test_without_names_of_processes_only_an_idle_card_tells() -> None:
     beside = Beside(DeviceKind.GPU)
     beside.note(Sample(utilisation_percent=90.0), True, (), 0.0)
-    assert beside.unused_seconds(1.0) is None, "that may be our own"
+    assert last_used(beside) is None, "that may be our own"
     beside.note(Sample(utilisation_percent=90.0), False, (), 2.0)
-    assert beside.unused_seconds(3.0) == 1.0
+    assert last_used(beside) == 2.0
     quiet = Beside(DeviceKind.CPU)
     quiet.note(Sample(utilisation_percent=20.0), False, (), 0.0)
-    assert quiet.unused_seconds(1.0) is None, "a desktop keeps a processor that busy"
+    assert last_used(quiet) is None, "a desktop keeps a processor that busy"

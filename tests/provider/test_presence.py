@@ -26,6 +26,8 @@ IdleHint=no
 IdleSinceHint=0
 
 Type=wayland
+Class=user
+State=online
 IdleHint=yes
 IdleSinceHint={since}
 """
@@ -36,6 +38,8 @@ def test_a_desktop_says_since_when_it_is_idle() -> None:
     assert session_idle(said, NOW) == pytest.approx(90)
     in_use = said.replace("IdleHint=yes", "IdleHint=no")
     assert session_idle(in_use, NOW) == 0.0
+    for nobody in (("Class=user", "Class=greeter"), ("State=online", "State=closing")):
+        assert session_idle(in_use.replace(*nobody), NOW) is None
     # Terminals never call themselves idle; they are known from their files.
     assert session_idle(said.split("\n\n")[0], NOW) is None
     assert session_idle("", NOW) is None

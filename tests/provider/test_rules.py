@@ -60,6 +60,7 @@ class Owner:
         self.bandwidths: list[int | None] = []
         doings = Doings(
             lambda: self.busy,
+            lambda: self.busy,
             self._tell,
             self.announced.append,
             self.beats,
@@ -78,7 +79,7 @@ class Owner:
 
     async def sees(self, sample: Sample) -> None:
         self.sampler.said = {"GPU-1": sample}
-        await self.seen.look(self.rules.terms, self.busy)
+        await self.seen.look(self.rules.terms, lambda: self.busy)
         self.watch.judge()
 
     def availability(self) -> Availability:

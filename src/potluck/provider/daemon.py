@@ -140,6 +140,7 @@ class _Parts(Struct, frozen=True):
 
     office: Office
     devices: DeviceWatch
+    seen: Seen
     wishes: Wishes
     sampler: Sampler
     power: PowerCaps
@@ -162,7 +163,9 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     )
     devices = DeviceWatch(link, found.detection.found, announce)
     seen = Seen(found.detection.devices, sampler)
-    doings = Doings(bench.busy, bench.tell, announce, news, offer.told, found.throttle.limit)
+    doings = Doings(
+        bench.busy, bench.used, bench.tell, announce, news, offer.told, found.throttle.limit
+    )
     watch = Watch(found.detection.devices, rules, seen, doings)
 
     def drain(is_for_good: bool) -> None:
@@ -195,6 +198,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     return _Parts(
         office,
         devices,
+        seen,
         wishes,
         sampler,
         power,
@@ -284,7 +288,9 @@ def _begin_duties(
             partial(_change_sandbox, parts),
             settings.terms_seconds,
         ),
-        measure_devices(office.offer, parts.detection, settings.data_directory),
+        measure_devices(
+            office.offer, parts.detection, settings.data_directory, parts.seen.own_doing
+        ),
         parts.wishes.run(),
         parts.devices.run(),
     ):

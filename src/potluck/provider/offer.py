@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -97,10 +98,16 @@ async def offer_forever(
         offer.told.heard(changes)
 
 
-async def measure_devices(offer: Offer, detection: Detection, data_directory: Path) -> None:
+async def measure_devices(
+    offer: Offer,
+    detection: Detection,
+    data_directory: Path,
+    own_doing: Callable[[str], AbstractContextManager[None]],
+) -> None:
     """Beside the work: a node that is registered need not wait until its devices are measured."""
     for device in detection.devices:
-        measured = await measure(device, detection.found[device.uuid], data_directory)
+        with own_doing(device.uuid):
+            measured = await measure(device, detection.found[device.uuid], data_directory)
         if measured is not None:
             offer.measured(device.uuid, measured)
 

@@ -94,6 +94,7 @@ class Workbench:
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
         self._recalls: dict[AttemptId, Recall] = {}
         self._since: dict[AttemptId, float] = {}
+        self._used: set[str] = set()
         self._undone: list[Instruction] = []
         self._done = 0
         self._changed = asyncio.Event()
@@ -145,6 +146,11 @@ class Workbench:
             for uuid in one.devices_milli
         }
 
+    def used(self) -> set[str]:
+        """The devices that something was on, or waited for, since this was last asked."""
+        used, self._used = self._used | self.busy(), set()
+        return used
+
     async def changed(self) -> None:
         """Returns when something has happened, or may have."""
         self._changed.clear()
@@ -154,6 +160,7 @@ class Workbench:
         """Whether anything came of it. What comes after the end is for the next life to find."""
         if self._is_closed:
             return False
+        self._used |= self.busy()
         instructions = [each for event in events for each in self._attempts.handle(event)]
         self._undone += instructions
         self._something.set()

@@ -23,6 +23,7 @@ class Moment(Struct, frozen=True):
     health: Health = Health.WELL
     health_detail: str = ""
     unused_seconds: float | None = None  # by its owner and others; none: that can not be known
+    is_use_known: bool = True  # false where nobody has looked yet
     is_draining: bool = False
     is_rebuilt: bool = False  # its node changes its sandbox
     has_terms: bool = True  # false where the owner's file could never be read
@@ -47,7 +48,8 @@ def availability(terms: DeviceTerms, moment: Moment) -> Verdict:
         return Verdict(Availability.PAUSED, "Its owner has paused it.")
     if moment.is_rebuilt:
         return Verdict(Availability.PAUSED, "Its node changes its sandbox when nothing runs.")
-    return _by_the_clock(terms, moment.local) or _by_use(terms, moment) or _AVAILABLE
+    by_use = _by_use(terms, moment) or _by_ignorance(terms, moment)
+    return _by_the_clock(terms, moment.local) or by_use or _AVAILABLE
 
 
 _AVAILABLE = Verdict(Availability.AVAILABLE)
@@ -74,6 +76,12 @@ def _by_use(terms: DeviceTerms, moment: Moment) -> Verdict | None:
         return None
     rest = f"{terms.idle_minutes:g} minutes"
     return Verdict(Availability.IN_USE, f"Its owner uses it, or did in the last {rest}.")
+
+
+def _by_ignorance(terms: DeviceTerms, moment: Moment) -> Verdict | None:
+    if terms.idle_minutes == 0 or moment.is_use_known:
+        return None
+    return Verdict(Availability.IN_USE, "Nobody has looked yet whether its owner uses it.")
 
 
 def is_wanted_back(terms: DeviceTerms, moment: Moment) -> bool:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 _ASK_SECONDS = 2.0
 _DESKTOPS = {"x11", "wayland", "mir"}
+_PROPERTIES = ("Type", "Class", "State", "IdleHint", "IdleSinceHint")
 
 
 class Presence(Struct, frozen=True):
@@ -60,7 +61,7 @@ async def desktop_idle() -> float | None:
     ids = [line.split()[0] for line in sessions.splitlines() if line.strip()]
     if not ids:
         return None
-    properties = [f"--property={name}" for name in ("Type", "IdleHint", "IdleSinceHint")]
+    properties = [f"--property={name}" for name in _PROPERTIES]
     return session_idle(await _output("loginctl", "show-session", *properties, *ids), time.time())
 
 
@@ -79,6 +80,9 @@ def _pairs(block: str) -> Iterable[tuple[str, str]]:
 def _session_idle(said: dict[str, str], now: float) -> float | None:
     # Sessions of terminals are known better from the terminals themselves.
     if said.get("Type") not in _DESKTOPS:
+        return None
+    # A screen that waits for somebody to log in is nobody's, and never calls itself idle.
+    if not said.get("Class", "user").startswith("user") or said.get("State") == "closing":
         return None
     if said.get("IdleHint") != "yes":
         return 0.0

@@ -21,22 +21,18 @@ class Beside(Struct):
 
     kind: DeviceKind
     residents: frozenset[int] = frozenset()
-    last_used_at: float | None = None
-    is_known: bool = False  # whether anything here tells of others
+    last_used_at: float | None = None  # none where nothing tells, or nothing was ever seen
 
-    def note(self, sample: Sample, is_ours_busy: bool, ours: Collection[int], now: float) -> None:
-        """Takes one look into account; `ours` are the processes that we started."""
+    def note(self, sample: Sample, is_ours: bool, ours: Collection[int], now: float) -> None:
+        """Takes one look into account. `is_ours`: we had something on it since the last one;
+        `ours` are the processes that we started.
+        """
         strangers = strangers_in(sample, ours)
-        is_busy = self._is_busy(sample) if not is_ours_busy else None
-        self.is_known = self.is_known or strangers is not None or is_busy is not None
+        is_busy = None if is_ours else self._is_busy(sample)
         if is_busy is False and strangers is not None:
             self.residents = strangers
         if is_busy or (strangers or frozenset()) - self.residents:
             self.last_used_at = now
-
-    def unused_seconds(self, now: float) -> float | None:
-        """None where nothing tells, or nothing was ever seen."""
-        return None if self.last_used_at is None else now - self.last_used_at
 
     def _is_busy(self, sample: Sample) -> bool | None:
         percent = sample.utilisation_percent

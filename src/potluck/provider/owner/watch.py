@@ -36,6 +36,7 @@ class Doings(Struct, frozen=True):
     """What the watch asks of the rest of the provider, and whom it tells."""
 
     busy: Callable[[], Set[str]]  # the devices that something of ours is on
+    used: Callable[[], Set[str]]  # or was, since this was last asked
     tell: Callable[[list[Event]], bool]
     announce: Announce
     beats: Told  # what heartbeats say
@@ -99,7 +100,7 @@ class Watch:
 
     async def run_looks(self, power: PowerCaps, interval_seconds: float) -> None:
         while True:
-            await self._seen.look(self._rules.terms, self._doings.busy())
+            await self._seen.look(self._rules.terms, self._doings.used)
             self.judge()
             await power.apply(self._rules.terms)
             await asyncio.sleep(interval_seconds)
@@ -174,6 +175,7 @@ class Watch:
             health=sample.health,
             health_detail=sample.detail,
             unused_seconds=self._seen.unused_seconds(uuid),
+            is_use_known=self._seen.is_use_known,
             is_draining=self.is_draining,
             is_rebuilt=self._is_rebuilt,
             has_terms=self._rules.has_terms,
