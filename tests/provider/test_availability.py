@@ -78,7 +78,7 @@ def test_work_is_called_back_only_where_that_was_said() -> None:
     [
         NOON,
         replace(NOON, is_draining=True),
-        replace(NOON, is_rebuilt=True),
+        replace(NOON, refit="Its node changes its sandbox."),
         replace(NOON, health=Health.MEMORY_ERRORS),
     ],
 )

@@ -59,7 +59,13 @@ from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
-from potluck.provider.workshop import Workshop, open_workshop, suit_sandbox
+from potluck.provider.workshop import (
+    Refit,
+    Workshop,
+    open_workshop,
+    sandbox_named,
+    suit_sandbox,
+)
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
@@ -93,7 +99,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         rules = Rules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         workshop, detection = await asyncio.gather(
-            open_workshop(settings, rules.limits.sandbox, throttle),
+            open_workshop(settings, sandbox_named(settings, rules.limits.sandbox), throttle),
             detect_devices(settings.data_directory, settings.detect_seconds),
         )
         await workshop.reap()
@@ -283,11 +289,7 @@ def _begin_duties(
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.power, settings.sample_seconds),
-        suit_sandbox(
-            lambda: office.rules.limits.sandbox,
-            partial(_change_sandbox, parts),
-            settings.terms_seconds,
-        ),
+        suit_sandbox(_refit(parts), settings.terms_seconds),
         measure_devices(
             office.offer, parts.detection, settings.data_directory, parts.seen.own_doing
         ),
@@ -298,25 +300,40 @@ def _begin_duties(
     return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, poll_seconds))
 
 
-async def _change_sandbox(parts: _Parts, name: str | None) -> None:
-    """What runs is finished where it is. One that does not work here changes nothing."""
+def _refit(parts: _Parts) -> Refit:
     office = parts.office
-    office.watch.rebuild(True)
+
+    def close(why: str) -> None:
+        if not why:
+            office.offer.misfit = None
+        office.watch.refit(why)
+
+    return Refit(
+        wanted=lambda: sandbox_named(office.settings, office.rules.limits.sandbox),
+        current=lambda: office.offer.sandbox.driver,
+        is_busy=lambda: bool(office.bench.busy()),
+        close=close,
+        change=partial(_change_sandbox, parts),
+    )
+
+
+async def _change_sandbox(parts: _Parts, name: str) -> bool:
+    """Whether it works here. The server knows of it before anything runs in it."""
+    office = parts.office
     try:
-        while office.bench.busy():
-            await office.bench.changed()
         workshop = await open_workshop(office.settings, name, parts.throttle)
     except PotluckError as error:
-        parts.announce(TermsWrong(error.detail, error.hint))
-    else:
-        may_run = office.rules.may_run
-        runner = workshop.runner(office.settings, parts.detection, may_run, parts.account_id)
-        office.bench.use(runner)
-        office.offer.sandbox = workshop.report
-        office.offer.told.change()
-        await office.offer.told.until_known()
-    finally:
-        office.watch.rebuild(False)
+        if office.offer.misfit is None:
+            parts.announce(TermsWrong(error.detail, error.hint))
+        office.offer.misfit = error
+        return False
+    may_run = office.rules.may_run
+    runner = workshop.runner(office.settings, parts.detection, may_run, parts.account_id)
+    office.bench.use(runner)
+    office.offer.sandbox = workshop.report
+    office.offer.told.change()
+    await office.offer.told.until_known()
+    return True
 
 
 async def _until_the_end(office: Office, stop: asyncio.Event) -> None:

@@ -53,6 +53,7 @@ class Offer:
         self._wish: Callable[[], int] = int
         self.told = Told()
         self.refusal: PotluckError | None = None  # why the server does not take it
+        self.misfit: PotluckError | None = None  # why it has not the sandbox that was asked for
 
     @property
     def own_tasks_only(self) -> bool:

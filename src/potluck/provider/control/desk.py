@@ -113,7 +113,8 @@ class Desk:
     def _problem(self) -> str:
         """The nearest first: what is wrong here, what the server refuses, whether it answers."""
         detail, _ = self._office.rules.trouble()
-        errors = (self._office.offer.refusal, self._office.link.problem)
+        offer = self._office.offer
+        errors = (offer.misfit, offer.refusal, self._office.link.problem)
         return next((one for one in (detail, *(e.detail for e in errors if e)) if one), "")
 
     async def _reread(self) -> Answer:

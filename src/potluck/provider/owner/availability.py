@@ -25,7 +25,7 @@ class Moment(Struct, frozen=True):
     unused_seconds: float | None = None  # by its owner and others; none: that can not be known
     is_use_known: bool = True  # false where nobody has looked yet
     is_draining: bool = False
-    is_rebuilt: bool = False  # its node changes its sandbox
+    refit: str = ""  # a sentence, while its node has not the sandbox that the owner wants
     has_terms: bool = True  # false where the owner's file could never be read
 
 
@@ -46,8 +46,8 @@ def availability(terms: DeviceTerms, moment: Moment) -> Verdict:
         return Verdict(Availability.PAUSED, "Its owner's file can not be read.")
     if terms.is_paused:
         return Verdict(Availability.PAUSED, "Its owner has paused it.")
-    if moment.is_rebuilt:
-        return Verdict(Availability.PAUSED, "Its node changes its sandbox when nothing runs.")
+    if moment.refit:
+        return Verdict(Availability.PAUSED, moment.refit)
     by_use = _by_use(terms, moment) or _by_ignorance(terms, moment)
     return _by_the_clock(terms, moment.local) or by_use or _AVAILABLE
 

@@ -56,7 +56,7 @@ class Watch:
         self._doings = doings
         self._closed: dict[str, Refusal] = {}
         self.is_draining = False
-        self._is_rebuilt = False
+        self._refit = ""
         self._verdicts = self._judged()
 
     def introduce(self) -> None:
@@ -73,10 +73,11 @@ class Watch:
         self.is_draining = True
         self.judge()
 
-    def rebuild(self, is_rebuilt: bool) -> None:
-        """Nothing new is taken while what runs it is changed."""
-        self._is_rebuilt = is_rebuilt
-        self.judge()
+    def refit(self, why: str) -> None:
+        """Nothing new is taken while the sandbox is not as its owner wants it; "": it is."""
+        if why != self._refit:
+            self._refit = why
+            self.judge()
 
     def reclaim(self, uuids: tuple[str, ...]) -> None:
         """Their owner needs them now: paused, also where the file does not take it, and freed."""
@@ -177,7 +178,7 @@ class Watch:
             unused_seconds=self._seen.unused_seconds(uuid),
             is_use_known=self._seen.is_use_known,
             is_draining=self.is_draining,
-            is_rebuilt=self._is_rebuilt,
+            refit=self._refit,
             has_terms=self._rules.has_terms,
         )
 
