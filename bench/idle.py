@@ -6,7 +6,8 @@
     python -m bench.idle --terms 'idle_minutes = 5'     with these lines in the owner's file
 
 Starts a server and a provider with their usual times on loopback, waits until the node is
-registered and all is quiet, and then watches the provider and every process below it. Prints JSON.
+registered, its devices are measured and all is quiet, and then watches the provider and every
+process below it. Prints JSON.
 `cpu_percent_of_core` counts user and system time, also of children that have ended meanwhile.
 `rss_mb_peak` is the largest sum of what these processes had in memory at one moment, where a page
 that two of them share counts twice; `pss_mb_peak` counts it once.
@@ -29,6 +30,8 @@ MOST_CPU_PERCENT = 1.0
 MOST_RSS_MB = 120.0
 # Until the first registration and what comes with it is over.
 _QUIET_SECONDS = 3.0
+# Where no device can be measured, or none is free to be, nothing says that it was.
+_MEASURED_WITHIN_SECONDS = 40.0
 _LOOK_SECONDS = 2.0
 
 
@@ -76,10 +79,18 @@ def measure(seconds: float, directory: Path, cards: int, terms: str) -> dict[str
         arguments = ["provide", url, "--data-dir", data]
         variables = {"POTLUCK_WALLET_KEY": wallet.key, **rig(directory, cards)}
         with started(arguments, variables, directory / "provider.log") as provider:
+            until_measured(data, _MEASURED_WITHIN_SECONDS)
             time.sleep(_QUIET_SECONDS)
             return watch(provider.process.pid, seconds) | {
                 "devices": [device["model"] for device in provider.first["devices"]]
             }
+
+
+def until_measured(data: Path, within_seconds: float) -> None:
+    """A device is measured once in its life, which is no part of waiting for work."""
+    latest = time.monotonic() + within_seconds
+    while time.monotonic() < latest and not (data / "measured.json").exists():
+        time.sleep(0.1)
 
 
 def watch(pid: int, seconds: float) -> dict[str, object]:
