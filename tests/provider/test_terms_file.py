@@ -1,5 +1,7 @@
 """The owner's file: read whole or not at all, and changed without losing a comment."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -140,7 +142,6 @@ def test_a_change_keeps_comments_order_and_spelling(tmp_path: Path) -> None:
     ]
     assert path.read_text().splitlines() == lines
     assert mark_of(path) != before
-    assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
@@ -248,3 +249,32 @@ def test_what_can_not_be_changed_in_place_is_left_as_it_is(text: str) -> None:
 def test_a_change_that_can_not_be_meant_changes_nothing() -> None:
     with pytest.raises(InvalidInput, match="hours"):
         change_text("price = 1\n", TermsChange(hours="someday"))
+
+
+def test_a_file_that_is_too_long_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "provider.toml"
+    text = "#" * 1_000_000 + "\npaused = true\n"
+    path.write_text(text)
+    with pytest.raises(BadSettings, match="more than"):
+        read_file(path)
+    with pytest.raises(BadSettings, match="more than"):
+        change_file(path, TermsChange(price_micro_per_hour=1))
+    assert path.read_text() == text
+
+
+def test_whose_it_is_and_who_may_read_it_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "provider.toml"
+    path.write_text("price = 1\n")
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+        os.chown(tmp_path, 1234, 1235)
+    before = path.stat()
+    change_file(path, TermsChange(is_paused=True))
+    after = path.stat()
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert after.st_mode == before.st_mode
+    path.unlink()
+    change_file(path, TermsChange(is_paused=True))
+    assert path.stat().st_uid == tmp_path.stat().st_uid, "what root begins is the provider's too"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

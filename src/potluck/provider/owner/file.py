@@ -169,7 +169,12 @@ def _put(table: "TOMLDocument | AbstractTable", name: str, value: Written | None
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise BadSettings(
+                f"{path} has more than {_MOST_BYTES} bytes, and is not read.",
+                "Take out what is not about terms.",
+            )
         return content.decode()
     except FileNotFoundError as error:
         if not path.is_symlink():
@@ -183,11 +188,20 @@ def _text(path: Path) -> str:
 
 
 def _save(path: Path, text: str) -> None:
-    """Whoever links the file from elsewhere, such as from a repository, keeps the link."""
+    """Whoever links the file from elsewhere, such as from a repository, keeps the link.
+
+    Whose it is stays so too: a provider must be able to read what root has changed.
+    """
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(target, text.encode())
+        before = target.stat() if target.exists() else None
+        is_root = os.name != "nt" and os.geteuid() == 0
+        may_keep = before is not None and (is_root or before.st_uid == os.geteuid())
+        write_whole(target, text.encode(), before if may_keep else None)
+        if before is None and is_root:
+            around = target.parent.stat()
+            os.chown(target, around.st_uid, around.st_gid)
     except OSError as error:
         raise BadSettings(
             f"{path} can not be written: {error.strerror}.",
