@@ -6,6 +6,7 @@ import pytest
 
 from potluck.model.error import NotFound, ServerUnreachable
 from potluck.model.ids import NodeId
+from potluck.provider import leave
 from potluck.provider.data_directory import attempts_directory, load_node_id, save_node_id
 from potluck.provider.identity import Authorised, ensure_key, save_delegation
 from potluck.provider.leave import leave_for_good
@@ -42,6 +43,24 @@ async def test_the_key_goes_with_the_last_server(server: FakeServer, tmp_path: P
     await leave_for_good(tmp_path, other, is_anyway=True)
     assert kept(tmp_path) == {"provider.toml"}
     assert not (tmp_path / "environments").exists()
+
+
+async def test_who_was_killed_while_leaving_can_leave_again(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_provided(tmp_path, server.url)
+    server.nodes.add(NODE)
+
+    def die(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(leave, "forget_key", die)
+        with pytest.raises(KeyboardInterrupt):
+            leave.forget(tmp_path, server.url)
+    await leave_for_good(tmp_path, server.url)
+    assert kept(tmp_path) == {"provider.toml"}
+    assert load_node_id(tmp_path, server.url) is None
 
 
 async def test_a_server_that_is_away_keeps_all_as_it_is(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from potluck.provider.data_directory import (
     attempts_directory,
     forget_node_id,
     hold,
+    known_urls,
     load_node_id,
 )
 from potluck.provider.exchange import Call, Exchange
@@ -35,9 +36,9 @@ async def leave_for_good(
 ) -> None:
     """Where no provider runs. Nothing is deleted unless the server agrees, or it is so `anyway`."""
     if load_node_id(data_directory, url) is None:
+        where = ", ".join(known_urls(data_directory)) or "none"
         raise NotFound(
-            f"{data_directory} is not in the pool at {url}.",
-            "See where it is: potluck provider status",
+            f"{data_directory} is not in the pool at {url}.", f"The pools that it is in: {where}."
         )
     with hold(data_directory):
         try:
@@ -53,14 +54,16 @@ async def leave_for_good(
 
 
 def forget(data_directory: Path, url: str) -> None:
-    """Deletes all that was kept for this server; with the last server also the key itself."""
+    """Deletes all that was kept for this server; with the last server also the key itself.
+
+    The node id last: as long as it is there, whoever was interrupted can leave once more.
+    """
     shutil.rmtree(attempts_directory(data_directory, url), ignore_errors=True)
+    if not forget_delegation(data_directory, origin_of(url)):
+        forget_key(data_directory)
+        (data_directory / "wishes.json").unlink(missing_ok=True)
+        shutil.rmtree(data_directory / "environments", ignore_errors=True)
     forget_node_id(data_directory, url)
-    if forget_delegation(data_directory, origin_of(url)):
-        return
-    forget_key(data_directory)
-    (data_directory / "wishes.json").unlink(missing_ok=True)
-    shutil.rmtree(data_directory / "environments", ignore_errors=True)
 
 
 async def _say_so(data_directory: Path, url: str, ca_file: Path | None) -> None:
