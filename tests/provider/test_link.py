@@ -1,11 +1,14 @@
 """The conversation with a server that is slow, silent, forgetful or strict."""
 
 import asyncio
+import runpy
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind
@@ -19,6 +22,7 @@ from potluck.model.error import (
 )
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
+from potluck.provider import heartbeat
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
 from potluck.provider.attempt_log import AttemptLog
@@ -39,6 +43,7 @@ from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
 from potluck.wire.provider import (
     HeartbeatAnswer,
+    NodeRegistered,
     PackedLogPiece,
     RegisterNode,
     Reports,
@@ -544,3 +549,23 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+def test_silence_is_measured_where_there_are_no_clocks_to_be_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Windows, where the module must be imported at all."""
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", "clock_gettime"):
+        monkeypatch.delattr(time, name, raising=False)
+    module = runpy.run_path(str(heartbeat.__file__))
+    assert module["Pulse"]().silence_seconds() < 5
+
+
+def test_a_servers_version_can_do_nothing_to_a_terminal() -> None:
+    told = {"node_id": "node_01j00000000000000000000000", "device_ids": [], "lease_seconds": 1.0}
+    told |= {"heartbeat_seconds": 1.0, "poll_seconds": 1.0}
+    known = msgspec.convert({**told, "server_version": "0.9.0"}, NodeRegistered)
+    assert known.server_version == "0.9.0"
+    for version in ("\x1b[2J", "0.9\n1.0", "9" * 2_000):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({**told, "server_version": version}, NodeRegistered)

@@ -18,8 +18,8 @@ from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 _JITTER = 0.2
 # How long the server has been silent is looked at so often, at most and at least.
 _SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 1.0
-# Goes on while a laptop sleeps, where the system has such a clock.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# Goes on while a laptop sleeps, where the system has such a clock. Windows has none to be named.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class Pulse:
@@ -96,4 +96,4 @@ async def watch_silence(
 
 
 def _now() -> float:
-    return time.clock_gettime(_CLOCK)
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

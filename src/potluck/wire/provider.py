@@ -60,7 +60,7 @@ class NodeRegistered(Struct, frozen=True):
     heartbeat_seconds: float
     poll_seconds: float
     unbound: list[UnboundDevice] = []
-    server_version: str = ""
+    server_version: LineText = ""
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
