@@ -1,6 +1,8 @@
 """Commands talk with the provider that runs here, and nobody else does."""
 
 import asyncio
+import errno
+import os
 import socket
 import stat
 from collections.abc import AsyncIterator
@@ -9,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from potluck.model.error import NotRunning
+from potluck.model.error import DataDirectoryInUse, NotRunning
 from potluck.provider.control import place
 from potluck.provider.control.ask import ask, ask_once
 from potluck.provider.control.listen import listening
@@ -62,10 +64,28 @@ async def test_what_a_dead_provider_left_is_not_taken_for_one(directory: Path) -
         assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == Done()
 
 
-async def test_only_its_owner_can_open_it(directory: Path) -> None:
-    async with listening(directory, echo):
-        (left,) = directory.iterdir()
-        assert stat.S_IMODE(left.stat().st_mode) == 0o600
+async def test_only_its_owner_can_open_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the moment on when it is there, whatever the user lets others do."""
+    monkeypatch.setattr(Path, "chmod", None)
+    umask = os.umask(0)
+    try:
+        async with listening(directory, echo):
+            (left,) = directory.iterdir()
+            assert stat.S_IMODE(left.stat().st_mode) == 0o600
+            assert os.umask(0) == 0, "as it was"
+    finally:
+        os.umask(umask)
+
+
+async def test_a_file_system_without_sockets_has_a_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> socket.socket:
+        raise OSError(errno.EOPNOTSUPP, "no sockets here")
+
+    monkeypatch.setattr(place, "_bind_unix", refuse)
+    async with listening(tmp_path, echo):
+        assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == Done()
 
 
 async def test_without_the_token_nobody_is_heard(
@@ -128,14 +148,14 @@ async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
 async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:
     bound, _ = place.bind(tmp_path)
     with bound:
-        with pytest.raises(NotRunning, match="does not answer"):
+        with pytest.raises(DataDirectoryInUse, match="does not answer"):
             await asyncio.to_thread(list, ask(tmp_path, ShowStatus(), patience_seconds=0.1))
         waiting = asyncio.create_task(asyncio.to_thread(ask_once, tmp_path, ShowStatus()))
         for _ in range(2):  # the first one waits there still
             connection, _ = await asyncio.to_thread(bound.accept)
             connection.recv(1000)
             connection.close()
-    with pytest.raises(NotRunning, match="ended before it answered"):
+    with pytest.raises(NotRunning, match="ended before it was done"):
         await waiting
 
 

@@ -1,8 +1,8 @@
 """Where the owner's commands find the provider that runs here.
 
 DATA/control        a Unix socket that only its owner can open
-DATA/control.json   where there are none (Windows), or the path is too long for one: a port on
-                    loopback, and a token that only its owner can read
+DATA/control.json   where there are none (Windows, some file systems), or the path is too long for
+                    one: a port on loopback, and a token that only its owner can read
 
 Whoever can open them may do with the provider what its owner may.
 """
@@ -12,7 +12,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -69,7 +69,8 @@ def bind(data_directory: Path) -> tuple[socket.socket, str]:
     """
     unbind(data_directory)
     if has_sockets(data_directory):
-        return _bind_unix(data_directory), ""
+        with suppress(OSError):  # some file systems know no sockets
+            return _bind_unix(data_directory), ""
     bound = socket.create_server((LOOPBACK, 0))
     port = Port(bound.getsockname()[1], secrets.token_urlsafe(32))
     write_whole(port_path(data_directory), msgspec.json.encode(port))
@@ -78,14 +79,16 @@ def bind(data_directory: Path) -> tuple[socket.socket, str]:
 
 def _bind_unix(data_directory: Path) -> socket.socket:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    umask = os.umask(0o177)  # its owner's alone from the first moment
     try:
         with short_path(data_directory) as path:
             bound.bind(path)
-            Path(path).chmod(0o600)
         bound.listen()
     except BaseException:
         bound.close()
         raise
+    finally:
+        os.umask(umask)
     return bound
 
 
