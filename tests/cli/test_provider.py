@@ -20,8 +20,9 @@ from potluck.provider.control.message import (
     Reread,
     ShowStatus,
 )
+from potluck.provider.data_directory import known_urls, save_node_id
 from tests.cli.command_line import CommandLine, Finished, InProcess
-from tests.cli.machines import BIG, SMALL, TASK, FakeProvider, a_device, a_status
+from tests.cli.machines import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a_status
 from tests.cli.terminal import Terminal
 
 CHOICES = [
@@ -252,22 +253,63 @@ def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory:
     unasked = refused(owner, "leave")
     assert unasked.status == 78 and "--yes" in unasked.stderr
     with Terminal(owner, "provider", "leave", "--now") as terminal:
-        terminal.answer("what runs is stopped", "no")
+        terminal.answer("at https://pool.example:8470 for good: what runs is stopped", "no")
         assert terminal.status() == 130
-    assert provider.asked == []
+    assert provider.asked == [ShowStatus()] * 2
+    provider.asked.clear()
     told(owner, "set", "price=1")
     assert "its key is gone" in told(owner, "leave", "--yes")
     assert (directory / "provider.toml").exists()
     with Terminal(owner, "provider", "leave", "--now", "--forget-terms") as terminal:
         terminal.answer("[y/N]", "y")
         assert "Left the pool" in terminal.rest()
-    assert provider.asked == [Reread(), Leave(), Leave(is_now=True)]
+    told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
+    assert told_it == [Reread(), Leave(), Leave(is_now=True)]
     assert not (directory / "provider.toml").exists()
 
 
 def test_who_never_came_can_not_leave(owner: CommandLine) -> None:
     ended = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
     assert ended.status == 66 and "not in the pool" in ended.stderr
+    assert "is in no pool" in refused(owner, "leave", "--yes").stderr
+
+
+def test_no_other_pool_is_left_than_the_one_that_was_named(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    ended = refused(owner, "leave", "--yes", "--server", "https://other.example")
+    assert "at https://pool.example:8470, not at https://other.example" in ended.stderr
+    assert not any(isinstance(each, Leave) for each in provider.asked)
+
+
+def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:
+    directory.mkdir(parents=True)
+    owner.variables["POTLUCK_URL"] = "http://127.0.0.1:2"
+    save_node_id(directory, "http://127.0.0.1:1", NODE)
+    told(owner, "leave", "--yes", "--anyway")
+    assert known_urls(directory) == []
+    for port in (3, 4):
+        save_node_id(directory, f"http://127.0.0.1:{port}", NODE)
+    ended = refused(owner, "leave", "--yes", "--anyway")
+    assert ended.status == 64 and "--server URL" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [["leave", "--yes"], ["drain"]])
+def test_a_provider_that_is_killed_on_the_way_has_not_done_it(
+    owner: CommandLine, provider: FakeProvider, words: list[str]
+) -> None:
+    provider.answers = (a_status(is_draining=True),)
+    ended = refused(owner, *words)
+    assert ended.status == 69 and "ended before it was done" in ended.stderr
+    assert not ended.stdout
+
+
+def test_what_was_wanted_back_stays_paused_if_the_provider_is_killed(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    provider.answers = (a_status(),)
+    assert "it holds when one starts" in told(owner, "reclaim")
+    assert in_file(directory) == {"paused": True}
 
 
 def test_explain_tells_its_own_reasons_also_where_nobody_else_can_be_asked(

@@ -45,6 +45,11 @@ def save_node_id(directory: Path, url: str, node_id: NodeId) -> None:
     write_whole(directory / "node.json", msgspec.json.encode(known | {url: node_id}))
 
 
+def known_urls(directory: Path) -> list[str]:
+    """The servers in whose pools this directory is."""
+    return sorted(_load(directory))
+
+
 def forget_node_id(directory: Path, url: str) -> None:
     known = _load(directory)
     if known.pop(url, None) is not None:

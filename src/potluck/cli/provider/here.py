@@ -115,11 +115,7 @@ class Here:
                 raise Conflict(last.detail, last.hint)
             if isinstance(last, ProviderStatus):
                 on_way(len(last.attempts))
-        if last is None:
-            raise NotRunning(
-                f"The provider in {self.directory} ended before it answered.",
-                "Look at what it printed, and start it again.",
-            )
+        assert last is not None
         return last
 
 

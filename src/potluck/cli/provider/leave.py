@@ -10,11 +10,11 @@ from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.prompt import confirmed
 from potluck.cli.provider.drain import counting
 from potluck.cli.screen import Screen
-from potluck.model.error import NotInstalled, NotRunning
+from potluck.model.error import Conflict, InvalidInput, NotFound, NotInstalled
 
 _QUESTION = (
-    "This machine leaves the pool for good: {how}, its devices are unbound from your wallet, and"
-    " its key is deleted. Go on?"
+    "This machine leaves the pool at {url} for good: {how}, its devices are unbound from your"
+    " wallet, and its key there is deleted. Go on?"
 )
 
 
@@ -34,43 +34,59 @@ def leave(
     json: JsonOption = False,
 ) -> None:
     """Take this machine out of the pool for good: finish, settle, unbind, delete its key."""
-    from potluck.cli.provider.here import provider_directory
+    from potluck.cli.provider.here import Here, provider_directory
 
     screen, directory = Screen(json), provider_directory(data_dir)
+    machine = Here(directory)
+    running = machine.running()
+    url = _pool(directory, running and running.url, server)
     how = "what runs is stopped" if now else "what runs is finished first"
-    if not yes and not confirmed(_QUESTION.format(how=how), "--yes"):
+    if not yes and not confirmed(_QUESTION.format(url=url, how=how), "--yes"):
         raise typer.Abort
     with LiveLine(screen) as line:
-        _leave(directory, server, now, anyway, line)
+        if running:
+            machine.leave(now, counting(line))
+        else:
+            _leave_alone(directory, url, anyway)
     if forget_terms:
         _forget_terms(directory)
     if json:
-        screen.emit({"left": True, "forgot_terms": forget_terms})
+        screen.emit({"left": True, "url": url, "forgot_terms": forget_terms})
     else:
-        screen.out.line("Left the pool. Your machine is your own again, and its key is gone.")
+        screen.out.line(f"Left the pool at {url}. This machine is your own again; its key is gone.")
         _remind(screen)
 
 
-def _leave(
-    directory: Path, server: str | None, is_now: bool, is_anyway: bool, line: LiveLine
-) -> None:
-    """By the provider that runs here; where none does, by ourselves."""
-    from potluck.cli.provider.here import Here
+def _pool(directory: Path, running: str | None, server: str | None) -> str:
+    """The one that was named, that of the provider that runs, or the only one; never another."""
+    from potluck.consumer.address import checked_url
+    from potluck.provider.data_directory import known_urls
 
-    try:
-        Here(directory).leave(is_now, counting(line))
-    except NotRunning:
-        _leave_alone(directory, server, is_anyway)
+    named = checked_url(server) if server else None
+    if running and named and named != running:
+        raise Conflict(
+            f"The provider that runs here is in the pool at {running}, not at {named}.",
+            "Leave out --server to leave that one; stop the provider first to leave another.",
+        )
+    if found := named or running:
+        return found
+    known = known_urls(directory)
+    if len(known) > 1:
+        raise InvalidInput(
+            f"{directory} is in {len(known)} pools: {', '.join(known)}.",
+            "Say which one to leave: --server URL",
+        )
+    if not known:
+        raise NotFound(f"{directory} is in no pool.", "Name another directory with --data-dir.")
+    return known[0]
 
 
-def _leave_alone(directory: Path, server: str | None, is_anyway: bool) -> None:
+def _leave_alone(directory: Path, url: str, is_anyway: bool) -> None:
     import asyncio
 
     from potluck.consumer.connect import ca_file_for
-    from potluck.consumer.profile import chosen_url
     from potluck.provider.leave import leave_for_good
 
-    url = chosen_url(server)
     asyncio.run(leave_for_good(directory, url, ca_file_for(url), is_anyway))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.model.error import NotRunning
-from potluck.provider.control.message import Answer, Request
+from potluck.model.error import DataDirectoryInUse, NotRunning
+from potluck.provider.control.message import Answer, ProviderStatus, Request, ShowStatus
 from potluck.provider.control.place import connect
 
 # Whoever takes longer for an answer says how it stands in the meantime.
@@ -18,7 +18,10 @@ _DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 def ask(
     data_directory: Path, request: Request, patience_seconds: float = _PATIENCE_SECONDS
 ) -> Iterator[Answer]:
-    """Its answers, as they come; the last one says how it went. Raises NotRunning."""
+    """Its answers, as they come; the last one says how it went.
+
+    Raises NotRunning, also if the provider ends before it has said so.
+    """
     try:
         connection, token = connect(data_directory, patience_seconds)
     except OSError as error:
@@ -31,23 +34,35 @@ def ask(
             stream.write((f"{token}\n".encode() if token else b"") + msgspec.json.encode(request))
             stream.write(b"\n")
             stream.flush()
-            yield from map(_decoded, stream)
-        except OSError as error:
-            raise NotRunning(
-                f"The provider in {data_directory} does not answer ({error}).",
+            last: Answer | None = None
+            for last in map(_decoded, stream):
+                yield last
+            if last is None or _is_on_way(request, last):
+                raise _ended(data_directory)
+        except TimeoutError as error:
+            raise DataDirectoryInUse(
+                f"The provider in {data_directory} runs, and does not answer.",
                 "See what it waits for, or stop it: it goes on where it was at its next start.",
             ) from error
+        except OSError as error:
+            raise _ended(data_directory) from error
 
 
 def ask_once(data_directory: Path, request: Request) -> Answer:
     """Its last answer."""
-    answers = list(ask(data_directory, request))
-    if not answers:
-        raise NotRunning(
-            f"The provider in {data_directory} ended before it answered.",
-            "Look at what it printed, and start it again.",
-        )
-    return answers[-1]
+    return list(ask(data_directory, request))[-1]
+
+
+def _is_on_way(request: Request, answer: Answer) -> bool:
+    """Whether it only says how it stands, and more is to come."""
+    return isinstance(answer, ProviderStatus) and not isinstance(request, ShowStatus)
+
+
+def _ended(data_directory: Path) -> NotRunning:
+    return NotRunning(
+        f"The provider in {data_directory} ended before it was done.",
+        "Look at what it printed. What it held is taken up again when it starts.",
+    )
 
 
 def _decoded(line: bytes) -> Answer:
