@@ -22,7 +22,7 @@ from potluck.provider.owner.file import (
 )
 from potluck.provider.owner.said import NodeLimits, Said
 
-WALLET = "0x" + "aB" * 20
+WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 EVERYTHING = f"""\
 # what I want
 price = "0.20"              # credits an hour

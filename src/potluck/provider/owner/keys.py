@@ -140,6 +140,15 @@ def _kinds(written: Written, name: str) -> tuple[TaskKind, ...]:
         raise InvalidInput(f"{name}: {error}.", f"There are: {known}.") from error
 
 
+def _wallets(written: Written, name: str) -> tuple[str, ...]:
+    from potluck.wire.address import checksummed  # only whoever names wallets needs it
+
+    try:
+        return tuple(map(checksummed, _words(written, name)))
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error.detail}", error.hint) from error
+
+
 def _spell_credits(value: object) -> str:
     assert isinstance(value, int)
     return format((Decimal(value) / MICRO).normalize(), "f")
@@ -254,7 +263,7 @@ KEYS: tuple[Key, ...] = (
         "allow",
         "Only these wallets' tasks, and your own; empty: everybody's.",
         "0x…",
-        _words,
+        _wallets,
         _spell_words,
     ),
     Key(
@@ -262,7 +271,7 @@ KEYS: tuple[Key, ...] = (
         "deny",
         "None of these wallets' tasks, but always your own.",
         "0x…",
-        _words,
+        _wallets,
         _spell_words,
     ),
     Key(
