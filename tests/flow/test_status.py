@@ -166,3 +166,19 @@ async def test_an_older_sample_is_not_shown(pool: Pool, monkeypatch: pytest.Monk
     await asyncio.sleep(0.001)
     device_id = DeviceId(await pool.sql("SELECT id FROM devices"))
     assert not (await status.history(pool.parts, pool.bob, device_id)).samples
+
+
+async def test_a_beat_takes_little_room_whatever_it_says(pool: Pool) -> None:
+    """Nothing is kept of devices that the node does not have, and no name however long."""
+    long = "\N{GRINNING FACE}" * 190
+    offered = description(2)
+    cards = [replace(each, uuid=f"{long}{place}") for place, each in enumerate(offered.devices)]
+    said = RegisterNode(replace(offered, devices=tuple(cards)))
+    node_id = (await lease.register(pool.parts, pool.bobs, said)).node_id
+    strangers = [DeviceStatus(f"{long}{place}", others=place) for place in range(60)]
+    await beat(pool, node_id, *strangers, DeviceStatus(cards[0].uuid, others=7))
+    (kept,) = await pool.parts.live.series(topics.samples(node_id))
+    assert len(kept) < 200
+    device_id = DeviceId(await pool.sql("SELECT id FROM devices WHERE position = 0"))
+    (sample,) = (await status.history(pool.parts, pool.bob, device_id)).samples
+    assert sample.others == 7, "the last word, as for the planning"

@@ -5,6 +5,7 @@ known. The rest is for eyes: the last hour of it is in `live`, and may be lost.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -36,7 +37,7 @@ _MOST_KEPT = 360
 class Told(Struct, frozen=True, array_like=True):
     """How a device did, without the names of the fields: there are many of these."""
 
-    uuid: str
+    name: bytes  # short, however long the uuid
     health: Health
     utilisation_percent: float | None
     temperature_celsius: float | None
@@ -55,7 +56,8 @@ class Telemetry(Struct, frozen=True, array_like=True):
     devices: tuple[Told, ...]
 
     def sample(self, uuid: str, is_mine: bool) -> DeviceSample | None:
-        told = next((each for each in self.devices if each.uuid == uuid), None)
+        name = _name(uuid)
+        told = next((each for each in self.devices if each.name == name), None)
         if told is None:
             return None
         return DeviceSample(
@@ -74,14 +76,15 @@ async def take(
     parts: Parts, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
 ) -> None:
     """In the usual case nothing has changed, and nothing is written but to `live`."""
-    news = _news(found.known, beat.devices)
+    said = _said(found.known, beat.devices)
+    news = [each for each in said if found.known[each.uuid] != (each.availability, each.why)]
     if news:
         async with parts.database.transaction() as connection:
             changes = await availability.tell(connection, node_id, beat.wish, news)
             await _tell_owner(connection, account_id, node_id, changes, news)
         if any(each.availability is not each.before for each in changes):
             await hurry(parts)
-    told = codec.encode_packed(_telemetry(beat, found.now))
+    told = codec.encode_packed(_telemetry(beat, said, found.now))
     await asyncio.gather(
         parts.live.put(topics.telemetry(node_id), told, parts.settings.silent_after_seconds),
         parts.live.append(topics.samples(node_id), told, _MOST_KEPT, _KEPT.total_seconds()),
@@ -156,12 +159,11 @@ def _sample(told: Telemetry | None, uuid: str, is_mine: bool) -> DeviceSample | 
     return None if told is None else told.sample(uuid, is_mine)
 
 
-def _news(
+def _said(
     known: Mapping[str, tuple[str, str]], statuses: Sequence[DeviceStatus]
 ) -> list[DeviceStatus]:
-    """One for each device that is known otherwise; the last word counts."""
-    said = {each.uuid: each for each in statuses if each.uuid in known}
-    return [each for each in said.values() if known[each.uuid] != (each.availability, each.why)]
+    """One for each device that the node has: the last word counts, and nothing else is kept."""
+    return list({each.uuid: each for each in statuses if each.uuid in known}.values())
 
 
 def _unsaid(uuid: str, is_paused: bool) -> DeviceStatus:
@@ -190,10 +192,10 @@ async def _tell_owner(
         await tell(connection, Event(account_id, kind, node_id=node_id, data=data))
 
 
-def _telemetry(beat: Heartbeat, now: datetime) -> Telemetry:
+def _telemetry(beat: Heartbeat, said: Sequence[DeviceStatus], now: datetime) -> Telemetry:
     told = tuple(
         Told(
-            each.uuid,
+            _name(each.uuid),
             each.health,
             each.utilisation_percent,
             each.temperature_celsius,
@@ -202,6 +204,10 @@ def _telemetry(beat: Heartbeat, now: datetime) -> Telemetry:
             each.memory_errors,
             each.others,
         )
-        for each in beat.devices
+        for each in said
     )
     return Telemetry(now, beat.load_percent, beat.memory_used_bytes, told)
+
+
+def _name(uuid: str) -> bytes:
+    return hashlib.blake2b(uuid.encode(), digest_size=8).digest()
