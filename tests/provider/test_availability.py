@@ -1,5 +1,7 @@
 """Whether a device takes work, as its owner's terms and the moment have it."""
 
+import os
+import time
 from datetime import datetime
 
 import pytest
@@ -15,7 +17,7 @@ from potluck.provider.owner.availability import (
     is_wanted_back,
     refusal,
 )
-from potluck.provider.owner.use import Beside
+from potluck.provider.owner.use import Beside, Efforts
 
 # A Monday.
 NOON = Moment(datetime.fromisoformat("2026-03-02T12:00"))
@@ -131,6 +133,25 @@ def test_our_own_work_is_nobody_elses() -> None:
     # A game that is begun beside our work is noticed by its process.
     beside.note(busy(1, 7, 9), True, (7, 8), 30.0)
     assert last_used(beside) == 30.0
+
+
+def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    beside.note(busy(1, 7), True, (7,), 10.0)
+    assert last_used(beside) is None, "it waits for its owner"
+    beside.note(busy(1, 7), True, (7,), 20.0, working={1})
+    assert last_used(beside) == 20.0
+
+
+def test_who_takes_the_processors_time_works() -> None:
+    efforts, own = Efforts(), os.getpid()
+    assert efforts.working({own, 2**22 + 1}, 0.0) == set()
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    assert efforts.working({own, 2**22 + 1}, 0.5) == {own}
+    assert efforts.working({own}, 1000.0) == set()
 
 
 def test_without_names_of_processes_only_an_idle_card_tells() -> None:

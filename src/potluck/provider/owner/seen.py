@@ -11,7 +11,7 @@ from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.owner.presence import look
-from potluck.provider.owner.use import Beside, strangers_in
+from potluck.provider.owner.use import Beside, Efforts, strangers_in
 
 
 class Seen:
@@ -22,6 +22,7 @@ class Seen:
         self._samples: Mapping[str, Sample] = {}
         self._beside = {device.uuid: Beside(device.kind) for device in devices}
         self._others: dict[str, int | None] = {}
+        self._efforts = Efforts()
         self._owner_seen_at: float | None = None
         self.is_use_known = False  # whether the last look was also at the owner's seat
         # What has kept the processor busy before the first look is how we began.
@@ -53,12 +54,16 @@ class Seen:
         now, own_use = time.monotonic(), used() | self._own_doing
         self._own_doing -= self._own_done
         self._own_done.clear()
+        strangers = {uuid: strangers_in(one, ours) for uuid, one in self._samples.items()}
+        working = self._efforts.working(
+            {pid for pids in strangers.values() for pid in pids or ()}, now
+        )
         for uuid, sample in self._samples.items():
-            strangers, beside = strangers_in(sample, ours), self._beside[uuid]
-            self._others[uuid] = None if strangers is None else len(strangers)
+            beside, others = self._beside[uuid], strangers[uuid]
+            self._others[uuid] = None if others is None else len(others)
             # Whatever runs on a card keeps the processor busy, too.
             is_ours = bool(own_use) if _is_processor(beside) else uuid in own_use
-            beside.note(sample, is_ours, ours, now)
+            beside.note(sample, is_ours, ours, now, working)
         self.is_use_known = is_asked
 
     async def _look_at_seat(self) -> None:
