@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
+from potluck.provider import daemon
 from potluck.provider.announcement import (
     Announcement,
     AttemptFinished,
@@ -107,6 +109,27 @@ async def test_a_journal_that_can_not_be_opened_is_told_as_that(
     (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
     with pytest.raises(BadSettings, match="can not be written"):
         await provide(settings, Running().announced.append, asyncio.Event())
+
+
+async def test_signals_are_heard_also_where_an_event_loop_knows_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Windows."""
+
+    def refuse(*_: object) -> None:
+        raise NotImplementedError
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    monkeypatch.setattr(loop, "add_signal_handler", refuse)
+    try:
+        daemon._on_signals(stop.set)
+        signal.raise_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            await stop.wait()
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(number, handler)
 
 
 ENDINGS = [

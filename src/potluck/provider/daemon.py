@@ -11,7 +11,7 @@ ends when what runs has ended; leaving for good, it also gives up its key and al
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -88,9 +88,17 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
             os._exit(_INTERRUPTED_STATUS)
         stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
+    _on_signals(asked)
     await provide(settings, announce, stop)
+
+
+def _on_signals(asked: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, asked)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(asked))
 
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
@@ -291,7 +299,12 @@ def _begin_duties(
         watch.run_looks(parts.power, settings.sample_seconds),
         suit_sandbox(_refit(parts), settings.terms_seconds),
         measure_devices(
-            office.offer, parts.detection, settings.data_directory, parts.seen.own_doing
+            office.offer,
+            parts.detection,
+            settings.data_directory,
+            parts.seen.own_doing,
+            watch.is_free,
+            settings.terms_seconds,
         ),
         parts.wishes.run(),
         parts.devices.run(),

@@ -1,5 +1,6 @@
 """What this machine offers to the pool, described for the server, and told whenever it changes."""
 
+import asyncio
 import os
 import platform
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from potluck.provider.announcement import Announce, OfferRefused
 from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.tried import Detection
 from potluck.provider.link import Link
-from potluck.provider.measure.measure import measure
+from potluck.provider.measure.measure import measure, measured_before
 from potluck.provider.owner.rules import Rules
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.told import Told
@@ -104,13 +105,29 @@ async def measure_devices(
     detection: Detection,
     data_directory: Path,
     own_doing: Callable[[str], AbstractContextManager[None]],
+    is_free: Callable[[str], bool],
+    interval_seconds: float,
 ) -> None:
-    """Beside the work: a node that is registered need not wait until its devices are measured."""
-    for device in detection.devices:
-        with own_doing(device.uuid):
-            measured = await measure(device, detection.found[device.uuid], data_directory)
-        if measured is not None:
-            offer.measured(device.uuid, measured)
+    """Beside the work: a node that is registered need not wait until its devices are measured.
+
+    Each when it takes work and has none; what was measured before is known at once.
+    """
+    waiting = [each for each in detection.devices if not _is_known(offer, each, data_directory)]
+    while waiting:
+        for device in [each for each in waiting if is_free(each.uuid)]:
+            waiting.remove(device)
+            with own_doing(device.uuid):
+                measured = await measure(device, detection.found[device.uuid], data_directory)
+            if measured is not None:
+                offer.measured(device.uuid, measured)
+        await asyncio.sleep(interval_seconds)
+
+
+def _is_known(offer: Offer, device: DeviceDescription, data_directory: Path) -> bool:
+    measured = measured_before(device, data_directory)
+    if measured is not None:
+        offer.measured(device.uuid, measured)
+    return measured is not None
 
 
 def describe_node(

@@ -28,16 +28,21 @@ async def measure(
     data_directory: Path,
     timeout_seconds: float = MEASURE_SECONDS,
 ) -> Measured | None:
-    """What is known of it, or is found out now; None where that can not be."""
-    kept, key = _kept(data_directory), f"{device.uuid} {device.driver}"
-    if key in kept:
-        return kept[key]
+    """What is found out now, and known from then on; None where that can not be."""
     if not found.opencl_uuid:
         return None
     measured = await _benchmark(found.opencl_uuid, timeout_seconds)
     if measured is not None:
-        _keep(data_directory, {**kept, key: measured})
+        _keep(data_directory, {**_kept(data_directory), _key(device): measured})
     return measured
+
+
+def measured_before(device: DeviceDescription, data_directory: Path) -> Measured | None:
+    return _kept(data_directory).get(_key(device))
+
+
+def _key(device: DeviceDescription) -> str:
+    return f"{device.uuid} {device.driver}"
 
 
 async def _benchmark(opencl_uuid: str, timeout_seconds: float) -> Measured | None:

@@ -65,6 +65,11 @@ class Watch:
             if verdict.availability is not Availability.AVAILABLE:
                 self._announce(uuid, verdict)
 
+    def is_free(self, uuid: str) -> bool:
+        """Whether it takes work, and has none."""
+        is_available = self._verdicts[uuid].availability is Availability.AVAILABLE
+        return is_available and uuid not in self._doings.busy()
+
     def statuses(self) -> tuple[DeviceStatus, ...]:
         return tuple(self._status(uuid) for uuid in self._models)
 
