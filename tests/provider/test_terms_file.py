@@ -124,11 +124,27 @@ def test_no_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> N
     assert read_file(terms_file(tmp_path)) == Said()
     assert mark_of(terms_file(tmp_path)) is None
     terms_file(tmp_path).mkdir()
-    with pytest.raises(BadSettings, match="can not be read"):
+    with pytest.raises(BadSettings, match="is not a file"):
         read_file(terms_file(tmp_path))
-    (tmp_path / "latin").write_bytes(b"price = 1 # \xe9")
-    with pytest.raises(BadSettings, match="can not be read"):
+    (tmp_path / "latin").write_bytes(b"price = 1\npaused = true # \xe9")
+    with pytest.raises(BadSettings, match=r"not text in UTF-8 \(line 2\)"):
         read_file(tmp_path / "latin")
+
+
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(terms_file(tmp_path))
+    with pytest.raises(BadSettings, match="is not a file"):
+        read_file(terms_file(tmp_path))
+    with pytest.raises(BadSettings, match="is not a file"):
+        change_file(terms_file(tmp_path), TermsChange(is_paused=True))
+
+
+def test_a_mark_at_the_beginning_says_nothing(tmp_path: Path) -> None:
+    path = terms_file(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbfprice = 1\r\n")
+    assert read_file(path).everywhere == TermsChange(price_micro_per_hour=1_000_000)
+    change_file(path, TermsChange(is_paused=True))
+    assert read_file(path).everywhere.is_paused is True
 
 
 def test_a_change_keeps_comments_order_and_spelling(tmp_path: Path) -> None:
@@ -164,6 +180,9 @@ def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
 
 def test_a_link_that_leads_nowhere_takes_nothing_back(tmp_path: Path) -> None:
     terms_file(tmp_path).symlink_to(tmp_path / "unmounted" / "provider.toml")
+    with pytest.raises(BadSettings, match="links to a file that is not there"):
+        change_file(terms_file(tmp_path), TermsChange(is_paused=True))
+    assert not (tmp_path / "unmounted").exists(), "no place is made far away"
     with pytest.raises(BadSettings, match="links to a file that is not there"):
         read_file(terms_file(tmp_path))
 

@@ -6,6 +6,7 @@ and spelling of all the rest stay as they are.
 """
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -168,14 +169,8 @@ def _put(table: "TOMLDocument | AbstractTable", name: str, value: Written | None
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise BadSettings(
-                f"{path} has more than {_MOST_BYTES} bytes, and is not read.",
-                "Take out what is not about terms.",
-            )
-        return content.decode()
+        content = _content(path)
+        return content.decode("utf-8-sig")  # some editors begin with a mark
     except FileNotFoundError as error:
         if not path.is_symlink():
             return ""
@@ -183,8 +178,28 @@ def _text(path: Path) -> str:
         raise BadSettings(
             f"{path} links to a file that is not there.", "Bring that back, or remove the link."
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"{path} can not be read: {error}.", "Mend it, or remove it.") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise BadSettings(f"{path} can not be read: {why}.", "Mend it, or remove it.") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadSettings(
+            f"{path} is not text in UTF-8 (line {line}).", "Save it as UTF-8, or remove it."
+        ) from error
+
+
+def _content(path: Path) -> bytes:
+    # Whoever opens a pipe waits for its writer, and the whole provider with him.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise BadSettings(f"{path} is not a file.", "Remove it, or put a file in its place.")
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise BadSettings(
+            f"{path} has more than {_MOST_BYTES} bytes, and is not read.",
+            "Take out what is not about terms.",
+        )
+    return content
 
 
 def _save(path: Path, text: str) -> None:
@@ -196,10 +211,10 @@ def _save(path: Path, text: str) -> None:
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = target.stat() if target.exists() else None
-        is_root = os.name != "nt" and os.geteuid() == 0
-        may_keep = before is not None and (is_root or before.st_uid == os.geteuid())
+        user = os.geteuid() if os.name != "nt" else None
+        may_keep = before is not None and user in (0, before.st_uid)
         write_whole(target, text.encode(), before if may_keep else None)
-        if before is None and is_root:
+        if before is None and user == 0:
             around = target.parent.stat()
             os.chown(target, around.st_uid, around.st_gid)
     except OSError as error:
