@@ -19,17 +19,18 @@ from potluck.cli.doctor.sandbox import kernel, walls
 from potluck.cli.doctor.server import clock
 from potluck.cli.doctor.terms import doubts_about
 from potluck.model.account import Credential, Role
-from potluck.model.error import NotSignedIn
+from potluck.model.error import AccountSuspended, NotSignedIn, Unavailable
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.model.terms import TermsChange
+from potluck.provider.data_directory import save_node_id
 from potluck.provider.detect.tried import Outcome, Tried
 from potluck.provider.identity import Authorised, ensure_key, save_delegation
 from potluck.provider.owner.said import Said
 from potluck.wire.consumer import Health
 from potluck.wire.identity import Me
 from tests.cli.command_line import CommandLine
-from tests.cli.machines import BIG, FakeProvider, a_status
+from tests.cli.machines import BIG, NODE, FakeProvider, a_status
 from tests.consumer.fake_server import FakeServer, Scene, refuses, says
 from tests.processes import free_port
 
@@ -109,6 +110,8 @@ def test_the_first_step_that_fails_is_the_one_to_mend(
         ),
         ("/readyz", Scene(502, b"<html>"), "readiness", "fail", "status 502"),
         ("/v1/me", refuses(NotSignedIn("Unknown token.")), "account", "fail", "Unknown token."),
+        ("/v1/me", refuses(AccountSuspended("Suspended.")), "account", "fail", "Suspended."),
+        ("/v1/me", refuses(Unavailable("It starts.")), "account", "skipped", "It starts."),
     ],
 )
 def test_a_server_that_is_not_well(
@@ -133,6 +136,46 @@ def test_a_clock_that_is_wrong() -> None:
     assert behind.verdict is Verdict.FAIL and "behind" in behind.found
     assert "ahead" in clock(format_datetime(now - timedelta(minutes=2))).found
     assert clock(None).verdict is clock("soon").verdict is Verdict.SKIPPED
+
+
+def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
+    user: CommandLine, healthy: FakeServer
+) -> None:
+    profile = Path(user.variables["POTLUCK_CONFIG_DIR"]) / "profile.toml"
+    profile.parent.mkdir()
+    profile.write_text("garbage [")
+    profile.chmod(0o600)
+    found = findings(user, "consumer", status=1)
+    assert "damaged" in found["profile"]["found"]
+    assert found["python"]["verdict"] == found["server"]["verdict"] == "ok"
+
+
+def test_a_provider_is_looked_at_where_it_works(
+    user: CommandLine, healthy: FakeServer, tmp_path: Path
+) -> None:
+    """Whatever server the profile names."""
+    directory = tmp_path / "data" / "provider"
+    directory.mkdir(parents=True)
+    word = Authorised(healthy.url, ensure_key(directory), 0, int(time.time() + 90 * 86_400))
+    save_delegation(directory, word)
+    user.variables["POTLUCK_URL"] = "http://127.0.0.1:1"
+    with FakeProvider(a_status(url=healthy.url)).running(directory):
+        found = findings(user, "provider")
+    assert found["server"]["found"] == f"alive at {healthy.url}"
+    assert found["node key"]["verdict"] == "ok"
+    save_node_id(directory, "http://127.0.0.1:3", NODE)
+    both = user.run("doctor", "--json").lines()[0]["findings"]
+    names = [each["found"] for each in both if each["name"] == "connection"]
+    assert [name.split(":")[0] for name in names] == ["127.0.0.1 port 1", "127.0.0.1 port 3"]
+
+
+def test_a_directory_of_ones_own_is_named_in_the_fixes(tmp_path: Path) -> None:
+    found = {each.name: each for each in look_at_place(patient(tmp_path))}
+    assert found["provider"].fix.endswith(f" --data-dir {tmp_path}")
+    file = tmp_path / "file"
+    file.touch()
+    (writable, *_) = look_at_place(patient(file))
+    assert writable.found == f"{file} is a file" and "--data-dir" in writable.fix
 
 
 def test_secrets_that_others_can_read_and_the_fix_that_closes_them(

@@ -29,6 +29,8 @@ def _signed_in(patient: Patient) -> Finding:
     except NotSignedIn as error:
         return wrong("account", error.detail, _IN, f"potluck login {patient.url}")
     except PotluckError as error:
+        if not error.retryable:
+            return wrong("account", error.detail, _IN, error.hint or "potluck whoami")
         return skipped("account", error.detail, _IN)
     roles = ", ".join(me.roles) or "no role"
     return well(

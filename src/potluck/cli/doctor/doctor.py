@@ -1,7 +1,7 @@
 """`potluck doctor`: everything that this machine needs, looked at one by one, each with a fix."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -53,9 +53,13 @@ def doctor(
     """
     from potluck.local.log import silent_logs
 
-    screen, patient = Screen(json), _patient(data_dir, server, part)
+    screen, patients = Screen(json), _patients(data_dir, server, part)
     with silent_logs():
-        found = [each for subject in _subjects(part) for each in _told(screen, subject, patient)]
+        found = [
+            each
+            for subject in _subjects(part, patients)
+            for each in _told(screen, subject, patients[subject.part or Part.CONSUMER])
+        ]
     is_well = all(each.verdict is not Verdict.FAIL for each in found)
     if json:
         screen.emit({"is_well": is_well, "findings": found})
@@ -75,7 +79,7 @@ def _told(screen: Screen, subject: _Subject, patient: Patient) -> Iterator[Findi
         yield finding
 
 
-def _subjects(part: Part | None) -> list[_Subject]:
+def _subjects(part: Part | None, patients: Mapping[Part, Patient]) -> list[_Subject]:
     from potluck.cli.doctor.account import look_at_account
     from potluck.cli.doctor.devices import look_at_devices
     from potluck.cli.doctor.index import look_at_index
@@ -85,10 +89,12 @@ def _subjects(part: Part | None) -> list[_Subject]:
     from potluck.cli.doctor.server import look_at_server
     from potluck.cli.doctor.terms import look_at_terms
 
+    is_one_server = patients[Part.CONSUMER].url == patients[Part.PROVIDER].url
     subjects = (
         _Subject("This program", look_at_program),
-        _Subject("The server", look_at_server),
+        _Subject("The server", look_at_server, None if is_one_server else Part.CONSUMER),
         _Subject("Your account", look_at_account, Part.CONSUMER),
+        *(() if is_one_server else (_Subject("Its server", look_at_server, Part.PROVIDER),)),
         _Subject("The provider", look_at_place, Part.PROVIDER),
         _Subject("Its terms", look_at_terms, Part.PROVIDER),
         _Subject("Its devices", look_at_devices, Part.PROVIDER),
@@ -106,28 +112,54 @@ def _looked(subject: _Subject, patient: Patient) -> Iterator[Finding]:
         yield replace(finding, verdict=Verdict.WARN) if is_failed and not is_needed else finding
 
 
-def _patient(data_dir: str | None, server: str | None, part: Part | None) -> Patient:
+def _patients(
+    data_dir: str | None, server: str | None, part: Part | None
+) -> Mapping[Part, Patient]:
+    """A provider's server need not be the one that one sends tasks to from here."""
     from potluck.cli.provider.here import provider_directory
-    from potluck.consumer.connect import ca_file_for
+    from potluck.consumer.profile import chosen_url
 
     directory = provider_directory(data_dir)
-    url = _url(server, directory)
     is_providing = part is Part.PROVIDER or (directory / "node-key").exists()
-    return Patient(url, ca_file_for(url) if url else None, directory, is_providing)
+    named = chosen_url(server) if server else None
+    saved, its = named or _saved_url(), named or _its_url(directory)
+
+    def patient(url: str | None) -> Patient:
+        return Patient(url, _ca_file(url), directory, is_providing)
+
+    return {Part.CONSUMER: patient(saved or its), Part.PROVIDER: patient(its or saved)}
 
 
-def _url(server: str | None, directory: Path) -> str | None:
-    """The one that was named, the profile's, or the one that the provider here works for."""
-    from potluck.cli.provider.here import Here
+def _saved_url() -> str | None:
+    """The profile's, if it can be read."""
     from potluck.consumer.profile import chosen_url
 
     try:
-        return chosen_url(server)
+        return chosen_url()
     except PotluckError:
-        if server is not None:
-            raise
-    status = Here(directory).running()
-    return None if status is None else status.url
+        return None
+
+
+def _its_url(directory: Path) -> str | None:
+    """Of the provider that runs here; where none does, of the only pool that it is in."""
+    from potluck.cli.provider.here import Here
+    from potluck.provider.data_directory import known_urls
+
+    try:
+        status = Here(directory).running()
+    except PotluckError:  # one that does not answer; told by the check of it
+        status = None
+    known = [status.url] if status else known_urls(directory)
+    return known[0] if len(known) == 1 else None
+
+
+def _ca_file(url: str | None) -> Path | None:
+    from potluck.consumer.connect import ca_file_for
+
+    try:
+        return ca_file_for(url) if url else None
+    except PotluckError:  # a damaged profile, which is a finding of its own
+        return None
 
 
 def _show(pane: Pane, finding: Finding) -> None:

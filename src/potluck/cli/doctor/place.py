@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well, wrong
-from potluck.cli.provider.here import Here
+from potluck.cli.provider.here import Here, provider_directory
 from potluck.cli.units import show_bytes, show_count, show_seconds
 from potluck.model.error import NotInstalled, PotluckError
 
@@ -28,6 +28,9 @@ def look_at_place(patient: Patient) -> Iterator[Finding]:
 
 def _writable(directory: Path) -> Finding:
     existing = _existing(directory)
+    if not existing.is_dir():
+        fix = "Name a directory: --data-dir DIR"
+        return wrong("data directory", f"{existing} is a file", "can be written", fix)
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
@@ -64,7 +67,7 @@ def _authorised(patient: Patient) -> Finding:
         known = load_authorised(patient.directory, origin_of(patient.url))
     except PotluckError as error:
         return failed_by("node key", error, _WORD)
-    fix = f"potluck provide {patient.url} --authorise"
+    fix = f"potluck provide {patient.url} --authorise{_directory_option(patient.directory)}"
     if known is None:
         return wrong("node key", f"no wallet has signed for it at {patient.url}", _WORD, fix)
     left = known.expires_at - time.time()
@@ -77,19 +80,25 @@ def _authorised(patient: Patient) -> Finding:
 
 
 def _running(patient: Patient) -> Finding:
-    needed = "runs, and hears the server"
+    needed, option = "runs, and hears the server", _directory_option(patient.directory)
     try:
         status = Here(patient.directory).running()
     except PotluckError as error:
         return failed_by("provider", error, needed)
     if status is None:
-        fix = f"potluck provide {patient.url or 'URL'}"
+        fix = f"potluck provide {patient.url or 'URL'}{option}"
         return odd("provider", f"none runs in {patient.directory}", needed, fix)
     devices = show_count(len(status.devices), "device")
     found = f"{status.name} with {devices}, up {show_seconds(status.up_seconds)}"
     if status.problem:
-        return wrong("provider", f"{found}: {status.problem}", needed, "potluck provider explain")
+        fix = f"potluck provider explain{option}"
+        return wrong("provider", f"{found}: {status.problem}", f"{needed} without trouble", fix)
     return well("provider", found, needed)
+
+
+def _directory_option(directory: Path) -> str:
+    """For commands about this provider, where it is not the one that they mean without it."""
+    return "" if directory == provider_directory(None) else f" --data-dir {directory}"
 
 
 def _service() -> Iterator[Finding]:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from potluck import __version__
-from potluck.cli.doctor.finding import Finding, Patient, odd, well, wrong
+from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, well, wrong
+from potluck.model.error import PotluckError
 
 _PYTHON = (3, 11)
 _COLUMNS = 80
@@ -18,6 +19,7 @@ def look_at_program(_: Patient) -> Iterator[Finding]:
     yield well("potluck", __version__, "installed")
     yield _width()
     yield _characters(locale.getpreferredencoding(False), getattr(sys.stdout, "encoding", ""))
+    yield from _damaged_profile()
 
 
 def _python() -> Finding:
@@ -41,3 +43,13 @@ def _characters(*encodings: str) -> Finding:
     if strange:
         return odd("characters", strange[0], "UTF-8", "export LC_ALL=C.UTF-8")
     return well("characters", "UTF-8", "UTF-8")
+
+
+def _damaged_profile() -> Iterator[Finding]:
+    """It names the server and its authority, for consumers and providers alike."""
+    from potluck.consumer.profile import saved_profile
+
+    try:
+        saved_profile()
+    except PotluckError as error:
+        yield failed_by("profile", error, "can be read")

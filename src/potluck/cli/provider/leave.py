@@ -39,7 +39,7 @@ def leave(
     screen, directory = Screen(json), provider_directory(data_dir)
     machine = Here(directory)
     running = machine.running()
-    url = _pool(directory, running and running.url, server)
+    url = _pool(directory, running.url if running else None, server)
     how = "what runs is stopped" if now else "what runs is finished first"
     if not yes and not confirmed(_QUESTION.format(url=url, how=how), "--yes"):
         raise typer.Abort
