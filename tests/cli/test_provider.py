@@ -249,6 +249,15 @@ def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvide
     assert Drain() in provider.asked
 
 
+def test_a_drain_is_not_taken_back(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    provider.status = a_status(is_draining=True)
+    assert "can not be taken back" in told(owner, "resume")
+    assert in_file(directory) == {"paused": False}
+    assert "It holds now." in told(owner, "pause")
+
+
 def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
     unasked = refused(owner, "leave")
     assert unasked.status == 78 and "--yes" in unasked.stderr

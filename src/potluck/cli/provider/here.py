@@ -75,7 +75,10 @@ class Here:
         from potluck.provider.owner.file import change_file, terms_file
 
         change_file(terms_file(self.directory), change)
-        return self._tell(Reread())
+        effect = self._tell(Reread())
+        if change.is_paused is False and (running := self.running()) and running.is_draining:
+            return Effect.AFTER_DRAIN
+        return effect
 
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
         """First of all what runs is stopped; the provider writes the file itself, if it can."""

@@ -36,6 +36,7 @@ class Effect(StrEnum):
     NOW = "now"
     SERVER_SILENT = "when_the_server_answers"
     NEXT_START = "at_the_next_start"
+    AFTER_DRAIN = "after_the_drain"
     NEXT_HEARTBEAT = "at_the_next_heartbeat"
 
 
@@ -43,6 +44,8 @@ SENTENCES = {
     Effect.NOW: "It holds now.",
     Effect.SERVER_SILENT: "It holds here now; the pool hears of it when the server answers again.",
     Effect.NEXT_START: "No provider runs here now; it holds when one starts.",
+    Effect.AFTER_DRAIN: "The provider drains, which can not be taken back: it ends, and this holds"
+    " when one starts again.",
     Effect.NEXT_HEARTBEAT: "The machine hears of it with its next heartbeat.",
 }
 
