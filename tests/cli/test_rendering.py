@@ -9,11 +9,12 @@ import pytest
 
 from potluck.cli.output import TaskOutput
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.story import exit_status, stage, summary, why
+from potluck.cli.story import duration_seconds, exit_status, ran_seconds, stage, summary, why
 from potluck.cli.table import Cell, Column, show_table
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState, WaitingReason
+from potluck.model.usage import Usage
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, LogPage, LogPiece
 from tests.consumer.fake_server import a_task
 
@@ -30,6 +31,15 @@ def an_attempt(**changes: Any) -> AttemptView:
         node_name="lap\x1b[31mtop",
         **{**values, **changes},
     )
+
+
+def test_an_outage_is_no_part_of_how_long_it_ran() -> None:
+    times = {"started_at": NOW, "finished_at": NOW + timedelta(seconds=68)}
+    attempt = an_attempt(state=AttemptState.SUCCEEDED, usage=Usage(run_seconds=25.1), **times)
+    task = a_task(state=TaskState.SUCCEEDED, attempts=[attempt], **times)
+    assert duration_seconds(task, NOW) == ran_seconds(attempt) == 25.1
+    assert ran_seconds(an_attempt(state=AttemptState.LOST, **times)) == 68
+    assert duration_seconds(a_task(state=TaskState.RUNNING, started_at=NOW), NOW) == 0
 
 
 class Terminal(io.TextIOWrapper):

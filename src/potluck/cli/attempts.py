@@ -9,7 +9,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.story import place
+from potluck.cli.story import place, ran_seconds
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_seconds
 from potluck.wire.consumer import AttemptView
@@ -90,9 +90,8 @@ def _items(attempt: AttemptView) -> str:
 
 
 def _ran(attempt: AttemptView) -> str:
-    if attempt.started_at is None or attempt.finished_at is None:
-        return ""
-    return show_seconds((attempt.finished_at - attempt.started_at).total_seconds())
+    seconds = ran_seconds(attempt)
+    return "" if seconds is None else show_seconds(seconds)
 
 
 def _why(attempt: AttemptView) -> str:

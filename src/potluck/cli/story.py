@@ -38,7 +38,19 @@ def duration_seconds(task: TaskView, now: datetime) -> float | None:
     is_waiting = task.items is None and task.state in (TaskState.QUEUED, TaskState.ASSIGNED)
     if task.started_at is None or is_waiting:
         return None
+    ended = last_attempt(task) if task.finished_at and task.items is None else None
+    measured = ran_seconds(ended) if ended else None
+    if measured is not None:
+        return measured
     return ((task.finished_at or now) - task.started_at).total_seconds()
+
+
+def ran_seconds(attempt: AttemptView) -> float | None:
+    """As the node measured it: the server may hear of the end much later."""
+    if attempt.started_at is None or attempt.finished_at is None:
+        return None
+    between = (attempt.finished_at - attempt.started_at).total_seconds()
+    return between if attempt.usage is None else min(between, attempt.usage.run_seconds)
 
 
 def last_attempt(task: TaskView) -> AttemptView | None:

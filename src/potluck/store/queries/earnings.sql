@@ -1,9 +1,11 @@
 -- name: earned
 -- By day, node and device, and the total of all. An attempt that had several devices is counted to
--- none of them: what each has earned of it nobody knows.
+-- none of them: what each has earned of it nobody knows. It worked for as long as it is paid for:
+-- until the server heard of the end, much more may have passed.
 WITH ended AS (
     SELECT attempts.id, node_id, (finished_at AT TIME ZONE 'UTC')::date AS day,
-        coalesce(extract(epoch FROM finished_at - started_at), 0)::double precision AS seconds,
+        coalesce(least(extract(epoch FROM finished_at - started_at)::double precision,
+            (usage ->> 'run_seconds')::double precision), 0) AS seconds,
         (SELECT CASE count(*) WHEN 1 THEN min(device_id) END FROM attempt_devices
             WHERE attempt_id = attempts.id) AS device_id,
         coalesce((SELECT sum(amount_micro) FROM ledger_entries
