@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class FakeProvider:
         self.asked: list[Request] = []
         self.answers: tuple[Answer, ...] = (Done(),)
 
-    async def handle(self, request: Request) -> AsyncIterator[Answer]:
+    async def handle(self, request: Request) -> AsyncGenerator[Answer]:
         self.asked.append(request)
         for answer in (self.status,) if isinstance(request, ShowStatus) else self.answers:
             yield answer

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from potluck.model.terms import TermsChange
-from potluck.provider.control.ask import ask, ask_once
+from potluck.provider.control.ask import ask
 from potluck.provider.control.message import (
     Done,
     Drain,
@@ -29,6 +29,7 @@ from potluck.provider.control.message import (
 )
 from potluck.provider.leave import leave_for_good
 from potluck.provider.owner.file import change_file, terms_file
+from tests.asking import ask_once
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
 
 QUICK = {

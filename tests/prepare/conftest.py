@@ -15,6 +15,7 @@ from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.prepare.stage import socket_prefix
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Confinement, Driver, Ended
+from potluck.provider.throttle import Throttle
 from tests.orphans import orphans_are_let_go
 from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
 
@@ -33,7 +34,7 @@ class Kitchen:
 
     def restart(self, settings: PrepareSettings | None = None) -> None:
         """A new life of the provider, on the same directory."""
-        self.preparer = Preparer(self.driver, self.directory, self.index, settings)
+        self.preparer = Preparer(self.driver, self.directory, self.index, Throttle(), settings)
 
     async def prepare(
         self,

@@ -5,7 +5,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ import pytest
 
 from potluck.model.error import DataDirectoryInUse, NotRunning
 from potluck.provider.control import place
-from potluck.provider.control.ask import ask, ask_once
+from potluck.provider.control.ask import ask
 from potluck.provider.control.listen import listening
 from potluck.provider.control.message import (
     Answer,
@@ -24,9 +24,10 @@ from potluck.provider.control.message import (
     Request,
     ShowStatus,
 )
+from tests.asking import ask_once
 
 
-async def echo(request: Request) -> AsyncIterator[Answer]:
+async def echo(request: Request) -> AsyncGenerator[Answer]:
     yield Refused(type(request).__name__)
     if isinstance(request, Reclaim):
         yield Refused(",".join(request.devices))
@@ -94,7 +95,7 @@ async def test_without_the_token_nobody_is_heard(
     monkeypatch.setattr(place, "has_sockets", lambda _: False)
     heard: list[Request] = []
 
-    async def note(request: Request) -> AsyncIterator[Answer]:
+    async def note(request: Request) -> AsyncGenerator[Answer]:
         heard.append(request)
         yield Done()
 
@@ -126,7 +127,7 @@ async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
 ) -> None:
     carried_out, asked = asyncio.Event(), asyncio.Event()
 
-    async def slow(request: Request) -> AsyncIterator[Answer]:
+    async def slow(request: Request) -> AsyncGenerator[Answer]:
         asked.set()
         for _ in range(3):
             yield Refused("not yet")

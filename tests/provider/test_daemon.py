@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
+from potluck.local.durable import draft_of
 from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
@@ -25,13 +26,13 @@ from potluck.provider.announcement import (
     Registered,
     Stopped,
 )
-from potluck.provider.control.ask import ask_once
 from potluck.provider.control.message import Done, Reclaim
 from potluck.provider.daemon import provide
-from potluck.provider.data_directory import attempts_directory
+from potluck.provider.data_directory import attempts_directory, tidy
 from potluck.provider.ship import CUT_MARK
 from potluck.store.mint import new_account_id
 from potluck.wire.provider import Preparing, Started
+from tests.asking import ask_once
 from tests.provider.build import a_grant, lease_of, settings_for
 from tests.provider.fake_server import FakeServer
 
@@ -109,6 +110,18 @@ async def test_a_journal_that_can_not_be_opened_is_told_as_that(
     (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
     with pytest.raises(BadSettings, match="can not be written"):
         await provide(settings, Running().announced.append, asyncio.Event())
+
+
+async def test_what_a_kill_left_of_writing_is_removed(tmp_path: Path) -> None:
+    """But of the owner's file: a command may be writing it just now."""
+    names = ("node.json", "wishes.json", "unwritten.json", "measured.json", "power.json")
+    for name in (*names, "provider.toml"):
+        draft_of(tmp_path / name).write_text("half")
+        (tmp_path / name).write_text("whole")
+    tidy(tmp_path)
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
+    assert [name[:14] for name in left] == [".provider.toml"]
+    assert all((tmp_path / name).read_text() == "whole" for name in names)
 
 
 async def test_signals_are_heard_also_where_an_event_loop_knows_none(

@@ -34,11 +34,12 @@ from potluck.provider.event import (
     LogAcknowledged,
     LogCut,
 )
-from potluck.provider.heartbeat import Pulse, Said, beat_forever
+from potluck.provider.heartbeat import Pulse, Tidings, beat_forever
 from potluck.provider.link import Link, ListHeld, open_link
 from potluck.provider.report import ReportSender
 from potluck.provider.ship import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
+from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
 from potluck.wire.provider import (
@@ -135,8 +136,8 @@ async def test_a_refusal_at_registration_is_final(
             pass
 
 
-def saying(held: ListHeld, news: Told | None = None) -> Said:
-    return Said(held, tuple, lambda: 0, news or Told())
+def saying(held: ListHeld, news: Told | None = None) -> Tidings:
+    return Tidings(held, tuple, lambda: 0, news or Told())
 
 
 async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> None:
@@ -469,7 +470,7 @@ async def test_a_log_arrives_whole_and_in_order_through_lost_answers(
     log, lease = a_written_log(tmp_path, *(b"%d " % number for number in range(2500)))
     async with linked(server) as provider:
         server.swallow_answers = 3
-        async with during(ship_log(provider.link, lease, log, provider.tell)):
+        async with during(ship_log(provider.link, lease, log, provider.tell, Throttle())):
             await until(provider.heard(LogAcknowledged(lease.attempt_id, 2500)))
     expected = "".join(f"{number} " for number in range(2500))
     assert server.text(lease.attempt_id) == expected
@@ -485,7 +486,7 @@ async def test_pieces_that_an_earlier_life_sent_are_not_doubled(
     ]
     async with (
         linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell)),
+        during(ship_log(provider.link, lease, log, provider.tell, Throttle())),
     ):
         await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
     assert server.text(lease.attempt_id) == "one two three "
@@ -497,7 +498,7 @@ async def test_a_server_that_lost_pieces_gets_them_again(
     log, lease = a_written_log(tmp_path, b"one ", b"two ")
     async with (
         linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell)),
+        during(ship_log(provider.link, lease, log, provider.tell, Throttle())),
     ):
         await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
         server.logs.clear()
@@ -513,7 +514,7 @@ async def test_a_log_past_the_servers_cap_is_cut_there_and_marked(
     server.log_cap_bytes = 2_500
     async with (
         linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell)) as shipping,
+        during(ship_log(provider.link, lease, log, provider.tell, Throttle())) as shipping,
     ):
         await asyncio.wait_for(shipping, 30)
     assert provider.events[-1] == LogCut(lease.attempt_id)
@@ -526,7 +527,7 @@ async def test_a_cap_that_leaves_no_room_for_the_mark_ends_the_log_all_the_same(
     log, lease = a_written_log(tmp_path, b"one ")
     server.log_cap_bytes = 2
     async with linked(server) as provider:
-        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell), 30)
+        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell, Throttle()), 30)
     assert provider.events == [LogCut(lease.attempt_id)]
 
 
@@ -534,7 +535,7 @@ async def test_a_stale_lease_ends_the_shipping(server: FakeServer, tmp_path: Pat
     log, lease = a_written_log(tmp_path, b"one ")
     await server.call_off(lease.attempt_id)
     async with linked(server) as provider:
-        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell), 30)
+        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell, Throttle()), 30)
     assert provider.events == [LeaseLost(lease.attempt_id)]
 
 

@@ -163,6 +163,14 @@ def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
     given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
     assert Rules(tmp_path / "provider.toml", given).overridden() == ["--price"]
     assert Rules(tmp_path / "provider.toml", settings).overridden() == []
+    open_to_all = replace(settings, unsafe_no_sandbox=True, share_between_accounts=True)
+    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == []
+    text = 'share_between_accounts = false\nsandbox = "bwrap"\n'
+    (tmp_path / "provider.toml").write_text(text)
+    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == [
+        "--share-between-accounts",
+        "--unsafe-no-sandbox",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.spool import LogSpool
+from potluck.provider.throttle import Throttle
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 from tests.prepare.package_index import loopback_index, wheel
 from tests.provider.build import WALLET, a_grant
@@ -56,7 +57,7 @@ class Desk:
         may_run: MayRun = anything,
         show: Show = hide,
     ) -> None:
-        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url))
+        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
         self.runner = Runner(driver, preparer, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = Recall()

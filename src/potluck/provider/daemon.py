@@ -37,6 +37,7 @@ from potluck.provider.data_directory import (
     hold,
     load_node_id,
     save_node_id,
+    tidy,
 )
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.sampler import Sampler
@@ -44,7 +45,7 @@ from potluck.provider.detect.tried import Detection
 from potluck.provider.device_watch import DeviceWatch
 from potluck.provider.ending import Ending
 from potluck.provider.event import ShutdownAsked
-from potluck.provider.heartbeat import Pulse, Said, beat_forever, watch_silence
+from potluck.provider.heartbeat import Pulse, Tidings, beat_forever, watch_silence
 from potluck.provider.identity import load_key
 from potluck.provider.leave import forget
 from potluck.provider.link import Link, open_link
@@ -104,6 +105,7 @@ def _on_signals(asked: Callable[[], None]) -> None:
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
     """Provides until `stop` is set, or until what runs has ended, if the owner asks for that."""
     with hold(settings.data_directory):
+        tidy(settings.data_directory)
         rules = Rules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         workshop, detection = await asyncio.gather(
@@ -280,7 +282,7 @@ def _begin_duties(
     """All that runs until the end; the poll for work is handed back, as it ends first."""
     office, settings = parts.office, parts.office.settings
     bench, link, watch, news = office.bench, office.link, office.watch, office.news
-    said = Said(bench.held, watch.statuses, parts.wishes.number, news)
+    tidings = Tidings(bench.held, watch.statuses, parts.wishes.number, news)
 
     def hear(heard: HeartbeatAnswer) -> None:
         parts.devices.hear(heard)
@@ -292,7 +294,7 @@ def _begin_duties(
     beat_seconds = min(settings.heartbeat_seconds, answer.heartbeat_seconds)
     poll_seconds = min(settings.poll_seconds, answer.poll_seconds)
     for duty in (
-        beat_forever(link, said, bench.tell, hear, beat_seconds, office.pulse),
+        beat_forever(link, tidings, bench.tell, hear, beat_seconds, office.pulse),
         watch_silence(office.pulse, bench.shortest_silence_seconds, bench.tell),
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),

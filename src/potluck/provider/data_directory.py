@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from potluck.local.directory import held
-from potluck.local.durable import write_whole
+from potluck.local.durable import remove_drafts, write_whole
 from potluck.model.error import DataDirectoryInUse
 from potluck.model.ids import NodeId, is_id
 
@@ -30,6 +30,15 @@ def hold(directory: Path) -> AbstractContextManager[None]:
         "Stop it first, or give this one a directory of its own with --data-dir.",
     )
     return held(directory, in_use)
+
+
+def tidy(directory: Path) -> None:
+    """Removes what a kill left of writing the files that only a provider writes.
+
+    The caller holds the directory.
+    """
+    for name in ("node", "wishes", "unwritten", "measured", "power"):
+        remove_drafts(directory / f"{name}.json")
 
 
 def load_node_id(directory: Path, url: str) -> NodeId | None:

@@ -38,7 +38,7 @@ class Pulse:
         return _now() - self._answered_at
 
 
-class Said(Struct, frozen=True):
+class Tidings(Struct, frozen=True):
     """What a heartbeat says, asked anew for each."""
 
     held: ListHeld
@@ -49,7 +49,7 @@ class Said(Struct, frozen=True):
 
 async def beat_forever(
     link: Link,
-    said: Said,
+    tidings: Tidings,
     tell: Callable[[list[Event]], bool],
     hear: Callable[[HeartbeatAnswer], None],
     interval_seconds: float,
@@ -63,19 +63,23 @@ async def beat_forever(
 
     def beat() -> Heartbeat:
         nonlocal changes
-        changes, node = said.news.changes, measure_node()
+        changes, node = tidings.news.changes, measure_node()
         pulse.sent()
         return Heartbeat(
-            said.held(), node.load_percent, node.memory_used_bytes, said.statuses(), said.wish()
+            tidings.held(),
+            node.load_percent,
+            node.memory_used_bytes,
+            tidings.statuses(),
+            tidings.wish(),
         )
 
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER)):
-                await said.news.until_stale()
+                await tidings.news.until_stale()
         answer = await link.heartbeat(beat)
         pulse.answered()
-        said.news.heard(changes)
+        tidings.news.heard(changes)
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
         hear(answer)
 

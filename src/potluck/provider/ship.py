@@ -26,10 +26,9 @@ async def ship_log(
     lease: Lease,
     log: AttemptLog,
     tell: Callable[[list[Event]], bool],
-    throttle: Throttle | None = None,
+    throttle: Throttle,
 ) -> None:
     """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
-    throttle = throttle or Throttle()
     offset = stuck = 0
     most_pieces = MOST_PIECES
     while True:

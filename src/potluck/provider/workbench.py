@@ -81,13 +81,13 @@ class Workbench:
         runner: Runner,
         announce: Announce,
         settings: ProviderSettings,
-        throttle: Throttle | None = None,
+        throttle: Throttle,
     ) -> None:
         self._directory = directory
         self._link = link
         self._runner = runner
         self._announce = announce
-        self._throttle = throttle or Throttle()
+        self._throttle = throttle
         self._log_flush_seconds = settings.log_flush_seconds
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._logs: dict[AttemptId, ShippedLog] = {}

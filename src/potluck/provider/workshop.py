@@ -95,9 +95,9 @@ async def open_workshop(settings: ProviderSettings, sandbox: str, throttle: Thro
         driver,
         settings.data_directory / "environments",
         PackageIndex(settings.index_url, hosts_of(settings.index_hosts)),
+        throttle,
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
-        throttle,
     )
     return Workshop(driver, preparer, report)

@@ -48,11 +48,6 @@ def ask(
             raise _ended(data_directory) from error
 
 
-def ask_once(data_directory: Path, request: Request) -> Answer:
-    """Its last answer."""
-    return list(ask(data_directory, request))[-1]
-
-
 def _is_on_way(request: Request, answer: Answer) -> bool:
     """Whether it only says how it stands, and more is to come."""
     return isinstance(answer, ProviderStatus) and not isinstance(request, ShowStatus)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from msgspec import Struct
@@ -61,7 +61,7 @@ class Desk:
         self._office = office
         self._began_at = time.monotonic()
 
-    async def handle(self, request: Request) -> AsyncIterator[Answer]:
+    async def handle(self, request: Request) -> AsyncGenerator[Answer]:
         office = self._office
         match request:
             case ShowStatus():
@@ -142,7 +142,7 @@ class Desk:
 
     async def _until(
         self, is_so: Callable[[], bool], changed: Callable[[], Awaitable[None]]
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncGenerator[Answer]:
         """How things stand, now and then, until it is so."""
         while not is_so():
             yield self.status()

@@ -14,7 +14,7 @@ from potluck.provider.control.place import bind, unbind
 
 log = structlog.get_logger()
 
-Handle = Callable[[Request], AsyncIterator[Answer]]
+Handle = Callable[[Request], AsyncGenerator[Answer]]
 
 _LONGEST_LINE = 65_536
 _ASK_SECONDS = 5.0
@@ -75,5 +75,6 @@ async def _answers(line: bytes, handle: Handle) -> AsyncGenerator[Answer]:
         log.warning("a command said what is not understood", detail=str(error))
         yield Refused("This provider is of another version than the command.", "Start it anew.")
         return
-    async for answer in handle(request):
-        yield answer
+    async with aclosing(handle(request)) as answers:
+        async for answer in answers:
+            yield answer

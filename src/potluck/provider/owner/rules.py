@@ -38,6 +38,7 @@ class Rules:
         self._beneath_limits = NodeLimits(
             settings.cores, settings.memory_bytes, settings.disk_bytes
         )
+        self._is_unsafe = settings.unsafe_no_sandbox
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
         self._said = Said()
@@ -91,11 +92,14 @@ class Rules:
     def overridden(self) -> list[str]:
         """Options of `potluck provide` that the file says otherwise, as they are typed."""
         said = self._said.everywhere
+        has_walls = isinstance(said.sandbox, str) and said.sandbox != "none"
         options = {
             "--price": (said.price_micro_per_hour, self._beneath.price_micro_per_hour),
             "--cores": (said.cores, self._beneath_limits.cores),
             "--memory": (said.memory_bytes, self._beneath_limits.memory_bytes),
             "--disk": (said.disk_bytes, self._beneath_limits.disk_bytes),
+            "--share-between-accounts": (said.shares_accounts, self._beneath.shares_accounts),
+            "--unsafe-no-sandbox": (not has_walls, self._is_unsafe),
         }
         return [
             option

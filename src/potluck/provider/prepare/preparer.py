@@ -51,13 +51,13 @@ class Preparer:
         driver: Driver,
         directory: Path,
         index: PackageIndex,
+        throttle: Throttle,
         settings: PrepareSettings | None = None,
-        throttle: Throttle | None = None,
     ):
         self._settings = settings or PrepareSettings()
         self._driver = driver
         self._index = index
-        self._installer = Installer(driver, index, self._settings, throttle or Throttle())
+        self._installer = Installer(driver, index, self._settings, throttle)
         self._shelf = Shelf(directory)
         self._turns = Turns()
         self._python: PythonFacts | None = None
