@@ -78,7 +78,7 @@ class Phase(StrEnum):
     WAITING = "waiting"  # granted; a device of it is still taken by a run that is ending
     RUNNING = "running"  # its run has been started
     STOPPING = "stopping"  # its run was told to end and has not ended yet
-    DRAINING = "draining"  # ended; the server lacks pieces of its log
+    SHIPPING = "shipping"  # ended; the server lacks pieces of its log
     REPORTING = "reporting"  # ended; `Finished` was sent and has no answer yet
 
 
@@ -110,7 +110,7 @@ class Holding(Struct):
         return self.is_leased and self.phase in (Phase.WAITING, Phase.RUNNING)
 
     @property
-    def is_drained(self) -> bool:
+    def is_shipped(self) -> bool:
         has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
         return has_log and not self.outcomes
 
@@ -199,7 +199,7 @@ class Attempts:
         holding = Holding(
             event.lease,
             event.task_id,
-            Phase.DRAINING,
+            Phase.SHIPPING,
             finished=finished,
             log_pieces=event.log_pieces,
         )
@@ -208,7 +208,7 @@ class Attempts:
         # A second crash must not turn what was cut short into something else.
         conclude: list[Instruction] = [] if event.finished else [Conclude(finished)]
         again = map(SendReport, holding.outcomes)
-        return [*conclude, *again, *self._report_if_drained(holding)]
+        return [*conclude, *again, *self._report_if_shipped(holding)]
 
     def _progress(
         self, attempt_id: AttemptId, report: type[Preparing] | type[Started]
@@ -233,7 +233,7 @@ class Attempts:
         if holding is None or report not in holding.outcomes:
             return []
         holding.outcomes.remove(report)
-        return [Drop(report), *self._report_if_drained(holding)]
+        return [Drop(report), *self._report_if_shipped(holding)]
 
     def _run_ended(self, event: RunEnded) -> list[Instruction]:
         holding = self._holdings.get(event.attempt_id)
@@ -248,26 +248,26 @@ class Attempts:
         return [*self._conclude(holding, finished), *self._start_waiting()]
 
     def _conclude(self, holding: Holding, finished: Finished) -> list[Instruction]:
-        holding.phase, holding.finished, holding.grant = Phase.DRAINING, finished, None
-        return [Conclude(finished), *self._report_if_drained(holding)]
+        holding.phase, holding.finished, holding.grant = Phase.SHIPPING, finished, None
+        return [Conclude(finished), *self._report_if_shipped(holding)]
 
     def _log_acknowledged(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
         if holding is None:
             return []
         holding.acknowledged_pieces = pieces
-        return self._report_if_drained(holding)
+        return self._report_if_shipped(holding)
 
     def _log_cut(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
         if holding is None:
             return []
         holding.is_log_cut = True
-        return self._report_if_drained(holding)
+        return self._report_if_shipped(holding)
 
-    def _report_if_drained(self, holding: Holding) -> list[Instruction]:
+    def _report_if_shipped(self, holding: Holding) -> list[Instruction]:
         finished = holding.finished
-        if finished is None or holding.phase is not Phase.DRAINING or not holding.is_drained:
+        if finished is None or holding.phase is not Phase.SHIPPING or not holding.is_shipped:
             return []
         holding.phase = Phase.REPORTING
         return [SendReport(finished)]
