@@ -72,6 +72,18 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
         "If its cards were divided into 10 parts, it could take 3 of the waiting tasks.",
     ),
     (
+        {"device_milli": 600, "device_kind": DeviceKind.GPU},
+        {"devices": (gpu(least_milli=1000),)},
+        "3 waiting tasks ask for 0.6 of a device, and it gives 1 or more.",
+        "If its cards were divided into 2 parts, it could take 3 of the waiting tasks.",
+    ),
+    (
+        {"device_milli": 300, "device_kind": DeviceKind.GPU},
+        {"devices": (gpu(least_milli=500),)},
+        "3 waiting tasks ask for 0.3 of a device, and it gives 0.5 or more.",
+        "If its cards were divided into 4 parts, it could take 3 of the waiting tasks.",
+    ),
+    (
         {},
         {"own_tasks_only": True},
         "3 waiting tasks are not its owner's, and it runs only those, for want of a sandbox.",
@@ -98,7 +110,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
     (
         {"labels": ("region=eu", "fast")},
         {"labels": frozenset({"fast"})},
-        "3 waiting tasks ask for labels that it lacks (region=eu).",
+        "3 waiting tasks ask for labels that it lacks.",
         None,
     ),
     (
@@ -218,8 +230,32 @@ def test_of_very_many_lines_some_stand_for_all() -> None:
     count = 2 * MOST_LINES
     for number in range(count):
         pool.put_task(task(f"t{number:05}", cores=9, disk_bytes=2**20 + number))
-    (reason,) = explained(pool).reasons
+    answer = explained(pool)
+    (reason,) = answer.reasons
     assert (reason.code, reason.tasks) == ("cores", count)
+    assert reason.sentence == "About 4,000 waiting tasks need 9 cores, and it offers 8."
+    assert answer.changes == [
+        "With 9 cores instead of 8, it could take about 4,000 of the waiting tasks."
+    ]
+
+
+def test_no_more_are_told_than_wait() -> None:
+    """The line that stands for others may be the longest."""
+    pool, _ = with_node()
+    for number in range(MOST_LINES + 1):
+        for copy in range(2 if number == 0 else 1):
+            pool.put_task(task(f"t{number:05}-{copy}", cores=9, disk_bytes=2**20 + number))
+    answer = explained(pool)
+    assert answer.reasons[0].tasks <= answer.waiting == MOST_LINES + 2
+
+
+def test_only_labels_that_the_pool_knows_are_told() -> None:
+    """Others may be words that somebody would not say to strangers."""
+    pool, _ = with_node()
+    pool.put_task(task("t1", labels=("region=eu", "merger-with-acme")))
+    assert explained(pool).sentence == "1 waiting task asks for labels that it lacks."
+    pool.put_node(node("n2", labels=frozenset({"region=eu"})))
+    assert explained(pool).sentence == "1 waiting task asks for labels that it lacks (region=eu)."
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -230,7 +266,7 @@ def test_every_reason_has_a_sentence() -> None:
     others = ("failed_here", "credit", "quota", "kept", "slow", "in_line")
     for code in [*set(Refusal) - {Refusal.CREDIT}, *others]:
         for count, start in ((1, "1 waiting task "), (2_000, "2,000 waiting tasks ")):
-            said = reason_sentence(code, some, [(wanted, count)], count)
+            said = reason_sentence(code, some, [(wanted, count)], count, frozenset("a"))
             assert said.startswith(start) and re.fullmatch(r"[^{}]+\.", said)
 
 

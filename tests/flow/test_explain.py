@@ -221,7 +221,8 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
 NOT_PLANNED_WITH = [
     ("UPDATE nodes SET state = 'silent'", "It has not been heard for a while"),
     ("UPDATE nodes SET state = 'left'", "It has left the pool"),
-    ("UPDATE nodes SET is_polling = false", "It let work lie"),
+    ("UPDATE nodes SET is_polling = false", "It has not asked for work since it came back, or"),
+    ("UPDATE devices SET is_present = false", "It has no device"),
     ("UPDATE devices SET standing = 'foreign'", "None of its devices is its own to offer"),
 ]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from potluck.decide.account import Account
 from potluck.decide.ahead.foresee import Foresight
 from potluck.decide.explain.changes import changes
-from potluck.decide.explain.of_node import NodeExplained, WaitingLine, explain_node, some_of
+from potluck.decide.explain.of_node import NodeExplained, Queue, WaitingLine, explain_node
 from potluck.decide.explain.sentences import Explained, waiting_reason
 from potluck.decide.order.interface import Order, Turn
 from potluck.decide.pool.capacity import Capacity
@@ -72,8 +72,9 @@ class Explainer:
             for line in self._lines.lines()
             if (entry := self._lines.first(line)) is not None
         ]
-        wants = ((each, self._capacity.want_of(each.task)) for each in some_of(lines))
-        return explain_node(room, wants, running, len(self._lines))
+        labels = frozenset[str]().union(*(each.node.labels for each in self._capacity.pool))
+        queue = Queue(lines, len(self._lines), labels)
+        return explain_node(room, queue, self._capacity.want_of, running)
 
     def _position(self, task: WaitingTask, now: float) -> int:
         """Which in the order it is: 1 is the next.

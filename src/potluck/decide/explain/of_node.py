@@ -5,7 +5,7 @@ them stand for the others.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -32,6 +32,14 @@ class WaitingLine(Struct, frozen=True):
     halt: Halt
 
 
+class Queue(Struct, frozen=True):
+    """All that waits, and by which labels nodes of the pool can be asked for."""
+
+    lines: list[WaitingLine]
+    tasks: int
+    labels: frozenset[str]
+
+
 class Kept(Struct, frozen=True):
     """So many tasks are kept from a node by this."""
 
@@ -49,33 +57,28 @@ class NodeExplained(Struct, frozen=True):
 
 
 def explain_node(
-    room: Room, wants: Iterable[tuple[WaitingLine, Want]], running: int, waiting: int
+    room: Room, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
 ) -> NodeExplained:
-    """`wants` are the lines that wait, or some of them, with what they ask for."""
+    """Of very many lines some stand for the others: what they are counted for is an estimate."""
+    stride = 1 + max(0, len(queue.lines) - 1) // MOST_LINES
     kept: dict[str, list[tuple[WaitingTask, int]]] = defaultdict(list)
-    for line, want in wants:
-        kept[_code(room, line, want)].append((line.task, line.count))
-    node = room.as_node()
-    reasons = [
-        Kept(code, count, reason_sentence(code, node, asked, count))
-        for code, asked in kept.items()
-        if (count := sum(number for _, number in asked))
-    ]
+    for line in queue.lines[::stride]:
+        kept[_code(room, line, want_of(line.task))].append((line.task, line.count * stride))
+    node, about = room.as_node(), "about " if stride > 1 else ""
+    reasons = []
+    for code, tasks in kept.items():
+        if count := min(queue.tasks, sum(number for _, number in tasks)):
+            sentence = reason_sentence(code, node, tasks, count, queue.labels)
+            reasons.append(Kept(code, count, f"{about.capitalize()}{sentence}"))
     reasons.sort(key=lambda each: -each.tasks)
     refused = {refusal: asked for refusal in Refusal if (asked := kept.get(refusal.value))}
     return NodeExplained(
-        sentence=_sentence(node, reasons, running, waiting),
+        sentence=_sentence(node, reasons, running, queue.tasks),
         running=running,
-        waiting=waiting,
+        waiting=queue.tasks,
         reasons=reasons,
-        changes=changes(node, refused),
+        changes=changes(node, refused, about),
     )
-
-
-def some_of(lines: Sequence[WaitingLine]) -> list[WaitingLine]:
-    """As many as can be looked at, each counted for those that it stands for."""
-    stride = 1 + max(0, len(lines) - 1) // MOST_LINES
-    return [WaitingLine(each.task, each.count * stride, each.halt) for each in lines[::stride]]
 
 
 _PASSING = (Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY)
@@ -104,8 +107,6 @@ def _sentence(node: FreeNode, reasons: list[Kept], running: int, waiting: int) -
     if node.devices and not any(each.is_available for each in node.devices):
         why = " and ".join(AWAY[each] for each in sorted(away))
         return f"It takes no new work now: {why}.{now}"
-    if not node.devices:
-        return f"It has no device that it may offer.{now}"
     if not waiting:
         return f"Nothing waits in the queue.{now}"
     return f"{reasons[0].sentence}{now}" if reasons else f"It is being looked at; ask again.{now}"

@@ -18,8 +18,8 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 _Changed = tuple[FreeNode, str]
 
 
-def changes(node: FreeNode, refused: Mapping[Refusal, Asked]) -> list[str]:
-    """Sentences, those that would bring the most tasks first."""
+def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> list[str]:
+    """Sentences, those that would bring the most tasks first; `about` stands before figures."""
     found = [
         (count, condition)
         for refusal, offer in _OFFERS.items()
@@ -29,7 +29,7 @@ def changes(node: FreeNode, refused: Mapping[Refusal, Asked]) -> list[str]:
         and (condition := changed[1])
     ]
     found.sort(key=lambda each: -each[0])
-    return [f"{condition}, it could take {_tasks(count)}." for count, condition in found]
+    return [f"{condition}, it could take {about}{_tasks(count)}." for count, condition in found]
 
 
 def _count(node: FreeNode, asked: Asked) -> int:
@@ -60,8 +60,15 @@ def _everybody(node: FreeNode, _asked: Asked) -> _Changed:
 
 def _any_part(node: FreeNode, asked: Asked) -> _Changed:
     least = min(task.requirements.device_milli or WHOLE_DEVICE_MILLI for task, _ in asked)
-    condition = f"If its cards were divided into {WHOLE_DEVICE_MILLI // least} parts"
-    return _with_devices(node, least_milli=1), condition
+    parts = -(-WHOLE_DEVICE_MILLI // least)
+    divided = tuple(
+        msgspec.structs.replace(
+            each, least_milli=min(each.least_milli, WHOLE_DEVICE_MILLI // parts)
+        )
+        for each in node.devices
+    )
+    condition = f"If its cards were divided into {parts} parts"
+    return msgspec.structs.replace(node, devices=divided), condition
 
 
 def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:

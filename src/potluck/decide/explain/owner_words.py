@@ -46,7 +46,7 @@ _WORDS = {
         ", and it has {has}",
     ),
     Refusal.LABELS: _Words(
-        "asks for labels that it lacks ({asked})", "ask for labels that it lacks ({asked})"
+        "asks for labels that it lacks{asked}", "ask for labels that it lacks{asked}"
     ),
     Refusal.RELIABILITY: _Words(
         "wants a reliability of {asked}",
@@ -138,11 +138,18 @@ _WORDS = {
 }
 
 
-def reason_sentence(code: str, node: FreeNode, asked: Asked, count: int) -> str:
+def reason_sentence(
+    code: str, node: FreeNode, asked: Asked, count: int, labels: frozenset[str]
+) -> str:
+    """`labels` are those that nodes of the pool have, which anybody may know."""
     words = _WORDS[code]  # a refusal is its own code
     what = f"{words.one if count == 1 else words.several}{words.but}"
     tasks = "1 waiting task" if count == 1 else f"{count:,} waiting tasks"
-    about = _ABOUT.get(code, _nothing)(node, asked)
+    about = (
+        _lacking(node, asked, labels)
+        if code == Refusal.LABELS
+        else _ABOUT.get(code, _nothing)(node, asked)
+    )
     return f"{tasks} {what.format(**about)}."
 
 
@@ -232,11 +239,12 @@ def _sandboxes(node: FreeNode, asked: Asked) -> dict[str, str]:
     return {**wanted, "has": node.sandbox.value}
 
 
-def _labels(node: FreeNode, asked: Asked) -> dict[str, str]:
-    lacking = _named(
-        lambda task: [each for each in task.requirements.labels if each not in node.labels]
-    )
-    return lacking(node, asked)
+def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, str]:
+    """What a task asks for in words of its own is for nobody else."""
+    told = labels - node.labels
+    lacking = _named(lambda task: [each for each in task.requirements.labels if each in told])
+    names = lacking(node, asked)["asked"]
+    return {"asked": f" ({names})" if names else ""}
 
 
 def _away(node: FreeNode, _asked: Asked) -> dict[str, str]:
@@ -251,7 +259,6 @@ def _said(value: str | None) -> list[str]:
 _ABOUT: dict[str, Callable[[FreeNode, Asked], dict[str, str]]] = {
     **{refusal: _figures(refusal) for refusal in _HAS},
     Refusal.SANDBOX: _sandboxes,
-    Refusal.LABELS: _labels,
     Refusal.DEVICE_KIND: _named(lambda task: _said(task.requirements.device_kind)),
     Refusal.DEVICE_VENDOR: _named(lambda task: _said(task.requirements.device_vendor)),
     Refusal.DEVICE_MODEL: _named(lambda task: _said(task.requirements.device_model)),

@@ -24,7 +24,11 @@ _UNREACHED = {
     NodeState.SILENT: "It has not been heard for a while, so it gets no work until it is back.",
     NodeState.LEFT: "It has left the pool, and gets no work until it registers again.",
 }
-_DOES_NOT_ASK = "It let work lie that it was given, and gets no more until it asks for some."
+_DOES_NOT_ASK = (
+    "It has not asked for work since it came back, or let some lie that it was given; it gets none"
+    " until it asks."
+)
+_HAS_NONE = "It has no device to offer."
 _NOT_ITS_OWN = "None of its devices is its own to offer: they are bound to other nodes or wallets."
 
 
@@ -49,6 +53,8 @@ def _unplanned(node: OwnNode) -> str | None:
         return _UNREACHED[node.state]
     if not node.is_polling:
         return _DOES_NOT_ASK
+    if not node.devices:
+        return _HAS_NONE
     if all(each.standing is not Standing.BOUND for each in node.devices):
         return _NOT_ITS_OWN
     return None
