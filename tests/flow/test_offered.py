@@ -43,6 +43,17 @@ def test_offers_that_nobody_means(devices: tuple[DeviceDescription, ...], senten
     assert caught.value.hint
 
 
+def test_the_names_of_a_node_are_bounded_as_a_whole() -> None:
+    """Each device may name as many, if they are the same."""
+    some, others = (
+        tuple(f"0x{number:040}" for number in range(start, start + 600)) for start in (0, 600)
+    )
+    cards = [card(f"GPU-{number}", terms=DeviceTerms(deny=some)) for number in range(2)]
+    assert len(checked_offer(offer(*cards)).description.devices) == 2
+    with pytest.raises(InvalidInput, match="name 1,200 wallets"):
+        checked_offer(offer(*cards, card("GPU-x", terms=DeviceTerms(allow=others))))
+
+
 def test_wallets_have_one_spelling() -> None:
     said = DeviceTerms(allow=(WALLET.lower(), WALLET, "0x" + WALLET[2:].upper()))
     (found,) = checked_offer(offer(card(terms=said))).description.devices

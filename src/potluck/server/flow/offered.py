@@ -14,6 +14,8 @@ from potluck.wire.address import checksummed
 from potluck.wire.provider import PROTOCOL, RegisterNode
 
 _OF_THE_NODE = ("cores", "memory_bytes", "disk_bytes", "bandwidth_bytes_per_second", "sandbox")
+# Of a node as a whole: whom one node treats unlike others is planned for alone, on all of them.
+_MOST_NAMED = 1_000
 
 Terms = TypeVar("Terms", DeviceTerms, TermsChange)
 
@@ -24,6 +26,7 @@ def checked_offer(offer: RegisterNode) -> RegisterNode:
     node = offer.description
     _check_uuids(node.devices)
     devices = tuple(replace(each, terms=_spelled(each.terms)) for each in node.devices)
+    _check_names(devices)
     return replace(offer, description=replace(node, devices=devices))
 
 
@@ -73,6 +76,15 @@ def _check_uuids(devices: tuple[DeviceDescription, ...]) -> None:
         raise InvalidInput(
             f"{part.uuid} is a part of {part.parent_uuid}, and both are offered.",
             "Offer the card or its parts.",
+        )
+
+
+def _check_names(devices: tuple[DeviceDescription, ...]) -> None:
+    named = {wallet for each in devices for wallet in (*each.terms.allow, *each.terms.deny)}
+    if len(named) > _MOST_NAMED:
+        raise InvalidInput(
+            f"The lists of whom its devices take name {len(named):,} wallets.",
+            f"Name at most {_MOST_NAMED:,} on one machine, on allow and deny together.",
         )
 
 
