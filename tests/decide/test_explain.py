@@ -329,9 +329,11 @@ def test_room_that_was_free_says_nothing_about_a_line() -> None:
     assert rates.each_seconds("shape", NOW, NOW + 10) is None
 
 
-def test_who_can_not_pay_gets_no_forecast() -> None:
+def test_who_can_not_pay_gets_no_forecast_and_hears_of_every_node() -> None:
     pool = scheduler()
     pool.put_node(node("n1", gpu("g1", price_micro_per_hour=MICRO)))
+    pool.put_node(node("n2", gpu("g2", availability=Availability.PAUSED)))
     pool.put_task(task("t1"))
     answer = explained(pool, "t1")
     assert answer.reason.code == "credit" and answer.forecast is None
+    assert answer.refusals == {Refusal.DEVICE_AWAY: 1, Refusal.CREDIT: 1}

@@ -47,6 +47,8 @@ class Explainer:
             return None
         refusals = self._capacity.refusals(task)
         suitable, nodes = self._suitability.devices(task), self._suitability.node_count
+        if line.halt is Halt.CREDIT and (dear := nodes - refusals.total()) > 0:
+            refusals[Refusal.CREDIT] = dear  # they have room, and that is all that is wrong
         # Whom none of them could ever take is not the next, wherever it stands.
         is_in_order = suitable or not nodes
         forecast = None
