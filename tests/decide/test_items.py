@@ -157,7 +157,7 @@ def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
         (EndReason.LEASE_EXPIRED, busy, None),
         (EndReason.LEASE_EXPIRED, ARRAY, 1),
         (EndReason.WITHDRAWN, ARRAY, None),
-        (EndReason.RECLAIMED, ARRAY, None),
+        (EndReason.RECLAIMED, ARRAY, 1),
         (EndReason.DECLINED, ARRAY, 1),
         (EndReason.PREPARE_FAILED, busy, 1),
     ]:

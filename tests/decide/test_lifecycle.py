@@ -78,18 +78,23 @@ def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> Non
     """Terms of which the server hears late would send a task back and forth until then."""
     history = History(0, 0, 0, 1)
     waits = {reason: retry.after(reason, history, NOW, CALM).not_before for reason in UNCOUNTED}
-    assert waits.pop(EndReason.DECLINED) == NOW + timedelta(seconds=1)
+    for said_no in (EndReason.DECLINED, EndReason.RECLAIMED):
+        assert waits.pop(said_no) == NOW + timedelta(seconds=1)
     assert set(waits.values()) == {None}
 
 
 def test_whose_fault_a_loss_is() -> None:
-    """An owner who had said that he may want a device back may have it."""
+    """An owner who had said that he may want a device back may have it, if he takes nothing new."""
     lost = {reason for reason, state in ATTEMPT_STATE_AFTER.items() if state is AttemptState.LOST}
-    assert {each for each in lost if not is_nodes_fault(each, True)} == {
-        EndReason.RECLAIMED,
-        EndReason.SILENCE,
-    }
-    assert {each for each in lost if not is_nodes_fault(each, False)} == {EndReason.SILENCE}
+
+    def excused(is_reclaimable: bool, is_available: bool) -> set[EndReason]:
+        said = {"is_reclaimable": is_reclaimable, "is_available": is_available}
+        return {each for each in lost if not is_nodes_fault(each, **said)}
+
+    silence, withdrawn = EndReason.SILENCE, EndReason.WITHDRAWN
+    assert excused(True, False) == {EndReason.RECLAIMED, withdrawn, silence}
+    assert excused(False, False) == {withdrawn, silence}
+    assert excused(True, True) == excused(False, True) == {silence}
 
 
 def test_the_statements_count_what_the_rules_count() -> None:

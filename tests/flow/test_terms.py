@@ -115,29 +115,43 @@ async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool)
 
 
 @pytest.mark.parametrize(
-    ("is_reclaimable", "reason", "counted"),
+    ("is_reclaimable", "reason", "is_closed", "counted"),
     [
-        (True, EndReason.RECLAIMED, 0),
-        (False, EndReason.RECLAIMED, 1),
-        (True, EndReason.DECLINED, 1),
-        (True, EndReason.DEVICE_LOST, 1),
+        (True, EndReason.RECLAIMED, True, 0),
+        (True, EndReason.RECLAIMED, False, 1),
+        (False, EndReason.RECLAIMED, True, 1),
+        (True, EndReason.DECLINED, True, 1),
+        (True, EndReason.DEVICE_LOST, True, 1),
     ],
 )
 async def test_who_may_want_a_device_back_may_have_it(
-    pool: Pool, is_reclaimable: bool, reason: EndReason, counted: int
+    pool: Pool, is_reclaimable: bool, reason: EndReason, is_closed: bool, counted: int
 ) -> None:
-    """As it had been said when the task came, whatever was said since."""
+    """As it had been said when the task came, whatever was said since; but not and ask for more."""
     node_id = await says(pool, None, is_reclaimable=is_reclaimable)
     task = await pool.submit()
     await pool.plan()
     (grant,) = await pool.fetch(node_id)
-    await says(pool, node_id, is_reclaimable=not is_reclaimable)
+    await says(pool, node_id, is_reclaimable=not is_reclaimable, is_paused=is_closed)
     assert await pool.report(node_id, done(grant, reason)) == ["accepted"]
     assert await pool.sql("SELECT lost_attempts FROM nodes") == counted
     found = await pool.task(task.id)
     assert found.state is TaskState.QUEUED
     assert found.attempts[0].reason is reason and found.charge_micro == 0
     await pool.check()
+
+
+async def test_who_throws_work_away_and_asks_for_more_is_less_reliable_each_time(
+    pool: Pool,
+) -> None:
+    node_id = await says(pool, None, is_reclaimable=True)
+    await pool.submit()
+    for times in (1, 2, 3):
+        await pool.plan()
+        (grant,) = await pool.fetch(node_id)
+        await pool.report(node_id, done(grant, EndReason.RECLAIMED))
+        assert await pool.sql("SELECT lost_attempts FROM nodes") == times
+        assert await pool.sql("SELECT not_before IS NOT NULL FROM tasks"), "not at once"
 
 
 async def test_what_was_reclaimed_goes_elsewhere_and_comes_back_if_no_other_could_take_it(

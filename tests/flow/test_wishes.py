@@ -12,6 +12,7 @@ from potluck.model.account import Credential, Scope
 from potluck.model.device import Availability, Health
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.ids import AccountId, NodeId
+from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TermsChange
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import lease, terms
@@ -99,6 +100,46 @@ async def test_a_pause_holds_at_once_and_is_not_undone_by_who_has_not_heard_of_i
     await machine.beat(wish.number, replace(here[0], availability=Availability.PAUSED), here[1])
     assert await machine.states() == ["paused", "available"], "now it is the node that says so"
     assert len((await pool.plan()).assigned) == 1
+
+
+@pytest.mark.parametrize("said_by", ["owner", "node", "registration"])
+async def test_what_was_not_fetched_is_not_handed_out_once_a_device_is_closed(
+    pool: Pool, machine: Machine, said_by: str
+) -> None:
+    """A pause that crosses an assignment costs nobody anything."""
+    await pool.fetch(machine.node_id)
+    task = await pool.submit(device_count=2)
+    assert len((await pool.plan()).assigned) == 1
+    paused = DeviceStatus("GPU-1", Availability.PAUSED, "For a test.")
+    match said_by:
+        case "owner":
+            await machine.wish(replace(PAUSE, devices=("GPU-1",)))
+        case "node":
+            await machine.beat(0, paused)
+        case _:
+            offer = RegisterNode(description(2), machine.node_id, statuses=(paused,))
+            await lease.register(pool.parts, pool.bobs, offer)
+    found = await pool.task(task.id)
+    assert (found.state, found.attempts[0].reason) == (TaskState.QUEUED, EndReason.WITHDRAWN)
+    assert not await pool.fetch(machine.node_id)
+    node = await pool.sql("SELECT ARRAY[lost_attempts, is_polling::integer] FROM nodes")
+    assert node == [0, 1], "it did not let it lie"
+    await pool.check()
+
+
+async def test_nothing_is_fetched_between_a_pause_and_its_consequences(
+    pool: Pool, machine: Machine
+) -> None:
+    await pool.submit()
+    await pool.plan()
+    await pool.sql("UPDATE devices SET availability = 'paused'")
+    assert not await pool.fetch(machine.node_id)
+    await pool.sql("UPDATE devices SET availability = 'available'")
+    (grant,) = await pool.fetch(machine.node_id)
+    await machine.wish(PAUSE)
+    assert await pool.fetch(machine.node_id) == [grant], (
+        "its lease runs; the node says what it does"
+    )
 
 
 async def test_a_silent_node_hears_of_it_when_it_is_back(pool: Pool, machine: Machine) -> None:

@@ -303,7 +303,14 @@ class Author:
 
     def _withdraw(self) -> Act:
         state = self._one([Availability.PAUSED, Availability.DRAINING])
-        return _of(availability.withdraw, self._node_id(), self._some_uuids(), state, "for a test")
+        node_id, uuids = self._node_id(), self._some_uuids()
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                await availability.withdraw(connection, node_id, uuids, state, "for a test")  # type: ignore[arg-type]
+                return await attempts.unfetched(connection, node_id)  # type: ignore[arg-type]
+
+        return act
 
     def _wish(self) -> Act:
         order = self._one([None, OwnerOrder(Order.DRAIN), OwnerOrder(Order.RECLAIM)])

@@ -126,7 +126,7 @@ def test_work_on_a_device_that_is_away_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_an_owner_who_is_blamed_for_what_he_may_do_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settle, "is_nodes_fault", lambda reason, _: reason != "silence")
+    monkeypatch.setattr(settle, "is_nodes_fault", lambda reason, **_: reason != "silence")
     assert any("are its own" in each for each in _broken_by().violations)
 
 

@@ -107,16 +107,22 @@ ITEM_REPORTABLE = frozenset(
     }
 )
 
-# The node had no part in this: the server was silent. What it never fetched though it was online is
-# held against it: one that beats and never asks for work would be given it for ever.
+# The node had no part in this: the server was silent.
 NOT_THE_NODES_FAULT = frozenset({EndReason.SILENCE})
 
 
-def is_nodes_fault(reason: EndReason, is_reclaimable: bool) -> bool:
-    """Whether a loss is held against the node. An owner who said before that he may want a device
-    back may have it; one who did not has broken his word."""
-    if reason is EndReason.RECLAIMED:
-        return not is_reclaimable
+def is_nodes_fault(reason: EndReason, *, is_reclaimable: bool, is_available: bool) -> bool:
+    """Whether a loss is held against the node, whose devices may take no new work by now.
+
+    An owner who said before that he may want a device back may have it, if he does want it: one that
+    throws work away and asks for more is at fault. What was never fetched though all was open is
+    held against a node too: one that never asks for work would be given it for ever.
+    """
+    match reason:
+        case EndReason.RECLAIMED:
+            return is_available or not is_reclaimable
+        case EndReason.WITHDRAWN:
+            return is_available
     return reason not in NOT_THE_NODES_FAULT
 
 

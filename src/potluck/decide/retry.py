@@ -27,9 +27,9 @@ UNCOUNTED = frozenset(
         EndReason.SILENCE,
     }
 )
-# Of these, what may be tried again at once. A node that declines knows of terms of which the server
-# hears in a moment.
-AT_ONCE = UNCOUNTED - {EndReason.DECLINED}
+# Of these, what may be tried again at once. A node that says no knows of terms of which the server
+# hears in a moment; and nobody is to send a task to and fro as fast as it can be given.
+AT_ONCE = UNCOUNTED - {EndReason.DECLINED, EndReason.RECLAIMED}
 # Another try would end in the same way.
 HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
 

@@ -81,6 +81,7 @@ class EndingAttempt(Struct, frozen=True):
     is_expired: bool
     was_fetched: bool
     is_reclaimable: bool  # its owner had said before that it may be stopped for him
+    is_available: bool  # each of its devices takes new work now
     now: datetime
 
 
@@ -185,6 +186,12 @@ async def live_of_node(
     return {AttemptId(row["id"]) for row in rows}
 
 
+async def unfetched(connection: Connection, node_id: NodeId) -> list[AttemptId]:
+    """What a node has not fetched of what it can not have any more: a device of it is closed."""
+    rows = await connection.fetch(_sql.unfetched, node_id)
+    return [AttemptId(row["id"]) for row in rows]
+
+
 async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     """The task before the attempt, as everywhere."""
     await connection.execute(_sql.lock_task_of, attempt_id)
@@ -262,6 +269,7 @@ def _ending(row: Any) -> EndingAttempt:
         is_expired=row["is_expired"],
         was_fetched=row["was_fetched"],
         is_reclaimable=row["is_reclaimable"],
+        is_available=row["is_available"],
         now=row["now"],
     )
 

@@ -22,6 +22,12 @@ class Change(Struct, frozen=True):
     availability: Availability
     why: str
 
+    @property
+    def is_closed(self) -> bool:
+        """It took new work until now."""
+        available = Availability.AVAILABLE
+        return self.before is available and self.availability is not available
+
 
 async def tell(
     connection: Connection, node_id: NodeId, wish: int, statuses: Sequence[DeviceStatus]

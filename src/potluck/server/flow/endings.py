@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from potluck.model.error import Unavailable
-from potluck.model.ids import AttemptId
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.task import EndReason
 from potluck.server.flow.settle import Ending, end_attempts
 from potluck.server.parts import Parts
 from potluck.store import attempts, leader
@@ -46,6 +47,20 @@ async def end_many(
         count = len(attempt_ids) - len(ended)
         log.warning("attempts wait for the database", count=count, detail=str(error))
     return ended
+
+
+async def call_off(parts: Parts, node_id: NodeId) -> None:
+    """What a node has not fetched goes elsewhere, if a device of it takes nothing new by now."""
+    async with parts.database.transaction() as connection:
+        closed = await attempts.unfetched(connection, node_id)
+    await end_many(parts, closed, _withdrawal)
+
+
+def _withdrawal(attempt: EndingAttempt) -> Ending | None:
+    """Unless it was fetched or its devices were opened meanwhile."""
+    if attempt.was_fetched or attempt.is_available:
+        return None
+    return Ending(EndReason.WITHDRAWN)
 
 
 async def _survive(

@@ -17,7 +17,7 @@ from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow import binding, status, terms
 from potluck.server.flow.adopt import take_back
 from potluck.server.flow.binding import Told
-from potluck.server.flow.endings import end_many
+from potluck.server.flow.endings import call_off, end_many
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.offered import checked_offer
 from potluck.server.flow.settle import Ending
@@ -61,8 +61,10 @@ async def register(parts: Parts, owner: Owner, said: RegisterNode) -> NodeRegist
         if not node.was_online:
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
             await tell(connection, event)
-        await status.begin(connection, owner.account_id, node.node_id, offer)
+        is_closed = await status.begin(connection, owner.account_id, node.node_id, offer)
         await binding.record(parts, connection, facts)
+    if is_closed:
+        await call_off(parts, node.node_id)
     await hurry(parts)
     settings = parts.settings
     return NodeRegistered(

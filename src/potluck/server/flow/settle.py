@@ -103,7 +103,11 @@ def _end(attempt: EndingAttempt, ending: Ending) -> End:
         report_hash=ending.report_hash,
         is_finished=state in (AttemptState.SUCCEEDED, AttemptState.FAILED),
         is_nodes_loss=state is AttemptState.LOST
-        and is_nodes_fault(ending.reason, attempt.is_reclaimable),
+        and is_nodes_fault(
+            ending.reason,
+            is_reclaimable=attempt.is_reclaimable,
+            is_available=attempt.is_available,
+        ),
     )
 
 

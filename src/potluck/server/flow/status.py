@@ -16,6 +16,7 @@ from potluck.model.device import Availability, Health
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.server import topics
+from potluck.server.flow.endings import call_off
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
 from potluck.store import availability, devices
@@ -82,6 +83,8 @@ async def take(
         async with parts.database.transaction() as connection:
             changes = await availability.tell(connection, node_id, beat.wish, news)
             await _tell_owner(connection, account_id, node_id, changes, news)
+        if any(each.is_closed for each in changes):
+            await call_off(parts, node_id)
         if any(each.availability is not each.before for each in changes):
             await hurry(parts)
     told = codec.encode_packed(_telemetry(beat, said, found.now))
@@ -93,8 +96,11 @@ async def take(
 
 async def begin(
     connection: Connection, account_id: AccountId, node_id: NodeId, offer: RegisterNode
-) -> None:
-    """With the registration, so that a device is not given work before its node has said more."""
+) -> bool:
+    """With the registration, so that a device is not given work before its node has said more.
+
+    Answers whether one takes nothing new that did before.
+    """
     said = {each.uuid: each for each in offer.statuses}
     statuses = [
         said.get(each.uuid) or _unsaid(each.uuid, each.terms.is_paused)
@@ -102,6 +108,7 @@ async def begin(
     ]
     changes = await availability.tell(connection, node_id, offer.wish, statuses)
     await _tell_owner(connection, account_id, node_id, changes, statuses)
+    return any(each.is_closed for each in changes)
 
 
 async def with_telemetry(parts: Parts, found: list[NodeView]) -> list[NodeView]:

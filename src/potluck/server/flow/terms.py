@@ -17,6 +17,7 @@ from potluck.model.terms import Order, TermsChange
 from potluck.server import topics
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import status
+from potluck.server.flow.endings import call_off
 from potluck.server.flow.notify import hurry
 from potluck.server.flow.offered import checked_change
 from potluck.server.parts import Parts
@@ -97,7 +98,11 @@ async def _wish(connection: Connection, node_id: NodeId, wish: Wish) -> None:
 
 
 async def _asked(parts: Parts, account_id: AccountId, node_id: NodeId) -> NodeView:
-    """Its open poll ends, so that it beats soon; and the scheduler plans without what was taken."""
+    """Its open poll ends, so that it beats soon; and the scheduler plans without what was taken.
+
+    What it was given and has not fetched is for others now.
+    """
+    await call_off(parts, node_id)
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
     return await show(parts, account_id, node_id)

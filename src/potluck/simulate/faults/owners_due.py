@@ -59,7 +59,9 @@ def _unjust(data: Data, changes: list[tuple[Row | None, Row]]) -> list[str]:
     """Losses that are held against a node without its fault, or are not though they are."""
     due: Counter[str] = Counter()
     for before, row in changes:
-        due[row["node_id"]] += _counts(row) - (before is not None and _counts(before))
+        is_open = _is_open(data, row)
+        was_due = before is not None and _counts(before, is_open)
+        due[row["node_id"]] += _counts(row, is_open) - was_due
     found = []
     for before, row in _changes(data, "nodes"):
         counted = row["lost_attempts"] - (0 if before is None else before["lost_attempts"])
@@ -68,7 +70,16 @@ def _unjust(data: Data, changes: list[tuple[Row | None, Row]]) -> list[str]:
     return found
 
 
-def _counts(attempt: Row) -> bool:
+def _counts(attempt: Row, is_open: bool) -> bool:
     if attempt["state"] != "lost" or attempt["reason"] in _NOBODYS_FAULT:
         return False
-    return attempt["reason"] != "reclaimed" or not attempt["is_reclaimable"]
+    is_excused = attempt["reason"] == "withdrawn" or (
+        attempt["reason"] == "reclaimed" and attempt["is_reclaimable"]
+    )
+    return is_open or not is_excused
+
+
+def _is_open(data: Data, attempt: Row) -> bool:
+    shares = data.attempt_devices.of("attempt", attempt["id"])
+    devices = [row for share in shares if (row := data.devices.get(share["device_id"])) is not None]
+    return all(row["availability"] == "available" for row in devices)

@@ -31,6 +31,7 @@ def fetch(
         attempt
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
         if attempt["id"] not in held
+        and (attempt["fetched_at"] is not None or _is_open(data, attempt))
     ][:most]
     sizes = [len(_made_of(data, attempt["task_id"])["sealed_spec"]) for attempt in granted]
     before = list(accumulate(sizes, initial=0))
@@ -51,6 +52,13 @@ def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | Non
     if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
         return False
     return account["suspended_at"] is None and key_is_good(data, node_key_id)
+
+
+def _is_open(data: Data, attempt: Row) -> bool:
+    """Whether all its devices take new work."""
+    shares = data.attempt_devices.of("attempt", attempt["id"])
+    devices = (data.devices.get(share["device_id"]) for share in shares)
+    return all(row is None or row["availability"] == "available" for row in devices)
 
 
 def _granted(data: Data, attempt: Row) -> Row:
@@ -94,6 +102,15 @@ def live_of_node(data: Data, node_id: str, account_id: str) -> list[Row]:
     if node is None or node["account_id"] != account_id:
         return []
     return [{"id": attempt["id"]} for attempt in data.attempts.of("live_of_node", node_id)]
+
+
+@models(_sql.unfetched)
+def unfetched(data: Data, node_id: str) -> list[Row]:
+    return [
+        {"id": attempt["id"]}
+        for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
+        if attempt["fetched_at"] is None and not _is_open(data, attempt)
+    ]
 
 
 @models(_sql.lock_task_of)
@@ -178,6 +195,7 @@ def _ending(data: Data, attempt: Row) -> Row:
         "now": data.now,
         "is_expired": attempt["lease_expires_at"] <= data.now,
         "was_fetched": attempt["fetched_at"] is not None,
+        "is_available": _is_open(data, attempt),
     }
 
 
@@ -206,7 +224,7 @@ def finish(
             changes["charge_micro"] += attempt["charge_micro"]
             data.attempts.update(attempt, {**changes, "finished_at": data.now})
             _give_back(data, attempt, *counted)
-            if changes["reason"] == "withdrawn":
+            if changes["reason"] == "withdrawn" and counted[1]:
                 node = data.nodes.get(attempt["node_id"])
                 assert node is not None, "an attempt has a node"
                 data.nodes.update(node, {"is_polling": False})

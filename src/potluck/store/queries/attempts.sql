@@ -6,10 +6,14 @@
 -- What this node was granted and does not list as held. Given again, with the same token, until it
 -- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
 -- ignores a grant loses it. A poll may have waited for long: whether its caller may have anything is
--- asked once more. An answer has its measure: sources may be large, and the next has the rest.
+-- asked once more. Nothing new for a device whose owner has closed it meanwhile. An answer has its
+-- measure: sources may be large, and the next has the rest.
 WITH granted AS (
     SELECT id, task_id FROM attempts
     WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
+        AND (fetched_at IS NOT NULL OR NOT EXISTS (
+            SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
+            WHERE attempt_id = attempts.id AND availability <> 'available'))
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
             WHERE nodes.id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $5
@@ -50,6 +54,14 @@ ORDER BY attempt_id, devices.position
 SELECT attempts.id FROM attempts
 WHERE node_id = $1 AND finished_at IS NULL
     AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
+
+-- name: unfetched
+-- What it can not have any more, since a device takes nothing new.
+SELECT id FROM attempts
+WHERE node_id = $1 AND finished_at IS NULL AND fetched_at IS NULL AND EXISTS (
+    SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
+    WHERE attempt_id = attempts.id AND availability <> 'available')
+ORDER BY id
 
 -- name: lock_task_of
 SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR UPDATE
@@ -110,7 +122,9 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
             AND lower(other.remaining) = lower(attempts.remaining)) AS item_losses,
     clock_timestamp() AS now,
     lease_expires_at <= clock_timestamp() AS is_expired,
-    fetched_at IS NOT NULL AS was_fetched
+    fetched_at IS NOT NULL AS was_fetched,
+    NOT EXISTS (SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
+        WHERE attempt_id = attempts.id AND availability <> 'available') AS is_available
 FROM attempts JOIN tasks ON tasks.id = attempts.task_id
 WHERE attempts.id = ANY($1::text[])
 ORDER BY attempts.id
@@ -130,7 +144,7 @@ WITH ended AS (
             lost)
     WHERE attempts.id = how.id AND finished_at IS NULL
     RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.finished, how.lost,
-        how.reason = 'withdrawn' AS was_ignored
+        how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
 ), given_back AS (
     SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
         sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost,
