@@ -201,8 +201,9 @@ async def test_an_open_poll_ends_when_there_is_a_wish(pool: Pool, machine: Machi
 
 async def test_only_the_owner_may_wish_and_sees_the_wishes(pool: Pool, machine: Machine) -> None:
     stranger = await caller(pool, pool.alice)
-    with pytest.raises(NotFound, match="no node"):
+    with pytest.raises(NotFound, match="no node") as told:
         await terms.change(pool.parts, stranger, machine.node_id, PAUSE)
+    assert "potluck nodes" in told.value.hint
     with pytest.raises(NotFound, match="no node"):
         await terms.order(pool.parts, stranger, machine.node_id, OwnerOrder(Order.RECLAIM))
     assert await machine.states() == ["available", "available"]

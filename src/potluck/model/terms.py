@@ -15,6 +15,8 @@ Watts = Annotated[int, Meta(ge=1, le=100_000)]
 Fractions = Annotated[int, Meta(ge=1, le=1_000)]
 GraceSeconds = Annotated[float, Meta(ge=0, le=3_600)]
 
+SANDBOXES = ("bwrap", "none")  # the drivers that there are
+
 
 class TaskKind(StrEnum):
     """What a task is made of."""

@@ -215,4 +215,4 @@ def _too_many(most: int) -> Conflict:
 
 
 def no_such_node(node_id: str) -> NotFound:
-    return NotFound(f"There is no node {node_id} of yours.", "Register it again.")
+    return NotFound(f"There is no node {node_id} of yours.", "`potluck nodes` lists yours.")

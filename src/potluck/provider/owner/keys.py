@@ -17,13 +17,12 @@ from potluck.model.credit import MICRO
 from potluck.model.error import InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.plain import plain
-from potluck.model.terms import TaskKind, TermsChange
+from potluck.model.terms import SANDBOXES, TaskKind, TermsChange
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
 # What TOML knows of what we use; a terminal knows text alone.
 Written = str | int | float | bool | list[str]
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
-_SANDBOXES = ("bwrap", "none")
 _SIZES = (("GB", 10**9), ("GiB", 2**30), ("MB", 10**6), ("MiB", 2**20))
 
 
@@ -70,8 +69,8 @@ def _text(written: Written, name: str) -> str:
 
 def _sandbox(written: Written, name: str) -> str:
     text = _text(written, name)
-    if text not in _SANDBOXES:
-        raise InvalidInput(f"{name} {text!r} is not known.", f"There are: {', '.join(_SANDBOXES)}.")
+    if text not in SANDBOXES:
+        raise InvalidInput(f"{name} {text!r} is not known.", f"There are: {', '.join(SANDBOXES)}.")
     return text
 
 

@@ -9,7 +9,7 @@ import potluck
 from potluck.model.device import DeviceDescription
 from potluck.model.error import InvalidInput, UpgradeRequired
 from potluck.model.hours import parse_hours
-from potluck.model.terms import DeviceTerms, TermsChange
+from potluck.model.terms import SANDBOXES, DeviceTerms, TermsChange
 from potluck.wire.address import checksummed
 from potluck.wire.provider import PROTOCOL, RegisterNode
 
@@ -40,6 +40,11 @@ def checked_change(change: TermsChange) -> TermsChange:
         raise InvalidInput(
             "The sandbox is not taken away from elsewhere.",
             "Say it on the machine itself: `potluck provider set sandbox=none`.",
+        )
+    if change.sandbox not in (UNSET, *SANDBOXES):
+        raise InvalidInput(
+            f"There is no sandbox {str(change.sandbox)[:64]!r}.",
+            f"There are: {', '.join(SANDBOXES)}.",
         )
     if change.devices and (of_node := [name for name in said if name in _OF_THE_NODE]):
         raise InvalidInput(
