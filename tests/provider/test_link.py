@@ -22,6 +22,7 @@ from potluck.model.error import (
 )
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import EndReason
 from potluck.provider import heartbeat
 from potluck.provider.acquire import acquire_forever
 from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
@@ -43,6 +44,7 @@ from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
 from potluck.wire.provider import (
+    Finished,
     HeartbeatAnswer,
     NodeRegistered,
     PackedLogPiece,
@@ -373,6 +375,23 @@ async def test_a_finished_report_is_repeated_until_it_has_an_answer(server: Fake
         async with during(sender.run()):
             await until(provider.heard(FinishAccepted(lease.attempt_id)))
     assert server.reports == [completed(lease)] * len(server.reports)
+
+
+async def test_that_a_device_is_closed_is_heard_before_that_it_was_wanted_back(
+    server: FakeServer,
+) -> None:
+    lease, _ = a_lease()
+    news = Told()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        sender.let_pass(news.until_known)
+        news.change()
+        sender.send(Finished(lease, EndReason.RECLAIMED))
+        async with during(sender.run()):
+            await asyncio.sleep(0.1)
+            assert not server.reports
+            news.heard(news.changes)
+            await until(provider.heard(FinishAccepted(lease.attempt_id)))
 
 
 @pytest.mark.parametrize("code", ["stale_lease", "conflict", "not_found"])

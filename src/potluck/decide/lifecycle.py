@@ -114,9 +114,9 @@ NOT_THE_NODES_FAULT = frozenset({EndReason.SILENCE})
 def is_nodes_fault(reason: EndReason, *, is_reclaimable: bool, is_available: bool) -> bool:
     """Whether a loss is held against the node, whose devices may take no new work by now.
 
-    An owner who said before that he may want a device back may have it, if he does want it: one that
-    throws work away and asks for more is at fault. What was never fetched though all was open is
-    held against a node too: one that never asks for work would be given it for ever.
+    An owner who said before that he may want a device back may have it, if he does want it: one
+    that throws work away and asks for more is at fault. What was never fetched though all was open
+    is held against a node too: one that never asks for work would be given it for ever.
     """
     match reason:
         case EndReason.RECLAIMED:

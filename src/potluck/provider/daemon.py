@@ -177,6 +177,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         settings,
         found.throttle,
     )
+    bench.reports.let_pass(news.until_known)
     devices = DeviceWatch(link, found.detection.found, announce)
     seen = Seen(found.detection.devices, sampler)
     doings = Doings(

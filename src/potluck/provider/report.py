@@ -5,19 +5,23 @@ stays until it has an answer. What the server calls off meanwhile is taken out.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 import structlog
 
 from potluck.model.error import Conflict, InvalidInput, NotFound, by_code
 from potluck.model.ids import AttemptId
+from potluck.model.task import EndReason
 from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
 from potluck.provider.link import Link
 from potluck.wire.provider import Finished, ItemsDone, Report, ReportAnswer, Reports
 
 # In one call; the outcome of an item counts as one.
 MOST_REPORTS = 500
+# A server that hears nothing else would hear no report either.
+_NEWS_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -34,6 +38,13 @@ class ReportSender:
         self._tell = tell
         self._waiting: list[Report] = []
         self._something = asyncio.Event()
+        self._news_known: Callable[[], Awaitable[None]] | None = None
+
+    def let_pass(self, news_known: Callable[[], Awaitable[None]]) -> None:
+        """That a device is closed is heard before that its owner wanted it back: he is believed
+        only so.
+        """
+        self._news_known = news_known
 
     def send(self, report: Report) -> None:
         self._waiting.append(report)
@@ -48,10 +59,21 @@ class ReportSender:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
+                await self._let_news_pass()
                 answered = await self._deliver(self._some)
                 unanswered = 0 if answered else unanswered + 1
                 if not answered:
                     await self._link.pause(unanswered)
+
+    async def _let_news_pass(self) -> None:
+        is_reclaimed = any(
+            isinstance(each, Finished) and each.reason is EndReason.RECLAIMED
+            for each in self._waiting
+        )
+        if is_reclaimed and self._news_known is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_NEWS_SECONDS):
+                    await self._news_known()
 
     async def _deliver(self, choose: Callable[[], list[Report]]) -> bool:
         """Whether each of those chosen has its answer; the others stay. Each try chooses anew."""
