@@ -111,10 +111,11 @@ class Rules:
         """What is wrong with the file, in a sentence, and what to do; both empty if nothing is."""
         if self.problem is not None:
             return self.problem.detail, self.problem.hint
-        strangers = sorted(self._said.devices.keys() - self._uuids) if self._uuids else []
+        known = self._uuids or set()
+        strangers = sorted(self._said.devices.keys() - known) if known else []
         if strangers:
             named = ", ".join(strangers)
-            hint = "Compare with: potluck provider status"
+            hint = f"Write the whole uuid. There are: {', '.join(sorted(known))}."
             return f"{self.path} speaks of devices that are not here: {named}.", hint
         return "", ""
 
