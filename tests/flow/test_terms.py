@@ -132,6 +132,7 @@ async def test_who_may_want_a_device_back_may_have_it(
     task = await pool.submit()
     await pool.plan()
     (grant,) = await pool.fetch(node_id)
+    assert grant.is_reclaimable is is_reclaimable
     await says(pool, node_id, is_reclaimable=not is_reclaimable, is_paused=is_closed)
     assert await pool.report(node_id, done(grant, reason)) == ["accepted"]
     assert await pool.sql("SELECT lost_attempts FROM nodes") == counted

@@ -154,7 +154,8 @@ def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> N
 
 def test_devices_that_are_not_here_are_told(owner: Owner) -> None:
     owner.write('[device."GPU-7"]\nprice = 1\n')
-    assert "GPU-7" in owner.rules.trouble()[0]
+    detail, hint = owner.rules.trouble()
+    assert "GPU-7" in detail and "GPU-1" in hint, "by the whole uuid, and which there are"
 
 
 def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner
     owner.busy = {"GPU-1"}
     await owner.sees(Sample(utilisation_percent=90.0, pids=(1,)))
     assert owner.availability() is Availability.IN_USE
-    assert owner.events[-1] == DevicesWanted({"GPU-1": 7.0}, EndReason.RECLAIMED)
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 7.0}, EndReason.RECLAIMED, is_by_terms=True)
     assert owner.watch.statuses()[0].others == 1
     owner.events.clear()
     owner.write("idle_minutes = 5\n")

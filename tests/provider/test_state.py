@@ -1,6 +1,7 @@
 """The state machine, one story at a time. The properties are in test_state_properties.py."""
 
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, Limits
@@ -365,6 +366,19 @@ def test_a_device_that_is_wanted_back_gives_its_run_a_grace() -> None:
         Conclude(finished),
         SendReport(finished),
     ]
+
+
+def test_only_what_came_under_such_terms_goes_when_nobody_says_so() -> None:
+    """A pool holds it against a node if it stops what came before."""
+    early = a_grant(device="card", milli=500)
+    late = replace(a_grant(device="card", milli=500), is_reclaimable=True)
+    attempts = Attempts()
+    for grant in (early, late):
+        attempts.handle(Granted(grant))
+    by_terms = DevicesWanted({"card": 5.0}, EndReason.RECLAIMED, is_by_terms=True)
+    assert attempts.handle(by_terms) == [RecallAttempt(late.attempt_id, EndReason.RECLAIMED, 5.0)]
+    said = DevicesWanted({"card": 5.0}, EndReason.RECLAIMED)
+    assert attempts.handle(said) == [RecallAttempt(early.attempt_id, EndReason.RECLAIMED, 5.0)]
 
 
 def test_what_waits_for_a_device_that_is_wanted_back_is_given_back_at_once() -> None:

@@ -108,6 +108,7 @@ class DevicesWanted(Struct, frozen=True):
 
     grace_seconds: Mapping[str, float]  # by uuid
     reason: EndReason
+    is_by_terms: bool = False  # nobody said so now: only what came under such terms has to go
 
 
 class ShutdownAsked(Struct, frozen=True):

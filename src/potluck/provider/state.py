@@ -100,6 +100,7 @@ class Holding(Struct):
     why: str = ""  # where its reason alone does not say enough
     recall_seconds: float | None = None  # the shortest grace that it was asked to end within
     is_leased: bool = True  # false once the server called it off
+    is_reclaimable: bool = False  # it came when its owner had said that it may be stopped for him
 
     @property
     def occupies_devices(self) -> bool:
@@ -172,8 +173,8 @@ class Attempts:
             case DevicesClosed(refusals):
                 self._closed = refusals
                 return self._turn_away()
-            case DevicesWanted(grace_seconds, reason):
-                return self._want_back(grace_seconds, reason)
+            case DevicesWanted():
+                return self._want_back(event)
             case ShutdownAsked():
                 return self._shut_down()
             case _:
@@ -187,6 +188,7 @@ class Attempts:
         devices = {device.uuid: device.milli for device in grant.devices}
         holding = Holding(lease, grant.task_id, Phase.WAITING, devices, grant)
         holding.silence_seconds = self._silence_seconds(grant)
+        holding.is_reclaimable = grant.is_reclaimable
         self._holdings[attempt_id] = holding
         return [Remember(lease, grant.task_id), *self._turn_away()]
 
@@ -299,18 +301,20 @@ class Attempts:
                 instructions += self._give_back(holding)
         return instructions
 
-    def _want_back(self, grace: Mapping[str, float], reason: EndReason) -> list[Instruction]:
+    def _want_back(self, event: DevicesWanted) -> list[Instruction]:
         """Those with no work done yet at once; the others get the longest grace of their devices.
 
         Whoever is asked again keeps the first reason, and can only be asked to hurry.
         """
         instructions: list[Instruction] = []
+        grace = event.grace_seconds
         for holding in self._holdings.values():
             wanted = [grace[uuid] for uuid in holding.devices_milli if uuid in grace]
-            if not wanted or not holding.is_stoppable:
+            has_to_go = holding.is_reclaimable or not event.is_by_terms
+            if not wanted or not holding.is_stoppable or not has_to_go:
                 continue
             if holding.recall_seconds is None:
-                holding.stopped_by = reason
+                holding.stopped_by = event.reason
             if holding.phase is Phase.WAITING:
                 instructions += self._give_back(holding)
             elif holding.recall_seconds is None or max(wanted) < holding.recall_seconds:

@@ -46,6 +46,7 @@ class FetchedAttempt(Struct, frozen=True):
     devices: list[GrantedDevice]
     items: list[ItemRange]  # of an array: what is left to do
     items_total: int | None
+    is_reclaimable: bool
 
 
 class Fetched(Struct, frozen=True):
@@ -150,6 +151,7 @@ async def fetch(
             shares[row["id"]],
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
             row["items_total"],
+            row["is_reclaimable"],
         )
         for row in rows
         if (spec := specs[row["id"]]) is not None

@@ -92,6 +92,7 @@ class Grant(Struct, frozen=True):
     devices: list[GrantedDevice]
     items: list[ItemRange] = []  # of an array: what is left to do, in this order
     items_total: int | None = None  # of an array: how many items it has in all
+    is_reclaimable: bool = False  # when it was assigned, the owner had said that it may be stopped
 
 
 class LeasesGranted(Struct, frozen=True):

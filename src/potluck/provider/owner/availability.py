@@ -86,7 +86,8 @@ def _by_ignorance(terms: DeviceTerms, moment: Moment) -> Verdict | None:
 
 def is_wanted_back(terms: DeviceTerms, moment: Moment) -> bool:
     """Whether what runs on it is to be called back by itself: where its owner said so in advance,
-    when the hours end or he uses it, whatever else keeps it from new work.
+    when the hours end or he uses it, whatever else keeps it from new work. What came before he
+    said so is finished all the same.
     """
     is_away = _by_the_clock(terms, moment.local) or _by_use(terms, moment)
     return terms.is_reclaimable and is_away is not None

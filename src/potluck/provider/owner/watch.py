@@ -170,9 +170,10 @@ class Watch:
                 lost[uuid] = 0.0
             elif is_wanted_back(terms, self._moment(uuid)):
                 wanted[uuid] = terms.grace_seconds
-        for grace, reason in ((lost, EndReason.DEVICE_LOST), (wanted, EndReason.RECLAIMED)):
-            if grace:
-                self._doings.tell([DevicesWanted(grace, reason)])
+        if lost:
+            self._doings.tell([DevicesWanted(lost, EndReason.DEVICE_LOST)])
+        if wanted:
+            self._doings.tell([DevicesWanted(wanted, EndReason.RECLAIMED, is_by_terms=True)])
 
     def _moment(self, uuid: str) -> Moment:
         sample = self._seen.sample(uuid)

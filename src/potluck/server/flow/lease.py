@@ -259,6 +259,7 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
         devices=attempt.devices,
         items=attempt.items,
         items_total=attempt.items_total,
+        is_reclaimable=attempt.is_reclaimable,
     )
 
 

@@ -62,7 +62,8 @@ def _is_open(data: Data, attempt: Row) -> bool:
 
 
 def _granted(data: Data, attempt: Row) -> Row:
-    named = {column: attempt[column] for column in ("id", "task_id", "consumer_id")}
+    columns = ("id", "task_id", "consumer_id", "is_reclaimable")
+    named = {column: attempt[column] for column in columns}
     consumer = data.accounts.get(attempt["consumer_id"])
     assert consumer is not None, "an attempt has a consumer"
     remaining = spans.shown(attempt["remaining"])

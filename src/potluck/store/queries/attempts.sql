@@ -42,7 +42,7 @@ FROM fetched, tasks, accounts
 WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
 RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
     tasks.sealed_spec, tasks.requirements, tasks.limits, attempts.remaining,
-    tasks.items AS items_total
+    tasks.items AS items_total, attempts.is_reclaimable
 
 -- name: shares
 SELECT attempt_id, device_id, devices.uuid, milli, attempt_devices.memory_bytes
