@@ -56,16 +56,16 @@ from potluck.provider.owner.rules import Rules
 from potluck.provider.owner.seen import Seen
 from potluck.provider.owner.watch import Doings, Watch
 from potluck.provider.owner.wishes import Wishes
+from potluck.provider.refit import Refit, refit_of, suit_sandbox
+from potluck.provider.runner import Runner
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
 from potluck.provider.workshop import (
-    Refit,
     Workshop,
     open_workshop,
     sandbox_named,
-    suit_sandbox,
 )
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
@@ -109,7 +109,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         rules = Rules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         workshop, detection = await asyncio.gather(
-            open_workshop(settings, sandbox_named(settings, rules.limits.sandbox), throttle),
+            open_workshop(settings, throttle, sandbox_named(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
         )
         await workshop.reap()
@@ -160,19 +160,22 @@ class _Parts(Struct, frozen=True):
     wishes: Wishes
     sampler: Sampler
     power: PowerCaps
-    throttle: Throttle
+    refit: Refit
     announce: Announce
     detection: Detection
-    account_id: AccountId
 
 
 def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) -> _Parts:
     settings, rules, announce = found.settings, found.rules, found.announce
     news, ending, sampler = Told(), Ending(), Sampler(found.detection.found)
+
+    def runner_of(workshop: Workshop) -> Runner:
+        return workshop.runner(settings, found.detection, rules.may_run, account_id)
+
     bench = Workbench(
         attempts_directory(settings.data_directory, settings.url),
         link,
-        found.workshop.runner(settings, found.detection, rules.may_run, account_id),
+        runner_of(found.workshop),
         announce,
         settings,
         found.throttle,
@@ -191,17 +194,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         ending.ask(is_for_good)
 
     office = Office(
-        settings,
-        rules,
-        offer,
-        link,
-        bench,
-        watch,
-        Pulse(),
-        news,
-        ending,
-        devices.standings,
-        drain,
+        settings, rules, offer, link, bench, watch, Pulse(), news, ending, devices.standings, drain
     )
     wishes = Wishes(
         settings.data_directory,
@@ -219,10 +212,9 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         wishes,
         sampler,
         power,
-        found.throttle,
+        refit_of(office, announce, partial(open_workshop, settings, found.throttle), runner_of),
         announce,
         found.detection,
-        account_id,
     )
 
 
@@ -300,7 +292,7 @@ def _begin_duties(
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.power, settings.sample_seconds),
-        suit_sandbox(_refit(parts), settings.terms_seconds),
+        suit_sandbox(parts.refit, settings.terms_seconds),
         measure_devices(
             office.offer,
             parts.detection,
@@ -314,42 +306,6 @@ def _begin_duties(
     ):
         duties.create_task(duty)
     return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, poll_seconds))
-
-
-def _refit(parts: _Parts) -> Refit:
-    office = parts.office
-
-    def close(why: str) -> None:
-        if not why:
-            office.offer.misfit = None
-        office.watch.refit(why)
-
-    return Refit(
-        wanted=lambda: sandbox_named(office.settings, office.rules.limits.sandbox),
-        current=lambda: office.offer.sandbox.driver,
-        is_busy=lambda: bool(office.bench.busy()),
-        close=close,
-        change=partial(_change_sandbox, parts),
-    )
-
-
-async def _change_sandbox(parts: _Parts, name: str) -> bool:
-    """Whether it works here. The server knows of it before anything runs in it."""
-    office = parts.office
-    try:
-        workshop = await open_workshop(office.settings, name, parts.throttle)
-    except PotluckError as error:
-        if office.offer.misfit is None:
-            parts.announce(TermsWrong(error.detail, error.hint))
-        office.offer.misfit = error
-        return False
-    may_run = office.rules.may_run
-    runner = workshop.runner(office.settings, parts.detection, may_run, parts.account_id)
-    office.bench.use(runner)
-    office.offer.sandbox = workshop.report
-    office.offer.told.change()
-    await office.offer.told.until_known()
-    return True
 
 
 async def _until_the_end(office: Office, stop: asyncio.Event) -> None:

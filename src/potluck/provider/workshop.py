@@ -1,8 +1,6 @@
 """Where attempts are run: a sandbox, and what prepares their dependencies in it."""
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -46,48 +44,12 @@ class Workshop(Struct, frozen=True):
         return Runner(self.driver, self.preparer, seconds, only, is_taken, show)
 
 
-class Refit(Struct, frozen=True):
-    """What changing the sandbox asks of the rest of the provider. Sandboxes go by their names."""
-
-    wanted: Callable[[], str]
-    current: Callable[[], str]
-    is_busy: Callable[[], bool]
-    close: Callable[[str], None]  # takes nothing new, with a sentence why; "": takes it again
-    change: Callable[[str], Awaitable[bool]]  # whether that sandbox works here
-
-
-async def suit_sandbox(refit: Refit, interval_seconds: float) -> None:
-    """Changes the sandbox when its owner names another one and nothing runs any more, unless the
-    owner has taken that back by then. Where it does not work nothing is taken until it does:
-    whoever asks for walls does not go on without.
-    """
-    refused, refused_at = "", 0.0
-    while True:
-        await asyncio.sleep(interval_seconds)
-        name = refit.wanted()
-        if name == refit.current():
-            refused = ""
-            refit.close("")
-            continue
-        refit.close(_REFUSED if name == refused else _WAITING)
-        is_too_soon = name == refused and time.monotonic() - refused_at < _AGAIN_SECONDS
-        if is_too_soon or refit.is_busy():
-            continue
-        if not await refit.change(name):
-            refused, refused_at = name, time.monotonic()
-
-
-_AGAIN_SECONDS = 60.0
-_WAITING = "Its node changes its sandbox when nothing runs."
-_REFUSED = "The sandbox that its owner asks for does not work on its node."
-
-
 def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
     """What the owner's file says, and where it says nothing, what we were started with."""
     return sandbox or ("none" if settings.unsafe_no_sandbox else "bwrap")
 
 
-async def open_workshop(settings: ProviderSettings, sandbox: str, throttle: Throttle) -> Workshop:
+async def open_workshop(settings: ProviderSettings, throttle: Throttle, sandbox: str) -> Workshop:
     """With the sandbox of this name."""
     directory = settings.data_directory / "sandbox"
     driver, report = await choose(directory, settings.name, sandbox == "none")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from potluck.provider.workshop import Refit, suit_sandbox
+from potluck.provider.refit import Refit, suit_sandbox
 
 SOON = 0.005
 
