@@ -1,7 +1,9 @@
 """What a person reads while a provider works."""
 
 import pytest
+from structlog.testing import capture_logs
 
+from potluck.cli.provide import announcer
 from potluck.cli.provide_story import tell
 from potluck.cli.screen import Screen
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
@@ -96,3 +98,14 @@ def test_a_machine_without_walls_says_whose_tasks_it_takes(
 
     tell(Screen(), replace(REGISTERED, own_tasks_only=True))
     assert "your own tasks only" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_in_the_log_of_whoever_reads_the_rest_as_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    announce = announcer(Screen(json=True))
+    with capture_logs() as logged:
+        announce(TermsRead())
+        announce(TermsWrong("In provider.toml: deny: no.", "Copy it again."))
+    assert [each["event"] for each in logged] == ["In provider.toml: deny: no."]
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -161,15 +161,23 @@ def provide(
         authorise_first(screen, line, settings.data_directory, wish)
     # Warnings about this machine; what happens to tasks is told by the announcements.
     configure_logs(logging.WARNING)
-    run_provider(settings, _announcer(screen))
+    run_provider(settings, announcer(screen))
 
 
-def _announcer(screen: Screen) -> "Announce":
+def announcer(screen: Screen) -> "Announce":
+    import structlog
+
     from potluck.cli.provide_story import tell
+    from potluck.provider.announcement import OfferRefused, TermsWrong
+
+    log = structlog.get_logger()
 
     def announce(announcement: "Announcement") -> None:
         try:
             if screen.json:
+                # Programs may pass over it; whoever wonders looks into the log.
+                if isinstance(announcement, TermsWrong | OfferRefused):
+                    log.warning(announcement.detail, hint=announcement.hint)
                 screen.emit(announcement)
             else:
                 tell(screen, announcement)
