@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from potluck.cli.provider.which import Choice, pick_devices
 from potluck.model.device import Availability, Standing
 from potluck.model.error import InvalidInput, NotFound
+from potluck.model.terms import DeviceTerms
 from potluck.provider.control.message import (
     Done,
     Drain,
@@ -224,6 +225,18 @@ def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
     assert told_it == [Reclaim((BIG,))]
 
 
+def test_what_stopping_costs_is_told_where_nobody_said_that_it_may_be(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    assert "counts against a machine" in owner.run("provider", "reclaim", "4090").stderr
+    (device, _) = provider.status.devices
+    declared = replace(device.description, terms=DeviceTerms(is_reclaimable=True))
+    provider.status = a_status(devices=(replace(device, description=declared),))
+    ended = owner.run("provider", "reclaim", "4090")
+    assert "what ran there is stopped. It holds now." in ended.stdout.decode()
+    assert not ended.stderr
+
+
 def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: FakeProvider) -> None:
     provider.answers = (Done(is_known_to_server=False),)
     assert "when the server answers again" in told(owner, "pause")
@@ -237,7 +250,7 @@ def test_without_a_provider_the_file_is_for_the_next_start(
     assert "it holds when one starts" in told(owner, "pause")
     assert in_file(directory) == {"paused": True}
     (directory / "provider.toml").unlink()
-    assert "it holds when one starts" in told(owner, "reclaim")
+    assert told(owner, "reclaim").startswith("Paused all devices. No provider runs here now")
     assert in_file(directory) == {"paused": True}
 
 

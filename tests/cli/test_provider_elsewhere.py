@@ -119,7 +119,9 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
     assert "It holds now." in told(user, "pause", "1", "--node", "attic")
     assert "next heartbeat" in told(user, "resume", "1", "--node", "attic")
     assert sent(pool)[2] == {"devices": ["GPU-1"], "is_paused": False}
-    told(user, "reclaim", "device_2", "--node", "attic")
+    reclaimed = user.run("provider", "reclaim", "device_2", "--node", "attic")
+    assert "what runs there will be stopped" in reclaimed.stdout.decode()
+    assert "counts against" in reclaimed.stderr
     assert sent(pool) == (
         *("POST", f"/v1/nodes/{ATTIC}/orders"),
         {"order": "reclaim", "devices": ["GPU-2"]},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from potluck.cli.provider.held import Held, held_elsewhere
 from potluck.cli.provider.machine import Machine, told_by_server
 from potluck.cli.provider.side import Effect, OnWay
-from potluck.cli.provider.which import Choice, pick_node
+from potluck.cli.provider.which import Choice, all_reclaimable, pick_node
 from potluck.model.terms import Order, TermsChange
 from potluck.wire.consumer import NodeView
 
@@ -23,9 +23,13 @@ class Elsewhere:
         self._potluck = potluck
         self._word = word
 
-    @cached_property
+    @property
     def node_id(self) -> str:
-        return pick_node(self._word, self._potluck.nodes()).id
+        return self._picked.id
+
+    @cached_property
+    def _picked(self) -> NodeView:
+        return pick_node(self._word, self._potluck.nodes())
 
     def shown(self) -> tuple[Machine, NodeView]:
         node = self._node()
@@ -51,6 +55,9 @@ class Elsewhere:
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
         self._potluck.own_nodes.order(self.node_id, Order.RECLAIM, devices)
         return Effect.NEXT_HEARTBEAT
+
+    def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
+        return all_reclaimable((each.description for each in self._picked.devices), devices)
 
     def drain(self, _: OnWay) -> Effect:
         self._potluck.own_nodes.order(self.node_id, Order.DRAIN)

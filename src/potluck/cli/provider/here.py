@@ -7,7 +7,7 @@ from pathlib import Path
 from potluck.cli.provider.held import Held, held_here
 from potluck.cli.provider.machine import Machine, told_by_itself
 from potluck.cli.provider.side import Effect, OnWay, ignore
-from potluck.cli.provider.which import Choice
+from potluck.cli.provider.which import Choice, all_reclaimable
 from potluck.local.directory import data_directory, named_directory
 from potluck.model.device import DeviceDescription
 from potluck.model.error import Conflict, NotRunning
@@ -86,6 +86,12 @@ class Here:
         if effect is Effect.NEXT_START:
             return self.change(TermsChange(devices=devices, is_paused=True))
         return effect
+
+    def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
+        status = self.running()
+        return status is None or all_reclaimable(
+            (each.description for each in status.devices), devices
+        )
 
     def drain(self, on_way: OnWay) -> Effect:
         self._ask(Drain(), on_way)

@@ -5,10 +5,22 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.side import SENTENCES, DevicesArgument, NodeOption, Side, side
+from potluck.cli.provider.side import (
+    SENTENCES,
+    DevicesArgument,
+    Effect,
+    NodeOption,
+    Side,
+    side,
+)
 from potluck.cli.provider.which import pick_devices
-from potluck.cli.screen import Screen, printable
+from potluck.cli.screen import Screen, Tone, printable
 from potluck.model.terms import TermsChange
+
+_COUNTS = (
+    "Stopping a task counts against a machine, unless it was said before the task came that it may"
+    " be: potluck provider set reclaim=yes"
+)
 
 
 def pause(
@@ -65,8 +77,18 @@ def _pause(screen: Screen, machine: Side, words: list[str], is_now: bool) -> Non
     if screen.json:
         screen.emit({"paused": chosen or "all", "is_now": is_now, "in_force": effect})
         return
-    goes_on = "what ran there is stopped" if is_now else "what runs is finished"
-    screen.out.prose(f"Paused {named}; {goes_on}. {SENTENCES[effect]}")
+    screen.out.prose(f"Paused {named}{_goes_on(effect, is_now)}. {SENTENCES[effect]}")
+    if is_now and effect is not Effect.NEXT_START and not machine.declares_reclaim(chosen):
+        screen.err.prose(_COUNTS, Tone.FAINT)
+
+
+def _goes_on(effect: Effect, is_now: bool) -> str:
+    if effect is Effect.NEXT_START:
+        return ""
+    if not is_now:
+        return "; what runs is finished"
+    is_heard = effect is not Effect.NEXT_HEARTBEAT
+    return f"; what {'ran there is' if is_heard else 'runs there will be'} stopped"
 
 
 def _chosen(machine: Side, words: list[str]) -> tuple[tuple[str, ...], str]:

@@ -83,6 +83,10 @@ class Side(Protocol):
         """Pauses them, and stops what runs on them."""
         ...
 
+    def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
+        """Whether it was said of all of them that tasks may be stopped for their owner."""
+        ...
+
     def drain(self, on_way: OnWay) -> Effect:
         """Returns when nothing runs any more, where that can be seen."""
         ...

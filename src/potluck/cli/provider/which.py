@@ -1,10 +1,11 @@
 """Which devices, and which machine, somebody means."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from potluck.cli.screen import printable
+from potluck.model.device import DeviceDescription
 from potluck.model.error import InvalidInput, NotFound
 from potluck.wire.consumer import NodeView
 
@@ -21,6 +22,12 @@ class Choice(Struct, frozen=True):
 
     def __str__(self) -> str:
         return printable(f"{self.number} {self.model} ({self.uuid})")
+
+
+def all_reclaimable(devices: Iterable[DeviceDescription], uuids: Sequence[str]) -> bool:
+    """Whether the terms of these of them say so; of all, if none is named."""
+    meant = (each for each in devices if not uuids or each.uuid in uuids)
+    return all(each.terms.is_reclaimable for each in meant)
 
 
 def pick_devices(words: Sequence[str], choices: Sequence[Choice]) -> tuple[str, ...]:
@@ -57,7 +64,8 @@ def pick_node(word: str | None, nodes: Sequence[NodeView]) -> NodeView:
     found = mine if word is None else _named(word, mine)
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(f"{printable(node.name)} ({node.id})" for node in (found or mine)[:8])
+    some = (found or mine)[:_MOST_LISTED]
+    listed = ", ".join(f"{printable(node.name)} ({node.id})" for node in some)
     if not mine:
         raise NotFound(
             "No machine in this pool works for your wallet.", "Bring one: `potluck provide URL`."
