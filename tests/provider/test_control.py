@@ -160,6 +160,18 @@ async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:
         await waiting
 
 
+async def test_a_provider_that_speaks_otherwise_runs_all_the_same(tmp_path: Path) -> None:
+    bound, _ = place.bind(tmp_path)
+    with bound:
+        waiting = asyncio.create_task(asyncio.to_thread(ask_once, tmp_path, ShowStatus()))
+        connection, _ = await asyncio.to_thread(bound.accept)
+        connection.recv(1000)
+        connection.sendall(b'{"answer":"song"}\n')
+        connection.close()
+    with pytest.raises(DataDirectoryInUse, match="another version"):
+        await waiting
+
+
 def _all_of(connection: socket.socket) -> bytes:
     try:
         return b"".join(iter(lambda: connection.recv(65_536), b""))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.model.error import DataDirectoryInUse, NotRunning
+from potluck.model.error import BadSettings, DataDirectoryInUse, NotRunning
 from potluck.provider.control.message import Answer, ProviderStatus, Request, ShowStatus
 from potluck.provider.control.place import connect
 
@@ -20,10 +20,16 @@ def ask(
 ) -> Iterator[Answer]:
     """Its answers, as they come; the last one says how it went.
 
-    Raises NotRunning, also if the provider ends before it has said so.
+    Raises NotRunning, also if the provider ends before it has said so; and DataDirectoryInUse if
+    one runs that can not be talked with.
     """
     try:
         connection, token = connect(data_directory, patience_seconds)
+    except PermissionError as error:
+        raise BadSettings(
+            f"You may not look into {data_directory}.",
+            "Do it as the user whose provider runs there, or name another with --data-dir.",
+        ) from error
     except OSError as error:
         raise NotRunning(
             f"No provider runs in {data_directory}.",
@@ -64,7 +70,7 @@ def _decoded(line: bytes) -> Answer:
     try:
         return _DECODER.decode(line)
     except msgspec.DecodeError as error:
-        raise NotRunning(
+        raise DataDirectoryInUse(
             f"The provider that runs here is of another version ({error}).",
             "Start it anew, with the version that this command has.",
         ) from error
