@@ -1,8 +1,12 @@
 """Every check says what it found, what it needs and what to do; copied, the fixes help."""
 
+import os
 import socket
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -17,7 +21,7 @@ from potluck.cli.doctor.finding import Patient, Verdict
 from potluck.cli.doctor.place import look_at_place
 from potluck.cli.doctor.sandbox import kernel, walls
 from potluck.cli.doctor.server import clock
-from potluck.cli.doctor.terms import doubts_about
+from potluck.cli.doctor.terms import doubts_about, look_at_terms
 from potluck.model.account import Credential, Role
 from potluck.model.error import AccountSuspended, NotSignedIn, Unavailable
 from potluck.model.ids import AccountId
@@ -178,6 +182,38 @@ def test_a_directory_of_ones_own_is_named_in_the_fixes(tmp_path: Path) -> None:
     assert writable.found == f"{file} is a file" and "--data-dir" in writable.fix
 
 
+@contextmanager
+def as_a_stranger(directory: Path) -> Iterator[None]:
+    """Somebody who may not look into the directory; root becomes one for a while."""
+    directory.chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        directory.chmod(0o700)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no modes")
+def test_a_directory_of_somebody_else_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/")
+    other = tmp_path / "other"
+    ensure_key(other / "provider")
+    list(look_at_place(patient(other / "provider")))  # all that it needs is imported
+    with as_a_stranger(other):
+        found = {each.name: each for each in look_at_place(patient(other / "provider"))}
+        terms = list(look_at_terms(patient(other / "provider")))
+    for name in ("data directory", "node key", "provider"):
+        assert found[name].verdict is Verdict.FAIL and found[name].fix
+    assert "may not look into" in found["provider"].found
+    assert terms[0].verdict is Verdict.FAIL
+
+
 def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
     user: CommandLine, healthy: FakeServer
 ) -> None:
@@ -250,8 +286,6 @@ def test_terms_that_nobody_would_mean(said: Said, words: str) -> None:
 
 
 def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
-    from potluck.cli.doctor.terms import look_at_terms
-
     (tmp_path / "provider.toml").write_text("prize = 3")
     (found,) = look_at_terms(patient(tmp_path))
     assert found.verdict is Verdict.FAIL and "prize" in found.found

@@ -87,10 +87,10 @@ def load_key(data_directory: Path) -> NodeKey:
 def load_authorised(data_directory: Path, origin: str) -> Authorised | None:
     """What is known here of the wallet's word for this key and server."""
     path = _delegation_path(data_directory, origin)
-    if not path.exists():
-        return None
     try:
         with _told(f"The wallet's word in {path}"):
+            if not path.exists():
+                return None
             known = msgspec.json.decode(path.read_bytes(), type=Authorised)
     except msgspec.DecodeError:
         return None

@@ -1,5 +1,6 @@
 """`potluck doctor`: everything that this machine needs, looked at one by one, each with a fix."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -120,7 +121,8 @@ def _patients(
     from potluck.consumer.profile import chosen_url
 
     directory = provider_directory(data_dir)
-    is_providing = part is Part.PROVIDER or (directory / "node-key").exists()
+    has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
+    is_providing = part is Part.PROVIDER or has_key
     named = chosen_url(server) if server else None
     saved, its = named or _saved_url(), named or _its_url(directory)
 
@@ -147,9 +149,9 @@ def _its_url(directory: Path) -> str | None:
 
     try:
         status = Here(directory).running()
-    except PotluckError:  # one that does not answer; told by the check of it
-        status = None
-    known = [status.url] if status else known_urls(directory)
+        known = [status.url] if status else known_urls(directory)
+    except (PotluckError, OSError):  # told by the checks of the directory and the provider
+        return None
     return known[0] if len(known) == 1 else None
 
 

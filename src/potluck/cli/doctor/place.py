@@ -1,5 +1,6 @@
 """Where the provider keeps things, who stands behind it, and whether it runs."""
 
+import os
 import shutil
 import tempfile
 import time
@@ -38,7 +39,7 @@ def _writable(directory: Path) -> Finding:
         found = f"{existing}: {error.strerror}"
         fix = f'sudo chown "$USER" {existing}  (or name another: --data-dir DIR)'
         return wrong("data directory", found, "can be written", fix)
-    made = "" if directory.exists() else ", made at the first start"
+    made = "" if existing == directory else ", made at the first start"
     return well("data directory", f"{directory}{made}", "can be written")
 
 
@@ -54,7 +55,9 @@ def _room(directory: Path) -> Finding:
 
 
 def _existing(directory: Path) -> Path:
-    return next(each for each in (directory, *directory.parents) if each.exists())
+    """The nearest that there is, as far as one may look."""
+    around = (directory, *directory.parents)
+    return next(each for each in around if os.path.exists(each))  # noqa: PTH110, Path's raises
 
 
 def _authorised(patient: Patient) -> Finding:
