@@ -175,14 +175,61 @@ async def test_orders(machine: Machine) -> None:
     assert drain.order == OwnerOrder(Order.DRAIN)
 
 
-async def test_a_node_that_ended_is_not_drained_at_its_next_start(
+async def test_an_order_to_drain_holds_until_the_node_has_drained(
     pool: Pool, machine: Machine
 ) -> None:
     await machine.order(Order.DRAIN)
-    await lease.leave(pool.parts, pool.bobs, machine.node_id)
+    await lease.leave(pool.parts, pool.bobs, machine.node_id)  # before it has heard of it
     await machine.register()
-    assert await machine.beat() == []
+    (drain,) = await machine.beat()
+    assert drain.order == OwnerOrder(Order.DRAIN)
+    assert await machine.states() == ["draining", "draining"]
+    await lease.leave(pool.parts, pool.bobs, machine.node_id, wish=drain.number)
+    await machine.register(drain.number)
+    assert await machine.beat(drain.number) == [], "its next start is not to end at once"
     assert await machine.states() == ["available", "available"]
+
+
+async def test_who_has_not_heard_of_a_wish_may_take_devices_away_and_not_give_them(
+    pool: Pool, machine: Machine
+) -> None:
+    sick = DeviceStatus("GPU-0", Availability.SICK, "It is gone.", Health.LOST)
+    await machine.wish(TermsChange(price_micro_per_hour=5))
+    await machine.beat(0, sick)
+    assert await machine.states() == ["sick", "available"]
+    await machine.beat(0, DeviceStatus("GPU-0"))
+    assert await machine.states() == ["sick", "available"]
+
+
+async def test_a_late_word_from_before_a_pause_does_not_undo_it(
+    pool: Pool, machine: Machine
+) -> None:
+    await machine.wish(PAUSE)
+    (wish,) = await machine.beat()
+    here = [DeviceStatus(f"GPU-{place}", Availability.PAUSED) for place in (0, 1)]
+    assert await machine.beat(wish.number, *here) == []
+    await machine.register()
+    (number,) = await machine.beat(0, DeviceStatus("GPU-0"), DeviceStatus("GPU-1"))
+    assert await machine.states() == ["paused", "paused"]
+    assert number == Wish(wish.number), "should it have forgotten it"
+    assert await machine.beat(number.number, DeviceStatus("GPU-0"), here[1]) == []
+    assert await machine.states() == ["available", "paused"]
+
+
+async def test_a_device_that_comes_after_a_pause_of_the_whole_node_is_paused(
+    pool: Pool, machine: Machine
+) -> None:
+    await machine.register()
+    await machine.wish(PAUSE)
+    offer = RegisterNode(description(3), machine.node_id)
+    await lease.register(pool.parts, pool.bobs, offer)
+    assert await machine.states() == ["paused"] * 3
+    await lease.register(pool.parts, pool.bobs, RegisterNode(description(1), machine.node_id))
+    (wish,) = await machine.beat()
+    await machine.order(Order.RECLAIM)  # while two are not there
+    await pool.sql("UPDATE devices SET availability = 'available'")
+    await lease.register(pool.parts, pool.bobs, replace(offer, wish=wish.number))
+    assert await machine.states() == ["paused"] * 3
 
 
 async def test_an_open_poll_ends_when_there_is_a_wish(pool: Pool, machine: Machine) -> None:
@@ -235,6 +282,16 @@ async def test_wishes_that_nobody_fetches_are_not_piled_up(machine: Machine) -> 
     with pytest.raises(Conflict, match="100 wishes"):
         await machine.wish(PAUSE)
     assert await machine.states() == ["available", "available"], "nothing of it has happened"
+
+
+async def test_wishes_that_nobody_fetches_are_bounded_in_size_too(machine: Machine) -> None:
+    wallets = tuple(f"0x{place:040x}" for place in range(1000))
+    many = TermsChange(allow=wallets, deny=wallets)
+    with pytest.raises(Conflict, match="wishes wait"):
+        for _ in range(10):
+            await machine.wish(many)
+    pending = (await terms.show(machine.pool.parts, machine.pool.bob, machine.node_id)).wishes
+    assert 1 <= len(pending) < 10
 
 
 async def test_who_asked_for_what_is_in_the_audit(pool: Pool, machine: Machine) -> None:

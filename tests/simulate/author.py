@@ -319,11 +319,8 @@ class Author:
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                if order is not None:
-                    await wishes.forget_drains(connection, node_id)  # type: ignore[arg-type]
                 name = await nodes.lock_own(connection, node_id, self._owner_of(node_id))  # type: ignore[arg-type]
-                number = await wishes.add(connection, node_id, wish)  # type: ignore[arg-type]
-                return name, number, await wishes.count(connection, node_id)  # type: ignore[arg-type]
+                return name, await wishes.add(connection, node_id, wish)  # type: ignore[arg-type]
 
         return act
 

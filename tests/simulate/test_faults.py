@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from potluck.cli.main import execute
+from potluck.model.device import Availability
 from potluck.server.flow import report, settle
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
@@ -19,7 +20,7 @@ from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
-from potluck.store import attempts, leases
+from potluck.store import attempts, feed, leases
 
 _SMALL = Plan(nodes=4, steps=250)
 
@@ -113,7 +114,8 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_work_on_a_device_that_is_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan that was made before the owner changed his mind, and that nobody looks at again."""
+    """A leader that has not heard how an owner changed his mind, and nobody looks at its plan."""
+    monkeypatch.setattr(feed, "Availability", lambda _: Availability.AVAILABLE)
     honest, there = store_assign._is_given, {"availability": "available"}
     monkeypatch.setattr(
         store_assign,

@@ -148,7 +148,7 @@ async def _serve(found: _Found, stop: asyncio.Event) -> None:
             _introduce(found, parts, answer)
             await _work(parts, answer, stop)
             # The duties have ended: one that still called could bring the node back to life.
-            await _leave(parts.office)
+            await _leave(parts.office, parts.wishes.number())
 
 
 class _Parts(Struct, frozen=True):
@@ -349,7 +349,7 @@ async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
             await bench.settled()
 
 
-async def _leave(office: Office) -> None:
+async def _leave(office: Office, wish: int) -> None:
     """Says goodbye, unless the server lacks an outcome: whoever leaves gives all it holds back."""
     ending, failure = office.ending, None
     if held := office.bench.held():
@@ -357,7 +357,7 @@ async def _leave(office: Office) -> None:
         failure = Unavailable("The server lacks outcomes of this node; they are kept.", _AGAIN)
     else:
         try:
-            await office.link.leave(ending.is_for_good)
+            await office.link.leave(wish=wish, is_for_good=ending.is_for_good)
         except PotluckError as error:
             log.warning("no goodbye", detail=error.detail)
             failure = Unavailable(error.detail, _AGAIN)

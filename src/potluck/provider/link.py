@@ -207,10 +207,10 @@ class Link:
             answers=(Conflict, InvalidInput),
         )
 
-    async def leave(self, is_for_good: bool = False) -> None:
+    async def leave(self, *, wish: int = 0, is_for_good: bool = False) -> None:
         """Says goodbye once; whoever is silent now may be gone for good."""
         patience = aiohttp.ClientTimeout(total=_LEAVE_SECONDS)
-        await self._once(routes.LEAVE, encode_json(LeaveNode(is_for_good)), object, patience)
+        await self._once(routes.LEAVE, encode_json(LeaveNode(is_for_good, wish)), object, patience)
 
     async def pause(self, tries: int, least_seconds: float = 0.0) -> None:
         """Waits before another try; full jitter, so that a fleet does not come back as one."""

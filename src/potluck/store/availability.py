@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
 async def tell(
     connection: Connection, node_id: NodeId, wish: int, statuses: Sequence[DeviceStatus]
 ) -> list[Change]:
-    """What differs from what was known. Nothing, if the owner asked for more than this `wish`."""
+    """What differs from what was known. Nothing is opened if more was asked for than `wish`."""
     await connection.execute(_sql.lock_node, node_id)
     rows = await connection.fetch(
         _sql.tell,

@@ -34,6 +34,7 @@ class Beat(Struct, frozen=True):
     held: Held
     has_concerns: bool  # about whose its devices are
     known: dict[str, tuple[str, str]]  # availability and why of its devices, by uuid
+    last_wish: int  # the number of the last that its owner asked for, carried out or not
     now: datetime
 
 
@@ -75,6 +76,7 @@ async def beat(
         _held(row),
         row["has_concerns"],
         dict(zip(row["uuids"], said, strict=True)),
+        row["last_wish"],
         row["now"],
     )
 

@@ -19,11 +19,6 @@ async def add(connection: Connection, node_id: NodeId, wish: Wish) -> int:
     return number
 
 
-async def count(connection: Connection, node_id: NodeId) -> int:
-    found: int = await connection.fetchval(_sql.count, node_id)
-    return found
-
-
 async def carry_out(connection: Connection, node_id: NodeId, number: int) -> None:
     """The node has carried out all wishes up to this one."""
     await connection.execute(_sql.carry_out, node_id, number)
@@ -36,7 +31,3 @@ async def pending(connection: Connection, node_ids: Collection[NodeId]) -> dict[
         wish = replace(codec.decode_json(row["wish"], Wish), number=row["number"])
         found.setdefault(row["node_id"], []).append(wish)
     return found
-
-
-async def forget_drains(connection: Connection, node_id: NodeId) -> None:
-    await connection.execute(_sql.forget_drains, node_id)

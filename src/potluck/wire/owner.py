@@ -7,6 +7,7 @@ from msgspec import Struct
 from potluck.model.device import Availability
 from potluck.model.ids import DeviceId, NodeId
 from potluck.model.node import NodeState
+from potluck.model.text import Count
 from potluck.wire.device_status import DeviceSample
 
 
@@ -75,3 +76,4 @@ class LeaveNode(Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing need be said: a node that only ends may come back with the key that it has."""
 
     is_for_good: bool = False  # its key is revoked
+    wish: Count = 0  # as in a heartbeat

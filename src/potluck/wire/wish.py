@@ -16,7 +16,10 @@ class OwnerOrder(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Wish(Struct, frozen=True):
-    """One of the two, with devices by uuid. Told with each heartbeat until it is carried out."""
+    """One of the two, with devices by uuid. Told with each heartbeat until it is carried out.
+
+    Neither, to a node that has forgotten what it carried out: that is the number to go on from.
+    """
 
     number: int
     change: TermsChange | None = None

@@ -16,7 +16,7 @@ from potluck.model.ids import NodeId
 from potluck.model.terms import Order, TermsChange
 from potluck.provider.owner.watch import Watch
 from potluck.provider.told import Told
-from potluck.wire.wish import OwnerOrder, Wish
+from potluck.wire.wish import Wish
 
 
 class Wishes:
@@ -56,19 +56,17 @@ class Wishes:
     async def _carry_out(self, wish: Wish) -> None:
         if wish.change is not None:
             self._watch.change(within_walls(wish.change))
-        if wish.order is not None:
-            self._obey(wish.order)
+        is_drain = wish.order is not None and wish.order.order is Order.DRAIN
+        if wish.order is not None and not is_drain:
+            self._watch.reclaim(wish.order.devices)
         done = self._done | {self._node_id() or "": wish.number}
         await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(done))
         # The next heartbeat says both: how the devices are now, and which wish that is due to.
         self._done = done
         self._news.change()
-
-    def _obey(self, order: OwnerOrder) -> None:
-        if order.order is Order.DRAIN:
+        if is_drain:
+            # At last: a node that is idle ends by it, and says then what it has carried out.
             self._drain()
-        else:
-            self._watch.reclaim(order.devices)
 
 
 def within_walls(change: TermsChange) -> TermsChange:

@@ -133,7 +133,9 @@ class NodeController(Controller):
     ) -> None:
         """The node goes: its devices are free, and what it held is given back at once."""
         owner = owner_of(request.user)
-        await lease.leave(parts, owner, node_id_of(node_id), is_for_good=data.is_for_good)
+        await lease.leave(
+            parts, owner, node_id_of(node_id), wish=data.wish, is_for_good=data.is_for_good
+        )
 
 
 def owner_of(caller: Caller) -> Owner:

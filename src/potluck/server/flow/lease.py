@@ -61,6 +61,7 @@ async def register(parts: Parts, owner: Owner, said: RegisterNode) -> NodeRegist
         if not node.was_online:
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
             await tell(connection, event)
+        await terms.hold(connection, node.node_id, offer)
         is_closed = await status.begin(connection, owner.account_id, node.node_id, offer)
         await binding.record(parts, connection, facts)
     if is_closed:
@@ -159,7 +160,7 @@ async def heartbeat(
     else:
         held = await take_back(parts, owner, node_id, found.held)
     told = await binding.tell(parts, owner.account_id, node_id) if found.has_concerns else Told()
-    left = await terms.left_to_do(parts, node_id, beat.wish) if found.held.has_wishes else []
+    left = await terms.left_to_do(parts, node_id, beat.wish, found)
     await status.take(parts, owner.account_id, node_id, beat, found)
     return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound, left)
 
@@ -171,17 +172,20 @@ async def answer_challenges(
     return await binding.answer(parts, owner.account_id, given.answers)
 
 
-async def leave(parts: Parts, owner: Owner, node_id: NodeId, *, is_for_good: bool = False) -> None:
+async def leave(
+    parts: Parts, owner: Owner, node_id: NodeId, *, wish: int = 0, is_for_good: bool = False
+) -> None:
     """The node goes: its devices are free, and what it still held goes back to the queue.
 
-    For good, its key is worth nothing from now on; otherwise it may come back with it.
+    What its owner asked for up to this wish is done: a node that has drained does not at its next
+    start. For good, its key is worth nothing from now on; otherwise it may come back with it.
     """
     async with parts.database.transaction() as connection:
         revoked = await _revoke(connection, owner) if is_for_good else []
         facts = await binding.free(connection, owner.account_id, node_id)
         if await nodes.leave(connection, node_id, owner):
             await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
-        await wishes.forget_drains(connection, node_id)
+        await wishes.carry_out(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, [*revoked, *facts])
     await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))

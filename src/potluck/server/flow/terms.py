@@ -24,11 +24,14 @@ from potluck.server.parts import Parts
 from potluck.store import audit, availability, devices, nodes, wishes
 from potluck.store.audit import Fact
 from potluck.store.database import Connection
+from potluck.store.leases import Beat
+from potluck.wire import codec
 from potluck.wire.consumer import NodeView
+from potluck.wire.provider import RegisterNode
 from potluck.wire.wish import OwnerOrder, Wish
 
-# For a node that is away for long; more than anybody means.
-_MOST_PENDING = 100
+# For a node that is away for long; more than anybody means. All are told with each heartbeat.
+_MOST_PENDING, _MOST_PENDING_BYTES = 100, 256 * 1024
 _PAUSED = (Availability.PAUSED, "Its owner has paused it.")
 _DRAINING = (Availability.DRAINING, "Its node finishes what runs, and ends.")
 
@@ -64,11 +67,35 @@ async def order(parts: Parts, caller: Caller, node_id: NodeId, wanted: OwnerOrde
     return await _asked(parts, caller.id, node_id)
 
 
-async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int) -> list[Wish]:
-    """What a node is to be told, now that it has carried out all wishes up to this one."""
-    async with parts.database.transaction() as connection:
-        await wishes.carry_out(connection, node_id, carried_out)
-        return (await wishes.pending(connection, [node_id])).get(node_id, [])
+async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int, found: Beat) -> list[Wish]:
+    """What a node is to be told, now that it has carried out all wishes up to this one.
+
+    One that has forgotten a wish that it carried out hears its number, and is believed from then.
+    """
+    if found.held.has_wishes:
+        async with parts.database.transaction() as connection:
+            await wishes.carry_out(connection, node_id, carried_out)
+            if pending := (await wishes.pending(connection, [node_id])).get(node_id):
+                return pending
+    return [Wish(found.last_wish)] if carried_out < found.last_wish else []
+
+
+async def hold(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
+    """What took devices out of the pool does so with those that the node shows only now."""
+    uuids = [each.uuid for each in offer.description.devices]
+    for wish in (await wishes.pending(connection, [node_id])).get(node_id, []):
+        if wish.number > offer.wish and (closed := _closed(wish)) is not None:
+            state, named = closed
+            await availability.withdraw(connection, node_id, named or uuids, *state)
+
+
+def _closed(wish: Wish) -> tuple[tuple[Availability, str], tuple[str, ...]] | None:
+    """How it takes devices out of the pool, if it does, and which; none: all of the node."""
+    if wish.order is not None:
+        return _DRAINING if wish.order.order is Order.DRAIN else _PAUSED, wish.order.devices
+    if wish.change is not None and wish.change.is_paused is True:
+        return _PAUSED, wish.change.devices
+    return None
 
 
 async def show(parts: Parts, viewer_id: AccountId, node_id: NodeId) -> NodeView:
@@ -89,9 +116,11 @@ async def _of_node(
 
 
 async def _wish(connection: Connection, node_id: NodeId, wish: Wish) -> None:
-    if await wishes.count(connection, node_id) >= _MOST_PENDING:
+    pending = (await wishes.pending(connection, [node_id])).get(node_id, [])
+    size_bytes = len(codec.encode_json([*pending, wish]))
+    if len(pending) >= _MOST_PENDING or size_bytes > _MOST_PENDING_BYTES:
         raise Conflict(
-            f"{_MOST_PENDING} wishes wait for this node already.",
+            f"{len(pending)} wishes wait for this node already, and no more are kept.",
             "Wait until it is back, or change its `provider.toml`.",
         )
     await wishes.add(connection, node_id, wish)

@@ -22,12 +22,15 @@ def tell(
     availabilities: list[str],
     whys: list[str],
 ) -> list[Row]:
-    if any(row["number"] > wish for row in data.wishes.of("node", node_id)):
+    node = data.nodes.get(node_id)
+    if node is None:
         return []
     told = []
     for uuid, availability, why in zip(uuids, availabilities, whys, strict=True):
         device = data.devices.find("devices_node_id_uuid_key", node_id, uuid)
         if device is None or not device["is_present"]:
+            continue
+        if availability == "available" and node["last_wish"] > wish:
             continue
         if (device["availability"], device["why"]) != (availability, why):
             said = {"availability": availability, "why": why}

@@ -45,6 +45,7 @@ def beat(
     return [
         {
             "node_state": node["state"],
+            "last_wish": node["last_wish"],
             "now": data.now,
             "live": [row["id"] for row in data.attempts.of("live_of_node", node_id)],
             "lost": _lost(data, node_id, held),

@@ -1,13 +1,11 @@
 """Models of queries/wishes.sql."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.store.named import load
-from potluck.wire import codec
 
 _sql = load("wishes")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,11 +23,6 @@ def add(data: Data, node_id: str, wish: bytes) -> list[Row]:
     return [{"number": number}]
 
 
-@models(_sql.count)
-def count(data: Data, node_id: str) -> list[Row]:
-    return [{"count": len(data.wishes.of("node", node_id))}]
-
-
 @models(_sql.carry_out)
 def carry_out(data: Data, node_id: str, number: int) -> list[Row]:
     for row in data.wishes.of("node", node_id):
@@ -43,12 +36,3 @@ def pending(data: Data, node_ids: list[str]) -> list[Row]:
     found = [row for each in sorted(set(node_ids)) for row in data.wishes.of("node", each)]
     found.sort(key=lambda row: (row["node_id"], row["number"]))
     return [{name: row[name] for name in ("node_id", "number", "wish")} for row in found]
-
-
-@models(_sql.forget_drains)
-def forget_drains(data: Data, node_id: str) -> list[Row]:
-    for row in data.wishes.of("node", node_id):
-        order = codec.decode_json(row["wish"], dict[str, Any]).get("order")
-        if order is not None and order["order"] == "drain":
-            data.wishes.delete(row)
-    return []

@@ -6,16 +6,16 @@
 SELECT id FROM nodes WHERE id = $1 FOR UPDATE
 
 -- name: tell
--- What a node says of its devices, unless its owner has asked for something that it has not carried
--- out yet: it must not undo a pause that it has not heard of. Only what differs is written, since
--- the leader reads every row that was.
+-- What a node says of its devices. Before it has heard all that its owner asked for it may take one
+-- away and not give one: it must not undo a pause that it has not heard of, also by a word that was
+-- long on its way. Only what differs is written, since the leader reads every row that was.
 WITH told AS (
     SELECT devices.id, devices.availability AS before, said.availability, said.why
     FROM unnest($3::text[], $4::text[], $5::text[]) AS said (uuid, availability, why)
-        JOIN devices USING (uuid)
+        JOIN devices USING (uuid) JOIN nodes ON nodes.id = node_id
     WHERE devices.node_id = $1 AND is_present
         AND (devices.availability, devices.why) <> (said.availability, said.why)
-        AND NOT EXISTS (SELECT FROM wishes WHERE wishes.node_id = $1 AND number > $2)
+        AND (said.availability <> 'available' OR last_wish <= $2)
     ORDER BY devices.id
     FOR UPDATE OF devices
 )

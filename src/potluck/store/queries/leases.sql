@@ -12,7 +12,7 @@ WITH held AS (
     ORDER BY id
     FOR UPDATE
 ), before AS (
-    SELECT id, state FROM nodes
+    SELECT id, state, last_wish FROM nodes
     WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
         -- Attempts are locked before nodes.
         AND (SELECT count(*) FROM held) >= 0
@@ -31,7 +31,7 @@ WITH held AS (
     UPDATE nodes SET heartbeat_at = now()
     FROM before WHERE nodes.id = before.id
 )
-SELECT before.state AS node_state, now() AS now,
+SELECT before.state AS node_state, before.last_wish, now() AS now,
     ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY($4) AND node_id = $1
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,

@@ -13,15 +13,8 @@ INSERT INTO wishes (node_id, number, wish)
 SELECT id, last_wish, $2 FROM numbered
 RETURNING number
 
--- name: count
-SELECT count(*) FROM wishes WHERE node_id = $1
-
 -- name: carry_out
 DELETE FROM wishes WHERE node_id = $1 AND number <= $2
 
 -- name: pending
 SELECT node_id, number, wish FROM wishes WHERE node_id = ANY($1) ORDER BY node_id, number
-
--- name: forget_drains
--- Its node has ended: the next start is not to end at once.
-DELETE FROM wishes WHERE node_id = $1 AND wish -> 'order' ->> 'order' = 'drain'
