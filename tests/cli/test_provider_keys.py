@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, InProcess
+from tests.cli.terminal import Terminal
 from tests.processes import (
     FAST_PROVIDER,
     PotluckProcess,
@@ -40,7 +41,10 @@ def test_a_machine_is_listed_revoked_and_brought_back_by_the_wallet(
         assert listed["node_id"] == provider.node_id
         times = [datetime.fromisoformat(listed[name]) for name in ("issued_at", "expires_at")]
         assert times[1] - times[0] <= timedelta(seconds=600)
-        assert listed["id"] in owner.run("provider", "keys").stdout.decode()
+        assert listed["key"] in owner.run("provider", "keys").stdout.decode()
+        owner.variables["COLUMNS"] = "80"
+        with Terminal(owner, "provider", "keys") as terminal:
+            terminal.until(listed["id"])
         revoked = owner.run("provider", "revoke", listed["id"])
         assert revoked.stdout.decode() == f"Revoked {listed['id']}.\n"
         await_true(lambda: provider.process.poll() is not None, "it ends by itself")

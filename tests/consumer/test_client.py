@@ -173,6 +173,12 @@ def test_nothing_answers() -> None:
     assert "potluck up" in raised.value.hint
 
 
+def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate(server: FakeServer) -> None:
+    client = Potluck(server.url.replace("http:", "https:"), "secret", HASTE)
+    with pytest.raises(error.ServerUnreachable, match="does not speak https"):
+        client.me()
+
+
 def test_a_silent_server_is_not_waited_for_for_ever() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -49,6 +49,8 @@ def test_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POTLUCK_URL", "https://potluck.example/")
     assert chosen_url() == "https://potluck.example"
     assert chosen_url("http://127.0.0.1:1/") == "http://127.0.0.1:1"
+    with pytest.raises(BadSettings):
+        chosen_url("")  # a variable of somebody's shell that is not set
 
 
 def test_the_session_of_one_server_is_not_for_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -35,14 +36,16 @@ from potluck.provider.event import (
     LogAcknowledged,
     LogCut,
 )
+from potluck.provider.exchange import Call, Exchange
 from potluck.provider.heartbeat import Pulse, Tidings, beat_forever
-from potluck.provider.link import Link, ListHeld, open_link
+from potluck.provider.link import Link, ListHeld, open_link, open_session
 from potluck.provider.report import ReportSender
 from potluck.provider.ship import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
+from potluck.wire import routes
 from potluck.wire.provider import (
     Finished,
     HeartbeatAnswer,
@@ -52,6 +55,7 @@ from potluck.wire.provider import (
     Reports,
     Started,
 )
+from tests.processes import free_port
 from tests.provider.build import KEY, a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
 
@@ -126,6 +130,15 @@ async def test_the_first_contact_fails_at_once_and_clearly(server: FakeServer) -
             pass
     assert server.url in caught.value.detail
     assert "potluck up" in caught.value.hint
+
+
+async def test_why_nothing_answers_is_told_in_few_words() -> None:
+    url, patience = f"http://127.0.0.1:{free_port()}", aiohttp.ClientTimeout(total=5)
+    async with open_session(url, None) as session:
+        with pytest.raises(ServerUnreachable) as caught:
+            call = Call(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
+            await Exchange(session, url).send(call, object)
+    assert caught.value.detail == f"Nothing answers at {url} (Connection refused)."
 
 
 @pytest.mark.parametrize("refusal", [NotSignedIn("Unknown token."), Forbidden("Not a provider.")])

@@ -53,13 +53,13 @@ def changing_profile() -> AbstractContextManager[None]:
 
 def chosen_url(url: str | None = None) -> str:
     """The address that was named, else the one in POTLUCK_URL, else the profile's."""
-    saved = None if url else os.environ.get("POTLUCK_URL") or saved_url()
-    if not (url or saved):
+    found = url if url is not None else os.environ.get("POTLUCK_URL") or saved_url()
+    if found is None:
         raise BadSettings(
             "No server is known yet.",
             "Start one here with `potluck up`, or sign in to one with `potluck login URL`.",
         )
-    return checked_url(url or saved or "")
+    return checked_url(found)
 
 
 def saved_url() -> str | None:

@@ -144,6 +144,9 @@ class Transport:
         return send(newer)
 
 
+_NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's word for an answer in the clear
+
+
 def asked_seconds(error: Exception) -> float | None:
     return error.retry_after_seconds if isinstance(error, PotluckError) else None
 
@@ -152,6 +155,12 @@ def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
     """A foreign error as one of ours, with the sentence that helps."""
     if isinstance(error, PotluckError):
         return error
+    if isinstance(error, SSLError) and _NOT_TLS in str(error):
+        return ServerUnreachable(
+            f"What listens at {url} does not speak https.",
+            "Name a server on this machine with http://; one elsewhere needs a certificate:"
+            " `potluck server --tls auto`.",
+        )
     if isinstance(error, SSLError):
         return ServerUnreachable(
             f"The certificate of {url} is not trusted: {error}.",

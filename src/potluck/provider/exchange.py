@@ -1,5 +1,7 @@
 """One call to the server and its answer, or the error that it met. Nothing is repeated here."""
 
+import os
+import socket
 from typing import TypeVar
 
 import aiohttp
@@ -61,8 +63,17 @@ def _unreachable(url: str, error: Exception) -> ServerUnreachable:
             "Check the address. A pool with an authority of its own is trusted by its fingerprint:"
             " potluck provide URL --ca-fingerprint sha256:…",
         )
-    reason = str(error) or type(error).__name__
     return ServerUnreachable(
-        f"Nothing answers at {url} ({reason}).",
+        f"Nothing answers at {url} ({_reason(error)}).",
         "Is the server running? `potluck up` starts one on this machine.",
     )
+
+
+def _reason(error: Exception) -> str:
+    """As the system says it; libraries add addresses and details of their own."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, socket.gaierror):
+        return cause.strerror or "unknown name"
+    if isinstance(cause, OSError) and cause.errno:
+        return os.strerror(cause.errno)
+    return str(error) or type(error).__name__

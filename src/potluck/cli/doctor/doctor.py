@@ -123,7 +123,7 @@ def _patients(
     directory = provider_directory(data_dir)
     has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
     is_providing = part is Part.PROVIDER or has_key
-    named = chosen_url(server) if server else None
+    named = chosen_url(server) if server is not None else None
     saved, its = named or _saved_url(), named or _its_url(directory)
 
     def patient(url: str | None) -> Patient:

@@ -1,12 +1,14 @@
 """`potluck provider keys|revoke`: the machines that my wallet lets work for it."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen
+from potluck.cli.pick import short_id
+from potluck.cli.screen import Pane, Screen
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
@@ -20,11 +22,7 @@ def list_node_keys(server: ServerOption = None, json: JsonOption = False) -> Non
     if json:
         screen.emit({"node_keys": found})
     elif found:
-        columns = [
-            *(Column("ID"), Column("MACHINE", shrinks=True), Column("KEY", shrinks=True)),
-            *(Column("NODE"), Column("USED", is_number=True), Column("ENDS IN", is_number=True)),
-        ]
-        show_table(screen.out, columns, [_row(key) for key in found])
+        _show(screen.out, found)
     else:
         screen.err.line("No machine works for your wallet. `potluck provide` brings one.")
 
@@ -44,10 +42,22 @@ def revoke_node_key(
         screen.out.line(f"Revoked {key}.")
 
 
-def _row(key: NodeKeyView) -> list[Cell]:
+def _show(pane: Pane, found: Sequence[NodeKeyView]) -> None:
+    """In a terminal whole ids, which are copied, have room only without the keys themselves."""
+    columns = [
+        *(Column("ID"), Column("MACHINE", shrinks=True)),
+        *(() if pane.is_terminal else (Column("KEY"),)),
+        *(Column("NODE"), Column("USED", is_number=True), Column("ENDS IN", is_number=True)),
+    ]
+    show_table(pane, columns, [_row(key, pane.is_terminal) for key in found])
+
+
+def _row(key: NodeKeyView, is_short: bool) -> list[Cell]:
     now = datetime.now(UTC)
-    used = show_since(key.used_at, now)
+    node = key.node_id or ""
     return [
-        *(Cell(key.id), Cell(key.machine), Cell(key.key), Cell(key.node_id or "")),
-        *(Cell(used), Cell(show_ahead(key.expires_at, now))),
+        *(Cell(key.id), Cell(key.machine)),
+        *(() if is_short else (Cell(key.key),)),
+        Cell(short_id(node) if is_short and node else node),
+        *(Cell(show_since(key.used_at, now)), Cell(show_ahead(key.expires_at, now))),
     ]

@@ -62,7 +62,7 @@ def _pool(directory: Path, running: str | None, server: str | None) -> str:
     from potluck.consumer.address import checked_url
     from potluck.provider.data_directory import known_urls
 
-    named = checked_url(server) if server else None
+    named = checked_url(server) if server is not None else None
     if running and named and named != running:
         raise Conflict(
             f"The provider that runs here is in the pool at {running}, not at {named}.",
