@@ -16,7 +16,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TermsChange
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import lease, terms
-from potluck.store import accounts
+from potluck.store import accounts, nodes, wishes
 from potluck.store.nodes import Owner
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import AcquireLeases, Heartbeat, RegisterNode
@@ -214,6 +214,19 @@ async def test_a_late_word_from_before_a_pause_does_not_undo_it(
     assert number == Wish(wish.number), "should it have forgotten it"
     assert await machine.beat(number.number, DeviceStatus("GPU-0"), here[1]) == []
     assert await machine.states() == ["available", "paused"]
+
+
+async def test_a_wish_that_crosses_a_beat_is_not_taken_for_one_that_was_forgotten(
+    pool: Pool, machine: Machine
+) -> None:
+    """The beat waits for the node's row, and then sees its new number with the old wishes."""
+    async with pool.parts.database.transaction() as connection:
+        await nodes.lock_own(connection, machine.node_id, pool.bob)
+        beat = asyncio.create_task(machine.beat())
+        await asyncio.sleep(0.2)
+        await wishes.add(connection, machine.node_id, Wish(0, change=PAUSE))
+    (wish,) = await beat
+    assert wish.change == PAUSE
 
 
 async def test_a_device_that_comes_after_a_pause_of_the_whole_node_is_paused(

@@ -72,12 +72,14 @@ async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int, found: Bea
 
     One that has forgotten a wish that it carried out hears its number, and is believed from then.
     """
-    if found.held.has_wishes:
-        async with parts.database.transaction() as connection:
-            await wishes.carry_out(connection, node_id, carried_out)
-            if pending := (await wishes.pending(connection, [node_id])).get(node_id):
-                return pending
-    return [Wish(found.last_wish)] if carried_out < found.last_wish else []
+    has_forgotten = carried_out < found.last_wish
+    if not (found.held.has_wishes or has_forgotten):
+        return []
+    # Asked anew: a beat that waited for its node's row knows of the number and not of the wish.
+    async with parts.database.transaction() as connection:
+        await wishes.carry_out(connection, node_id, carried_out)
+        pending = (await wishes.pending(connection, [node_id])).get(node_id)
+    return pending or ([Wish(found.last_wish)] if has_forgotten else [])
 
 
 async def hold(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
