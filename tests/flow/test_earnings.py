@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from potluck.model.task import EndReason
+from potluck.server.flow import expire
 from potluck.store import earnings
 from potluck.wire.owner import Earnings
 from potluck.wire.provider import Grant, NodeRegistered, Started
+from tests.flow.arrays import succeeded
 from tests.flow.pool import Pool, done, lease_of, used
 
 HOUR_MICRO = 3_600_000_000  # a micro-credit for each microsecond
@@ -36,6 +38,24 @@ async def work(
     return grant
 
 
+async def _put_back(pool: Pool, grant: Grant, ago: timedelta) -> None:
+    """As if it had ended, and been paid, so long ago."""
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute(
+            "UPDATE attempts SET finished_at = finished_at - $2::interval,"
+            " started_at = started_at - $2::interval WHERE id = $1",
+            grant.attempt_id,
+            ago,
+        )
+        await connection.execute(
+            "UPDATE ledger_entries SET created_at = created_at - $2::interval"
+            " WHERE attempt_id = $1",
+            grant.attempt_id,
+            ago,
+        )
+
+
 async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     node = await pool.offer(devices=2, price_micro_per_hour=HOUR_MICRO)
@@ -43,12 +63,7 @@ async def test_each_day_node_and_device_has_its_line(pool: Pool) -> None:
     both = await work(pool, node, devices=2)
     long_ago = await work(pool, node)
     for grant, ago in ((both, DAY), (long_ago, 40 * DAY)):
-        await pool.sql(
-            "UPDATE attempts SET finished_at = finished_at - $2::interval,"
-            " started_at = started_at - $2::interval WHERE id = $1",
-            grant.attempt_id,
-            ago,
-        )
+        await _put_back(pool, grant, ago)
     found = await earned(pool, datetime.now(UTC) - 30 * DAY)
     assert {each.device_id for each in found.earned} == {
         first.devices[0].device_id,
@@ -73,6 +88,25 @@ async def test_what_failed_counts_too_and_what_is_free_earns_nothing(pool: Pool)
     found = await earned(pool)
     assert (found.attempts, found.reward_micro) == (1, 0)
     assert found.earned[0].attempts == 1
+
+
+async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**12)
+    node = await pool.offer(price_micro_per_hour=HOUR_MICRO)
+    await pool.submit(items=4, run_seconds=100.0)
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, Started(lease_of(grant)))
+    await pool.sql("UPDATE attempts SET started_at = started_at - interval '50 s'")
+    await pool.report(node.node_id, succeeded(grant, grant.items[0].start, seconds=5.0))
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 s'")
+    await expire.expire_once(pool.parts, pool.leads)
+    paid = (await pool.balance(pool.bob)).available_micro
+    lost = await earned(pool)
+    assert paid > 0 and (lost.reward_micro, lost.attempts) == (paid, 1)
+    await pool.beat(node.node_id, lease_of(grant))
+    back = await earned(pool)
+    assert (back.reward_micro, back.attempts) == (paid, 0), "it runs"
 
 
 async def test_nobody_has_earned_anything_yet(pool: Pool) -> None:

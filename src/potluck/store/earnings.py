@@ -15,7 +15,7 @@ _MOST_LINES = 10_000
 async def earned(
     connection: Connection, provider_id: AccountId, since: datetime, until: datetime
 ) -> Earnings:
-    """By attempts that ended in this time."""
+    """What was paid in this time, and the attempts that ended in it."""
     total, *rows = await connection.fetch(_sql.earned, provider_id, since, until, _MOST_LINES + 1)
     lines = [
         Earned(
@@ -29,5 +29,5 @@ async def earned(
         )
         for row in rows
     ]
-    seconds, reward = total["seconds"] or 0.0, total["reward_micro"] or 0
-    return Earnings(since, until, total["attempts"], seconds, reward, lines)
+    attempts, seconds = total["attempts"] or 0, total["seconds"] or 0.0
+    return Earnings(since, until, attempts, seconds, total["reward_micro"] or 0, lines)

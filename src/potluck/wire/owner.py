@@ -19,7 +19,7 @@ class DeviceHistory(Struct, frozen=True):
 
 
 class Earned(Struct, frozen=True):
-    """What attempts that ended on one day (UTC) earned on one node."""
+    """What one node was paid on one day (UTC), and its attempts that ended on that day."""
 
     day: date
     node_id: NodeId

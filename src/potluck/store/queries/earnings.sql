@@ -1,22 +1,29 @@
 -- name: earned
 -- By day, node and device, and the total of all. An attempt that had several devices is counted to
 -- none of them: what each has earned of it nobody knows. It worked for as long as it is paid for:
--- until the server heard of the end, much more may have passed.
-WITH ended AS (
-    SELECT attempts.id, node_id, (finished_at AT TIME ZONE 'UTC')::date AS day,
+-- until the server heard of the end, much more may have passed. What was paid counts when it was: an
+-- attempt that is taken back keeps what it had, and ends another time.
+WITH worked AS (
+    SELECT id AS attempt_id, node_id, finished_at AS at, 1 AS attempts, 0 AS reward_micro,
         coalesce(least(extract(epoch FROM finished_at - started_at)::double precision,
-            (usage ->> 'run_seconds')::double precision), 0) AS seconds,
-        (SELECT CASE count(*) WHEN 1 THEN min(device_id) END FROM attempt_devices
-            WHERE attempt_id = attempts.id) AS device_id,
-        coalesce((SELECT sum(amount_micro) FROM ledger_entries
-            WHERE attempt_id = attempts.id AND kind = 'reward'), 0)::bigint AS reward_micro
+            (usage ->> 'run_seconds')::double precision), 0) AS seconds
     FROM attempts
     WHERE provider_id = $1 AND finished_at >= $2 AND finished_at < $3
+    UNION ALL
+    SELECT attempt_id, node_id, ledger_entries.created_at, 0, amount_micro, 0
+    FROM ledger_entries JOIN attempts ON attempts.id = attempt_id
+    WHERE account_id = $1 AND kind = 'reward'
+        AND ledger_entries.created_at >= $2 AND ledger_entries.created_at < $3
+), placed AS (
+    SELECT worked.*, (at AT TIME ZONE 'UTC')::date AS day,
+        (SELECT CASE count(*) WHEN 1 THEN min(device_id) END FROM attempt_devices
+            WHERE attempt_devices.attempt_id = worked.attempt_id) AS device_id
+    FROM worked
 )
-SELECT day, node_id, nodes.name AS node_name, device_id, count(*) AS attempts,
+SELECT day, node_id, nodes.name AS node_name, device_id, sum(attempts) AS attempts,
     sum(seconds) AS seconds, sum(reward_micro)::bigint AS reward_micro,
     grouping(day) = 1 AS is_total
-FROM ended JOIN nodes ON nodes.id = node_id
+FROM placed JOIN nodes ON nodes.id = node_id
 GROUP BY GROUPING SETS ((day, node_id, nodes.name, device_id), ())
 -- The total first, then the newest.
 ORDER BY is_total DESC, day DESC, node_id, device_id

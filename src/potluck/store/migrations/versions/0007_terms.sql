@@ -79,6 +79,8 @@ FROM tasks;
 -- What a provider has earned lately.
 CREATE INDEX attempts_of_provider ON attempts (provider_id, finished_at)
     WHERE finished_at IS NOT NULL;
+CREATE INDEX ledger_entries_rewards ON ledger_entries (account_id, created_at)
+    WHERE kind = 'reward';
 
 -- Keys may change the terms of one's nodes.
 ALTER TABLE api_keys DROP CONSTRAINT api_keys_scopes_check;
