@@ -105,6 +105,7 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
 def test_devices(user: CommandLine, server: FakeServer) -> None:
     card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 24 * 2**30)
     priced = structs.replace(card, terms=DeviceTerms(250_000))
+    half = structs.replace(card, terms=DeviceTerms(memory_share=0.5))
     mine = DeviceUse(250, 2**30, AttemptId("attempt_1"), a_task().id)
     found = [
         PoolDevice(
@@ -117,8 +118,8 @@ def test_devices(user: CommandLine, server: FakeServer) -> None:
             availability=Availability.PAUSED,
         ),
         PoolDevice(
-            *(DeviceId("device_3"), NodeId("node_2"), "shed", NodeState.ONLINE, card),
-            *(Standing.BOUND, 1000, 24 * 2**30, False),
+            *(DeviceId("device_3"), NodeId("node_2"), "shed", NodeState.ONLINE, half),
+            *(Standing.BOUND, 1000, 12 * 2**30, False),
             availability=Availability.OUTSIDE_HOURS,
             why="It opens at 18:00.",
         ),
@@ -132,6 +133,7 @@ def test_devices(user: CommandLine, server: FakeServer) -> None:
     for words in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
         assert words in shown[1]
     assert "free" in shown[2] and "foreign" in shown[2]
+    assert "12 of 12 GiB" in shown[3], "of what its owner gives"
     assert "outside hours" in shown[3] and shown[3].endswith("It opens at 18:00.")
     (answer,) = user.run("devices", "--json").lines()
     assert answer["devices"][0]["id"] == "device_2"

@@ -99,8 +99,8 @@ def test_once_more_changes_nothing_and_disturbs_nobody(owner: Owner) -> None:
 def test_another_server_is_not_provided_for_by_accident(owner: Owner) -> None:
     owner.run("provider", "install", URL)
     refused = owner.run("provider", "install", OTHER, "--json")
-    assert refused.status == 69
-    assert refused.lines()[-1]["error"]["code"] == "not_installed"
+    assert refused.status == 78
+    assert refused.lines()[-1]["error"]["code"] == "bad_settings"
     assert URL in refused.stderr and "--yes" in refused.stderr
     assert owner.run("provider", "install", OTHER, "--yes").status == 0
     assert OTHER in owner.unit.read_text()

@@ -30,7 +30,7 @@ ASKED = "POTLUCKASKED"
 _INVITE = "--invite"
 
 
-class Wish(Struct, frozen=True):
+class Signing(Struct, frozen=True):
     """How the owner wants to sign."""
 
     again: bool
@@ -60,36 +60,38 @@ def has_ended(directory: Path, url: str) -> bool:
     return known is not None and known.expires_at <= time.time()
 
 
-def authorise(screen: Screen, door: "Transport", directory: Path, wish: Wish) -> None:
+def authorise(screen: Screen, door: "Transport", directory: Path, signing: Signing) -> None:
     """Asks the wallet, here or in a browser, and keeps what it said."""
     from potluck.provider.identity import ensure_key, save_delegation
 
     key = ensure_key(directory)
     word = (
-        _in_a_browser(screen, door, key, wish) if wish.browser else _here(screen, door, key, wish)
+        _in_a_browser(screen, door, key, signing)
+        if signing.browser
+        else _here(screen, door, key, signing)
     )
     save_delegation(directory, word)
     if not screen.json:
         screen.err.line(f"Your wallet lets this machine's key {key} work for it.", Tone.FAINT)
 
 
-def _here(screen: Screen, door: "Transport", key: str, wish: Wish) -> "Delegation":
+def _here(screen: Screen, door: "Transport", key: str, signing: Signing) -> "Delegation":
     from potluck.cli.login import chosen_key_file, open_wallet
     from potluck.consumer import Potluck
     from potluck.consumer.delegate import authorise as sign
     from potluck.consumer.delegate import become_provider
     from potluck.consumer.sign_in import sign_in
 
-    wallet = open_wallet(screen, door, chosen_key_file(door.url, wish.key_file))
-    tokens = sign_in(door, wallet, wish.invite)
+    wallet = open_wallet(screen, door, chosen_key_file(door.url, signing.key_file))
+    tokens = sign_in(door, wallet, signing.invite)
     with Potluck.through(door, tokens.access_token) as potluck:
         become_provider(potluck)
-        word = sign(potluck, wallet, key, wish.machine)
+        word = sign(potluck, wallet, key, signing.machine)
         potluck.account.log_out()
     return word
 
 
-def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "Authorised":
+def _in_a_browser(screen: Screen, door: "Transport", key: str, signing: Signing) -> "Authorised":
     from potluck.cli.browser import show_page
     from potluck.consumer import Potluck
     from potluck.consumer.terminal import ask_for_terminal, await_approval
@@ -97,7 +99,7 @@ def _in_a_browser(screen: Screen, door: "Transport", key: str, wish: Wish) -> "A
     from potluck.provider.identity import Authorised
     from potluck.wire.own_origin import origin_of
 
-    asked = ask_for_terminal(door, wish.invite, key)
+    asked = ask_for_terminal(door, signing.invite, key)
     show_page(screen, asked, door.url)
     tokens = await_approval(door, asked)
     with Potluck.through(door, tokens.access_token) as potluck:
@@ -136,12 +138,12 @@ def _without_what_was_for_us(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def authorise_first(screen: Screen, door: "Transport", directory: Path, wish: Wish) -> None:
+def authorise_first(screen: Screen, door: "Transport", directory: Path, signing: Signing) -> None:
     """Returns in a program that needs no wallet and knows of none."""
     if os.environ.pop(ASKED, None) is not None:
         return
-    is_due = wish.again or not is_authorised(directory, door.url)
+    is_due = signing.again or not is_authorised(directory, door.url)
     if is_due:
-        authorise(screen, door, directory, wish)
-    if is_due or holds_secrets() or wish.invite is not None:
+        authorise(screen, door, directory, signing)
+    if is_due or holds_secrets() or signing.invite is not None:
         start_afresh()

@@ -87,7 +87,7 @@ def _row(device: PoolDevice, is_short: bool) -> list[Cell]:
         Cell(device_name(said)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(show_milli(device.free_milli), tone),
-        Cell(part_of(device.free_memory_bytes, said.memory_bytes)),
+        Cell(part_of(device.free_memory_bytes, said.offered_bytes)),
         Cell(price_text(said.terms.price_micro_per_hour)),
         _state(device),
         Cell(_serves(device, is_short), Tone.FAINT),

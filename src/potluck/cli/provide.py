@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from potluck.cli.authorise import AGAIN, Wish, authorise_first
+from potluck.cli.authorise import AGAIN, Signing, authorise_first
 from potluck.cli.options import (
     CaFingerprintOption,
     DataDirOption,
@@ -157,8 +157,8 @@ def provide(
     )
     with closing(door(address, ca_file)) as line:
         settings = read_settings(address, line.ca_file, options, os.environ)
-        wish = Wish(authorise, browser, invite, key_file, settings.name[:100])
-        authorise_first(screen, line, settings.data_directory, wish)
+        signing = Signing(authorise, browser, invite, key_file, settings.name[:100])
+        authorise_first(screen, line, settings.data_directory, signing)
     # Warnings about this machine; what happens to tasks is told by the announcements.
     configure_logs(logging.WARNING)
     run_provider(settings, announcer(screen))

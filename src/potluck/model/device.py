@@ -81,3 +81,8 @@ class DeviceDescription(Struct, frozen=True):
     power_watts: Annotated[int, Meta(ge=0, le=20_000)] | None = None  # the most it draws
     measured: Measured | None = None
     terms: DeviceTerms = DeviceTerms()
+
+    @property
+    def offered_bytes(self) -> int:
+        """Of its memory, what its owner lets tasks have."""
+        return int(self.memory_bytes * self.terms.memory_share)

@@ -99,7 +99,7 @@ async def _offer(
         device.kind,
         device,
         device.model,
-        int(device.memory_bytes * device.terms.memory_share),
+        device.offered_bytes,
         device.terms.price_micro_per_hour,
     )
     return DeviceId(device_id)

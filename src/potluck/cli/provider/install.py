@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.authorise import Wish, authorise, is_authorised
+from potluck.cli.authorise import Signing, authorise, is_authorised
 from potluck.cli.command import Command
 from potluck.cli.options import (
     CaFingerprintOption,
@@ -18,6 +18,7 @@ from potluck.cli.options import (
     JsonOption,
     KeyFileOption,
 )
+from potluck.cli.prompt import confirmed
 from potluck.cli.provide import provide
 from potluck.cli.screen import Screen, Tone
 from potluck.model.error import InvalidInput, NotInstalled
@@ -79,8 +80,8 @@ def install(
         screen.out.write_bytes(manager.content(service))
         return
     _check_other(manager, address, yes)
-    wish = Wish(False, browser, invite, key_file, settings.name[:100])
-    _authorise(screen, settings, wish)
+    signing = Signing(False, browser, invite, key_file, settings.name[:100])
+    _authorise(screen, settings, signing)
     is_new = _write(manager.path, manager.content(service))
     _set_up(manager)
     is_started = now and (is_new or not manager.state().is_active)
@@ -157,23 +158,18 @@ def _check_other(manager: "Manager", url: str, yes: bool) -> None:
     there = manager.state().url
     if there in (None, url) or yes:
         return
-    if sys.stdin.isatty():
-        typer.confirm(f"This machine provides for {there}. For {url} instead?", abort=True)
-        return
-    raise NotInstalled(
-        f"This machine is installed to provide for {there} already.",
-        "With --yes it provides for the new one instead.",
-    )
+    if not confirmed(f"This machine provides for {there}. For {url} instead?", "--yes"):
+        raise typer.Abort
 
 
-def _authorise(screen: Screen, settings: "ProviderSettings", wish: Wish) -> None:
+def _authorise(screen: Screen, settings: "ProviderSettings", signing: Signing) -> None:
     """While somebody is there to sign: a service can not ask."""
     from potluck.consumer.connect import door
 
     if is_authorised(settings.data_directory, settings.url):
         return
     with closing(door(settings.url)) as line:
-        authorise(screen, line, settings.data_directory, wish)
+        authorise(screen, line, settings.data_directory, signing)
 
 
 def _write(path: Path, content: bytes) -> bool:
