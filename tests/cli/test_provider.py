@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from potluck.cli.provider.which import Choice, pick_devices
 from potluck.model.device import Availability, Standing
 from potluck.model.error import InvalidInput, NotFound
+from potluck.model.node import SandboxReport
 from potluck.model.terms import DeviceTerms
 from potluck.provider.control.message import (
     Done,
@@ -121,6 +122,17 @@ def test_status_says_what_is_wrong_and_whose_a_device_is(
     shown = told(owner, "status")
     assert "In provider.toml: price." in shown
     assert "not this machine's to offer: foreign" in shown
+
+
+def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    assert "without walls" not in told(owner, "status")
+    capped = replace(a_device(BIG, "RTX"), refusal="It takes 100 to 350 W.")
+    provider.status = a_status(devices=(capped,), sandbox=SandboxReport("none"))
+    for command in ("status", "explain"):
+        shown = " ".join(told(owner, command).split())
+        assert "1: It takes 100 to 350 W." in shown and "they run without walls" in shown
 
 
 def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: FakeProvider) -> None:

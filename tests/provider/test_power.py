@@ -86,13 +86,16 @@ async def test_a_refusal_is_told_once_and_asked_for_again_after_a_while(
 ) -> None:
     owner.cards.refusal = "Only root may."
     await owner.power.apply(LIMITED)
+    assert owner.power.refusals == {"GPU-1": "Only root may."}
     assert not (owner.directory / "power.json").exists(), "there is nothing to give back"
     monkeypatch.setattr(power_module, "_AGAIN_SECONDS", 0.0)
     await owner.power.apply(LIMITED)
     assert (owner.refused, owner.cards.asked) == (["Only root may."], 2)
+    await owner.power.apply(FREE)
+    assert not owner.power.refusals, "nobody asks for it any more"
     owner.cards.refusal = None
     await owner.power.apply(LIMITED)
-    assert owner.cards.limits == {"GPU-1": 120}
+    assert owner.cards.limits == {"GPU-1": 120} and not owner.power.refusals
 
 
 async def test_cards_that_hang_are_waited_for_together(

@@ -159,7 +159,6 @@ class _Parts(Struct, frozen=True):
     seen: Seen
     wishes: Wishes
     sampler: Sampler
-    power: PowerCaps
     refit: Refit
     announce: Announce
     detection: Detection
@@ -193,8 +192,10 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         watch.drain()
         ending.ask(is_for_good)
 
+    power = PowerCaps(sampler, announce, found.detection.found, settings.data_directory)
     office = Office(
-        settings, rules, offer, link, bench, watch, Pulse(), news, ending, devices.standings, drain
+        *(settings, rules, offer, link, bench, watch, power, Pulse(), news, ending),
+        *(devices.standings, drain),
     )
     wishes = Wishes(
         settings.data_directory,
@@ -204,14 +205,12 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         news,
     )
     offer.say_also(watch.statuses, wishes.number)
-    power = PowerCaps(sampler, announce, found.detection.found, settings.data_directory)
     return _Parts(
         office,
         devices,
         seen,
         wishes,
         sampler,
-        power,
         refit_of(office, announce, partial(open_workshop, settings, found.throttle), runner_of),
         announce,
         found.detection,
@@ -235,7 +234,7 @@ async def _sampling(parts: _Parts) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await parts.power.release()
+        await parts.office.power.release()
         await parts.sampler.close()
 
 
@@ -291,7 +290,7 @@ def _begin_duties(
         watch_silence(office.pulse, bench.shortest_silence_seconds, bench.tell),
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
-        watch.run_looks(parts.power, settings.sample_seconds),
+        watch.run_looks(parts.office.power, settings.sample_seconds),
         suit_sandbox(parts.refit, settings.terms_seconds),
         measure_devices(
             office.offer,

@@ -11,6 +11,7 @@ from potluck.model.terms import TermsChange
 from potluck.provider.owner.said import Said
 
 _NEEDED = "terms that somebody can meet"
+_ANOTHER = "potluck provider set power_watts= (or another figure, or start it as root)"
 
 
 def look_at_terms(patient: Patient) -> Iterator[Finding]:
@@ -28,7 +29,9 @@ def look_at_terms(patient: Patient) -> Iterator[Finding]:
     known = None if status is None else [each.description.uuid for each in status.devices]
     doubts = list(doubts_about(said, known))
     yield from (odd("terms", doubt, _NEEDED, fix) for doubt, fix in doubts)
-    if not doubts:
+    refusals = [each.refusal for each in status.devices if each.refusal] if status else []
+    yield from (odd("terms", refusal, _NEEDED, _ANOTHER) for refusal in refusals)
+    if not doubts and not refusals:
         yield well("terms", "nothing in them keeps all work away", _NEEDED)
     yield _presence(said)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from potluck.cli.device_words import device_name, part_of, price_text, state_cell
 from potluck.cli.pick import short_id
-from potluck.cli.provider.machine import DeviceShown, Machine
+from potluck.cli.provider.machine import NO_WALLS, DeviceShown, Machine
 from potluck.cli.screen import Pane, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_bytes, show_seconds
@@ -31,6 +31,8 @@ def show_machine(pane: Pane, machine: Machine) -> None:
     pane.line(f"{pane.paint(printable(machine.name), Tone.STRONG)} {facts}")
     for problem in machine.problems:
         pane.prose(printable(problem), Tone.BAD)
+    if not machine.sandbox.is_safe_for_strangers:
+        pane.prose(NO_WALLS, Tone.WAITING)
     pane.line()
     _show_devices(pane, machine.devices)
     _show_reasons(pane, machine.devices)
@@ -54,14 +56,15 @@ def _show_reasons(pane: Pane, devices: Sequence[DeviceShown]) -> None:
 
 
 def reasons(device: DeviceShown) -> list[str]:
-    """Why a device gets no work, or less than it might, in sentences."""
+    """Why a device gets no work, or less than it might, or does otherwise, in sentences."""
     model, health = device.description.model, device.status.health
     said = [device.why] if device.availability is not Availability.AVAILABLE else []
     if device.standing is not Standing.BOUND:
         said.append(f"{model} is not this machine's to offer: {device.standing}.")
     if health in _HEALTHS and device.availability is not Availability.SICK:
         said.append(f"{model} {_HEALTHS[health]}.")
-    return [sentence or f"{model} takes no new work." for sentence in said]
+    said = [sentence or f"{model} takes no new work." for sentence in said]
+    return [*said, device.refusal] if device.refusal else said
 
 
 def _show_attempts(pane: Pane, machine: Machine) -> None:

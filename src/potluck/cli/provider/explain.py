@@ -2,7 +2,7 @@
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption, connect
 from potluck.cli.provider.dashboard import reasons
-from potluck.cli.provider.machine import Machine, told_by_itself
+from potluck.cli.provider.machine import NO_WALLS, Machine, told_by_itself
 from potluck.cli.provider.side import NodeOption
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.units import show_count, show_seconds
@@ -67,7 +67,7 @@ def own_reasons(status: ProviderStatus) -> list[str]:
     if status.is_draining:
         found.append("It is draining: it finishes what runs, takes nothing more, and ends.")
     if not status.sandbox.is_safe_for_strangers:
-        found.append("It has no sandbox, so it takes your own tasks only.")
+        found.append(NO_WALLS)
     return [*found, *_of_devices(machine)]
 
 

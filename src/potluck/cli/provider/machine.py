@@ -18,6 +18,8 @@ from potluck.provider.control.message import AttemptNow, DeviceNow, ProviderStat
 from potluck.wire.consumer import DeviceView, NodeView
 from potluck.wire.device_status import DeviceSample, DeviceStatus
 
+NO_WALLS = "It has no sandbox: it takes your own tasks only, and they run without walls."
+
 
 class DeviceShown(Struct, frozen=True):
     """One device, what it may do and what it does."""
@@ -30,6 +32,7 @@ class DeviceShown(Struct, frozen=True):
     status: DeviceStatus | DeviceSample  # figures; what nobody tells is not there
     serves: str
     id: str = ""  # the pool's, where it is known
+    refusal: str = ""  # where it does not do what its owner asks of it
 
     @property
     def choice(self) -> Choice:
@@ -107,6 +110,7 @@ def _by_itself(number: int, device: DeviceNow, tasks: int) -> DeviceShown:
         standing=device.standing,
         status=device.status,
         serves=show_count(tasks, "task") if tasks else "",
+        refusal=device.refusal,
     )
 
 

@@ -27,6 +27,7 @@ from potluck.provider.ending import Ending
 from potluck.provider.heartbeat import Pulse
 from potluck.provider.link import Link
 from potluck.provider.offer import Offer
+from potluck.provider.owner.power import PowerCaps
 from potluck.provider.owner.rules import Rules
 from potluck.provider.owner.watch import Watch
 from potluck.provider.settings import ProviderSettings
@@ -47,6 +48,7 @@ class Office(Struct, frozen=True):
     link: Link
     bench: Workbench
     watch: Watch
+    power: PowerCaps
     pulse: Pulse
     news: Told
     ending: Ending
@@ -103,7 +105,12 @@ class Desk:
             terms_file=str(office.rules.path),
             sandbox=description.sandbox,
             devices=tuple(
-                DeviceNow(one, statuses[one.uuid], standings.get(one.uuid, Standing.BOUND))
+                DeviceNow(
+                    one,
+                    statuses[one.uuid],
+                    standings.get(one.uuid, Standing.BOUND),
+                    office.power.refusals.get(one.uuid, ""),
+                )
                 for one in description.devices
             ),
             attempts=office.bench.now(),

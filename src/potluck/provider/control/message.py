@@ -45,6 +45,7 @@ class DeviceNow(Struct, frozen=True):
     description: DeviceDescription  # with the terms in force
     status: DeviceStatus
     standing: Standing
+    refusal: str = ""  # a sentence, where it does not do what its owner asks of it
 
 
 class AttemptNow(Struct, frozen=True):

@@ -44,12 +44,15 @@ class PowerCaps:
         # The limits of those that have one of ours now; None: as the vendor chose.
         self._before = _kept(self._file)
         self._asked: dict[str, tuple[int | None, float]] = {}
-        self._refusals: dict[str, str] = {}
+        self.refusals: dict[str, str] = {}  # of what is asked for now
 
     async def apply(self, terms: Mapping[str, DeviceTerms]) -> None:
         """Asks for what has changed; a device that refuses is told of once."""
         now = time.monotonic()
         wanted = {uuid: each.power_watts for uuid, each in terms.items()}
+        for uuid, watts in wanted.items():
+            if watts is None:
+                self.refusals.pop(uuid, None)
         await self._ask({u: watts for u, watts in wanted.items() if self._is_due(u, watts, now)})
 
     async def release(self) -> None:
@@ -80,9 +83,9 @@ class PowerCaps:
 
     def _tell(self, uuid: str, refusal: str | None) -> None:
         if refusal is None:
-            self._refusals.pop(uuid, None)
-        elif self._refusals.get(uuid) != refusal:
-            self._refusals[uuid] = refusal
+            self.refusals.pop(uuid, None)
+        elif self.refusals.get(uuid) != refusal:
+            self.refusals[uuid] = refusal
             self._announce(PowerRefused(uuid, refusal))
 
     def _keep(self, before: dict[str, int | None]) -> None:
