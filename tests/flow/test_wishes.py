@@ -16,7 +16,8 @@ from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TermsChange
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import lease, terms
-from potluck.store import accounts, nodes, wishes
+from potluck.store import accounts, devices, nodes, wishes
+from potluck.store.devices import DeviceFilter
 from potluck.store.nodes import Owner
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import AcquireLeases, Heartbeat, RegisterNode
@@ -221,7 +222,7 @@ async def test_a_wish_that_crosses_a_beat_is_not_taken_for_one_that_was_forgotte
 ) -> None:
     """The beat waits for the node's row, and then sees its new number with the old wishes."""
     async with pool.parts.database.transaction() as connection:
-        await nodes.lock_own(connection, machine.node_id, pool.bob)
+        await nodes.lock_own(connection, machine.node_id, pool.bob, also_left=False)
         beat = asyncio.create_task(machine.beat())
         await asyncio.sleep(0.2)
         await wishes.add(connection, machine.node_id, Wish(0, change=PAUSE))
@@ -322,12 +323,39 @@ async def test_who_asked_for_what_is_in_the_audit(pool: Pool, machine: Machine) 
     ]
 
 
-async def test_a_node_that_left_is_asked_nothing(pool: Pool, machine: Machine) -> None:
+async def test_a_node_that_has_ended_hears_of_a_pause_when_it_starts_and_of_no_order(
+    pool: Pool, machine: Machine
+) -> None:
     await lease.leave(pool.parts, pool.bobs, machine.node_id)
     with pytest.raises(NotFound):
-        await machine.wish(PAUSE)
+        await machine.order(Order.DRAIN)
     with pytest.raises(NotFound):
         await terms.show(pool.parts, pool.bob, machine.node_id)
+    assert (await machine.wish(PAUSE)).wishes
+    await machine.register()
+    assert await machine.states() == ["paused", "paused"]
+    (wish,) = await machine.beat()
+    assert wish.change == PAUSE
+
+
+async def test_when_an_owner_uses_a_device_is_his_own_affair(pool: Pool, machine: Machine) -> None:
+    offered = description(1)
+    (card,) = offered.devices
+    shy = replace(card, terms=replace(card.terms, idle_minutes=10.0, hours="sat, sun"))
+    in_use = DeviceStatus(card.uuid, Availability.IN_USE, "Its owner uses it.")
+    said = RegisterNode(replace(offered, devices=(shy,)), machine.node_id, statuses=(in_use,))
+    await lease.register(pool.parts, pool.bobs, said)
+    for viewer, seen, minutes in (
+        (pool.bob, (Availability.IN_USE, "Its owner uses it."), 10.0),
+        (pool.alice, (Availability.PAUSED, ""), 0),
+    ):
+        async with pool.parts.database.transaction() as connection:
+            (listed,) = await devices.page(connection, viewer, DeviceFilter(), None, 10)
+            node = await nodes.get(connection, machine.node_id, viewer)
+        for each in (listed, node.devices[0]):
+            assert (each.availability, each.why) == seen
+            assert each.description.terms.idle_minutes == minutes
+            assert each.description.terms.hours == "sat, sun", "what concerns a task"
 
 
 async def test_another_key_of_the_wallet_speaks_for_no_wish(pool: Pool, machine: Machine) -> None:

@@ -315,11 +315,12 @@ class Author:
     def _wish(self) -> Act:
         order = self._one([None, OwnerOrder(Order.DRAIN), OwnerOrder(Order.RECLAIM)])
         wish = Wish(0, change=None if order else TermsChange(is_paused=True), order=order)
-        node_id = self._node_id()
+        node_id, also_left = self._node_id(), self._one([True, False])
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                name = await nodes.lock_own(connection, node_id, self._owner_of(node_id))  # type: ignore[arg-type]
+                owner_id = self._owner_of(node_id)
+                name = await nodes.lock_own(connection, node_id, owner_id, also_left=also_left)  # type: ignore[arg-type]
                 return name, await wishes.add(connection, node_id, wish)  # type: ignore[arg-type]
 
         return act

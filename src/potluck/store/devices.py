@@ -80,10 +80,18 @@ def no_such_device(device_id: str) -> NotFound:
 
 
 def as_seen(description: DeviceDescription, is_mine: bool) -> DeviceDescription:
-    """Whom an owner allows and denies is told to nobody else."""
+    """Whom an owner allows and denies, and when he is away, is told to nobody else."""
     if is_mine:
         return description
-    return replace(description, terms=replace(description.terms, allow=(), deny=()))
+    return replace(description, terms=replace(description.terms, allow=(), deny=(), idle_minutes=0))
+
+
+def seen_state(row: Any, is_mine: bool) -> tuple[Availability, str]:
+    """Whether it takes new work, and why not. When an owner uses his machine is his own affair."""
+    availability = Availability(row["availability"])
+    if is_mine:
+        return availability, row["why"]
+    return Availability.PAUSED if availability is Availability.IN_USE else availability, ""
 
 
 def chooses_accounts(description: DeviceDescription) -> bool:
@@ -101,6 +109,7 @@ def _like(pattern: str | None) -> list[str]:
 
 def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
     description = codec.decode_json(row["description"], DeviceDescription)
+    availability, why = seen_state(row, row["is_mine"])
     return PoolDevice(
         id=row["id"],
         node_id=row["node_id"],
@@ -112,7 +121,7 @@ def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
         free_memory_bytes=row["free_memory_bytes"],
         is_mine=row["is_mine"],
         uses=uses,
-        availability=Availability(row["availability"]),
-        why=row["why"],
+        availability=availability,
+        why=why,
         chooses_accounts=chooses_accounts(description),
     )

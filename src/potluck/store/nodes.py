@@ -5,13 +5,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.model.device import Availability, DeviceDescription, Standing
+from potluck.model.device import DeviceDescription, Standing
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.model.node import NodeDescription, NodeState
 from potluck.store import wishes
 from potluck.store.database import Connection
-from potluck.store.devices import as_seen, chooses_accounts
+from potluck.store.devices import as_seen, chooses_accounts, seen_state
 from potluck.store.mint import new_device_id, new_node_id
 from potluck.store.named import load
 from potluck.wire import codec
@@ -139,18 +139,23 @@ async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
-async def lock_own(connection: Connection, node_id: NodeId, account_id: AccountId) -> str:
+async def lock_own(
+    connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
+) -> str:
     """The name of a node that this account has here, locked until the transaction ends."""
-    row = await connection.fetchrow(_sql.lock_own, node_id, account_id)
+    row = await connection.fetchrow(_sql.lock_own, node_id, account_id, also_left)
     if row is None:
         raise no_such_node(node_id)
     name: str = row["name"]
     return name
 
 
-async def get(connection: Connection, node_id: NodeId, viewer_id: AccountId) -> NodeView:
-    """A node that has not left, whoever's it is."""
-    found = await _views(connection, await connection.fetch(_sql.get, node_id), viewer_id)
+async def get(
+    connection: Connection, node_id: NodeId, viewer_id: AccountId, *, also_left: bool = False
+) -> NodeView:
+    """A node that has not left, unless that is no matter, whoever's it is."""
+    rows = await connection.fetch(_sql.get, node_id, also_left)
+    found = await _views(connection, rows, viewer_id)
     if not found:
         raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
     return found[0]
@@ -175,12 +180,13 @@ async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) 
 
 def _device_view(row: Any, is_mine: bool) -> DeviceView:
     description = codec.decode_json(row["description"], DeviceDescription)
+    availability, why = seen_state(row, is_mine)
     return DeviceView(
         id=row["id"],
         description=as_seen(description, is_mine),
         free_milli=row["free_milli"],
-        availability=Availability(row["availability"]),
-        why=row["why"],
+        availability=availability,
+        why=why,
         chooses_accounts=chooses_accounts(description),
         standing=Standing(row["standing"]),
     )

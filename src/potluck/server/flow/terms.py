@@ -37,10 +37,10 @@ _DRAINING = (Availability.DRAINING, "Its node finishes what runs, and ends.")
 
 
 async def change(parts: Parts, caller: Caller, node_id: NodeId, wanted: TermsChange) -> NodeView:
-    """Terms change when the node has heard of it; a pause holds at once."""
+    """Terms change when the node has heard of it, if need be at its next start; a pause at once."""
     asked = checked_change(wanted)
     async with parts.database.transaction() as connection:
-        uuids = await _of_node(connection, caller.id, node_id, asked.devices)
+        uuids = await _of_node(connection, caller.id, node_id, asked.devices, also_left=True)
         if asked.is_paused is True:
             await availability.withdraw(connection, node_id, uuids, *_PAUSED)
         named = tuple(uuids) if asked.devices else ()
@@ -57,7 +57,7 @@ async def order(parts: Parts, caller: Caller, node_id: NodeId, wanted: OwnerOrde
             "A node drains as a whole.", "Pause single devices, or leave the devices out."
         )
     async with parts.database.transaction() as connection:
-        uuids = await _of_node(connection, caller.id, node_id, wanted.devices)
+        uuids = await _of_node(connection, caller.id, node_id, wanted.devices, also_left=False)
         state = _DRAINING if wanted.order is Order.DRAIN else _PAUSED
         await availability.withdraw(connection, node_id, uuids, *state)
         named = tuple(uuids) if wanted.devices else ()
@@ -100,17 +100,24 @@ def _closed(wish: Wish) -> tuple[tuple[Availability, str], tuple[str, ...]] | No
     return None
 
 
-async def show(parts: Parts, viewer_id: AccountId, node_id: NodeId) -> NodeView:
+async def show(
+    parts: Parts, viewer_id: AccountId, node_id: NodeId, *, also_left: bool = False
+) -> NodeView:
     async with parts.database.transaction() as connection:
-        found = await nodes.get(connection, node_id, viewer_id)
+        found = await nodes.get(connection, node_id, viewer_id, also_left=also_left)
     return (await status.with_telemetry(parts, [found]))[0]
 
 
 async def _of_node(
-    connection: Connection, account_id: AccountId, node_id: NodeId, named: Sequence[str]
+    connection: Connection,
+    account_id: AccountId,
+    node_id: NodeId,
+    named: Sequence[str],
+    *,
+    also_left: bool,
 ) -> list[str]:
     """The uuids of these devices of one's own node, or of all of them. The node is locked."""
-    name = await nodes.lock_own(connection, node_id, account_id)
+    name = await nodes.lock_own(connection, node_id, account_id, also_left=also_left)
     known = await devices.of_node(connection, node_id)
     if unknown := [each for each in named if each not in known]:
         raise NotFound(f"{name} has no device {unknown[0]!r}.", "Name devices by their uuid or id.")
@@ -136,7 +143,7 @@ async def _asked(parts: Parts, account_id: AccountId, node_id: NodeId) -> NodeVi
     await call_off(parts, node_id)
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
-    return await show(parts, account_id, node_id)
+    return await show(parts, account_id, node_id, also_left=True)
 
 
 def _told(caller: Caller, what: str) -> dict[str, str]:

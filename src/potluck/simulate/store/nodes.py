@@ -187,9 +187,11 @@ def fall_silent(data: Data, quiet: timedelta) -> list[Row]:
 
 
 @models(_sql.lock_own)
-def lock_own(data: Data, node_id: str, account_id: str) -> list[Row]:
+def lock_own(data: Data, node_id: str, account_id: str, also_left: bool) -> list[Row]:
     node = data.nodes.get(node_id)
-    if node is None or node["account_id"] != account_id or node["state"] == "left":
+    if node is None or node["account_id"] != account_id:
+        return []
+    if node["state"] == "left" and not also_left:
         return []
     return [{"id": node_id, "name": node["name"]}]
 

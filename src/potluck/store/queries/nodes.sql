@@ -96,10 +96,10 @@ UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
 -- name: lock_own
-SELECT id, name FROM nodes WHERE id = $1 AND account_id = $2 AND state <> 'left' FOR UPDATE
+SELECT id, name FROM nodes WHERE id = $1 AND account_id = $2 AND ($3 OR state <> 'left') FOR UPDATE
 
 -- name: get
-SELECT * FROM nodes WHERE id = $1 AND state <> 'left'
+SELECT * FROM nodes WHERE id = $1 AND ($2 OR state <> 'left')
 
 -- name: list
 SELECT * FROM nodes WHERE state <> 'left' ORDER BY id
