@@ -107,6 +107,15 @@ async def test_an_owner_is_told_once_that_a_device_is_sick_and_that_it_is_well(p
     assert event == [pool.bob, node_id, "lost"]
 
 
+async def test_a_device_that_is_sick_and_well_in_turn_is_told_of_a_few_times(pool: Pool) -> None:
+    node_id = await offer(pool)
+    for times in range(20):
+        state = Availability.AVAILABLE if times % 2 else Availability.SICK
+        await beat(pool, node_id, DeviceStatus("GPU-0", state, str(times)))
+    assert len(await told(pool, "device.sick", "device.well")) == 6
+    assert await known(pool) == ("available", "19"), "it is only not told"
+
+
 async def test_what_a_node_says_with_its_registration_holds_from_the_start(pool: Pool) -> None:
     """Where it says nothing of a device, the device's terms count."""
     offered = description(2)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 from potluck.wire import codec
 
@@ -36,6 +36,11 @@ def telemetry(node_id: NodeId) -> str:
 def samples(node_id: NodeId) -> str:
     """What the node said about itself and its devices in the last hour."""
     return f"samples:{node_id}"
+
+
+def device_news(device_id: DeviceId) -> str:
+    """How often its owner was told lately that a device is sick, or well."""
+    return f"device-news:{device_id}"
 
 
 def terminal_ask(name: str) -> str:

@@ -17,7 +17,7 @@ Since = Annotated[datetime | None, QueryParameter(name="since", required=False)]
 Until = Annotated[datetime | None, QueryParameter(name="until", required=False)]
 
 _USUAL = timedelta(days=30)
-_YOUNGEST = datetime(2000, 1, 1, tzinfo=UTC)  # before there was anything to earn
+_OLDEST = datetime(2000, 1, 1, tzinfo=UTC)  # before there was anything to earn
 
 
 class EarningsController(Controller):
@@ -33,7 +33,7 @@ class EarningsController(Controller):
     ) -> Earnings:
         """By day, node and device, from attempts that ended then; the last 30 days if not said."""
         end = datetime.now(UTC) if until is None else _moment(until)
-        begin = max(end, _YOUNGEST) - _USUAL if since is None else _moment(since)
+        begin = max(end, _OLDEST) - _USUAL if since is None else _moment(since)
         async with parts.database.transaction() as connection:
             return await earnings.earned(connection, request.user.id, begin, end)
 

@@ -54,9 +54,9 @@ POLICY: dict[str, Scope | None] = {
     # the pool
     "list_nodes": Scope.POOL_READ,
     "get_node": Scope.POOL_READ,
-    "explain_node": Scope.POOL_READ,
     "list_devices": Scope.POOL_READ,
     # one's own machines, from elsewhere
+    "explain_node": Scope.POOL_READ,
     "device_history": Scope.POOL_READ,
     "change_terms": Scope.NODES_WRITE,
     "give_order": Scope.NODES_WRITE,

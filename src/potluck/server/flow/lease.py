@@ -62,7 +62,7 @@ async def register(parts: Parts, owner: Owner, said: RegisterNode) -> NodeRegist
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
             await tell(connection, event)
         await terms.hold(connection, node.node_id, offer)
-        is_closed = await status.begin(connection, owner.account_id, node.node_id, offer)
+        is_closed = await status.begin(parts, connection, owner.account_id, node.node_id, offer)
         await binding.record(parts, connection, facts)
     if is_closed:
         await call_off(parts, node.node_id)

@@ -33,9 +33,11 @@ from potluck.wire.provider import Heartbeat, RegisterNode
 _KEPT = timedelta(hours=1)
 # A beat every 20 seconds makes 180; nodes beat early when something changes.
 _MOST_KEPT = 360
+# A device that is sick and well in turn is told of so often in an hour, and no more.
+_NEWS_PER_HOUR = 6
 
 
-class Told(Struct, frozen=True, array_like=True):
+class Reading(Struct, frozen=True, array_like=True):
     """How a device did, without the names of the fields: there are many of these."""
 
     name: bytes  # short, however long the uuid
@@ -54,7 +56,7 @@ class Telemetry(Struct, frozen=True, array_like=True):
     at: datetime
     load_percent: float
     memory_used_bytes: int
-    devices: tuple[Told, ...]
+    devices: tuple[Reading, ...]
 
     def sample(self, uuid: str, is_mine: bool) -> DeviceSample | None:
         name = _name(uuid)
@@ -82,7 +84,7 @@ async def take(
     if news:
         async with parts.database.transaction() as connection:
             changes = await availability.tell(connection, node_id, beat.wish, news)
-            await _tell_owner(connection, account_id, node_id, changes, news)
+            await _tell_owner(parts, connection, account_id, node_id, changes, news)
         if any(each.is_closed for each in changes):
             await call_off(parts, node_id)
         if any(each.availability is not each.before for each in changes):
@@ -95,7 +97,11 @@ async def take(
 
 
 async def begin(
-    connection: Connection, account_id: AccountId, node_id: NodeId, offer: RegisterNode
+    parts: Parts,
+    connection: Connection,
+    account_id: AccountId,
+    node_id: NodeId,
+    offer: RegisterNode,
 ) -> bool:
     """With the registration, so that a device is not given work before its node has said more.
 
@@ -107,7 +113,7 @@ async def begin(
         for each in offer.description.devices
     ]
     changes = await availability.tell(connection, node_id, offer.wish, statuses)
-    await _tell_owner(connection, account_id, node_id, changes, statuses)
+    await _tell_owner(parts, connection, account_id, node_id, changes, statuses)
     return any(each.is_closed for each in changes)
 
 
@@ -180,6 +186,7 @@ def _unsaid(uuid: str, is_paused: bool) -> DeviceStatus:
 
 
 async def _tell_owner(
+    parts: Parts,
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
@@ -192,16 +199,21 @@ async def _tell_owner(
         is_sick, was_sick = (
             state is Availability.SICK for state in (each.availability, each.before)
         )
-        if is_sick == was_sick:
+        if is_sick == was_sick or not await _may_tell(parts, each.device_id):
             continue
         kind = EventKind.DEVICE_SICK if is_sick else EventKind.DEVICE_WELL
         data = {"device_id": each.device_id, "health": health[each.uuid], "why": each.why}
         await tell(connection, Event(account_id, kind, node_id=node_id, data=data))
 
 
+async def _may_tell(parts: Parts, device_id: DeviceId) -> bool:
+    per_second = _NEWS_PER_HOUR / timedelta(hours=1).total_seconds()
+    return not await parts.live.take(topics.device_news(device_id), per_second, _NEWS_PER_HOUR)
+
+
 def _telemetry(beat: Heartbeat, said: Sequence[DeviceStatus], now: datetime) -> Telemetry:
     told = tuple(
-        Told(
+        Reading(
             _name(each.uuid),
             each.health,
             each.utilisation_percent,
