@@ -45,6 +45,7 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
         (("run", "--time", "soon", __file__), "--time 'soon' is not a length of time"),
         (("run", "--gpu", "99", __file__), "--gpu"),
         (("run", "--nonsense", __file__), "--nonsense"),
+        (("doctor", "banana"), "for 'part': 'banana' is not one of"),
         (("cancel",), "Missing argument"),
         (("frobnicate",), "No such command"),
     ],

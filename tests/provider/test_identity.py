@@ -58,6 +58,13 @@ def test_a_word_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
         save_delegation(tmp_path, word)
 
 
+def test_a_file_in_the_place_of_the_directory_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSettings, match="is a file") as told:
+        ensure_key(tmp_path / "file")
+    assert "permissions" not in told.value.hint
+
+
 def test_the_key_is_in_no_text_about_it(tmp_path: Path) -> None:
     key = load_key(tmp_path)
     secret = (tmp_path / "node-key").read_text()

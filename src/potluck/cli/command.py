@@ -44,5 +44,5 @@ class Command(TyperCommand):
 
 
 def _sentence(error: typer.TyperException) -> str:
-    message = error.format_message().strip()
+    message = error.format_message().strip().replace("Value error, ", "")
     return message if message.endswith((".", "?", "!")) else f"{message}."

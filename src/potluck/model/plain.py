@@ -32,6 +32,7 @@ _PHRASES = {
 _TYPES = re.compile(r"(Expected|got) `([a-z]+(?: \| [a-z]+)*)`")
 _PATTERN = re.compile(r"matching regex '.*?'(?= - at |$)")
 _CHOICE = re.compile(r"Invalid enum value (['\"].*?['\"]|\S+)")
+_BOUND = re.compile(r" ([<>]=) (-?[0-9]+)(?:\.0)?(?![0-9.])")
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 
 
@@ -43,12 +44,17 @@ def plain(said: str) -> str:
     said = _PATTERN.sub("of another form", said)
     said = _CHOICE.sub(r"\1 is not one of the choices", said)
     said = _LENGTH.sub(_length, said)
+    said = _BOUND.sub(_bound, said)
     return _TYPES.sub(_types, said)
 
 
 def _types(found: re.Match[str]) -> str:
     kinds = [_KINDS.get(each, each) for each in found[2].split(" | ")]
     return f"{found[1].lower()} {' or '.join(kinds)}"
+
+
+def _bound(found: re.Match[str]) -> str:
+    return f" of {found[2]} or {'more' if found[1] == '>=' else 'less'}"
 
 
 def _length(found: re.Match[str]) -> str:

@@ -50,7 +50,7 @@ def parse_credits(text: str, option: str) -> int:
     if found is None:
         raise InvalidInput(
             f"{option} {text!r} is not a number of credits.",
-            "Write it like 2 or 0.25, with up to six decimals.",
+            "Write it like 2 or 0.25: less than a billion, with up to six decimals.",
         )
     return int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0"))
 

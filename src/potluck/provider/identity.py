@@ -124,10 +124,15 @@ def forget_key(data_directory: Path) -> None:
 def _told(what: str) -> Iterator[None]:
     try:
         yield
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BadSettings(
+            f"{what} can not be used: what should be its directory is a file.",
+            "Name a directory with --data-dir.",
+        ) from error
     except OSError as error:
         raise BadSettings(
             f"{what} can not be used: {error.strerror}.",
-            "Name another directory with --data-dir, or mend its permissions.",
+            "Make room, mend its permissions, or name another directory with --data-dir.",
         ) from error
 
 

@@ -132,11 +132,11 @@ def _words(written: Written, name: str) -> tuple[str, ...]:
 
 
 def _kinds(written: Written, name: str) -> tuple[TaskKind, ...]:
-    try:
-        return tuple(TaskKind(word.lower()) for word in _words(written, name))
-    except ValueError as error:
+    words = [word.lower() for word in _words(written, name)]
+    if unknown := [word for word in words if word not in TaskKind.__members__.values()]:
         known = ", ".join(TaskKind)
-        raise InvalidInput(f"{name}: {error}.", f"There are: {known}.") from error
+        raise InvalidInput(f"{name}: there is no kind {unknown[0]!r}.", f"There are: {known}.")
+    return tuple(map(TaskKind, words))
 
 
 def _wallets(written: Written, name: str) -> tuple[str, ...]:
