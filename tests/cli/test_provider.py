@@ -316,6 +316,15 @@ def test_no_other_pool_is_left_than_the_one_that_was_named(
     assert not any(isinstance(each, Leave) for each in provider.asked)
 
 
+def test_whoever_only_provides_is_asked_to_sign_in_there(
+    owner: CommandLine, directory: Path
+) -> None:
+    directory.mkdir(parents=True)
+    assert "No server is known" in refused(owner, "earnings").stderr
+    save_node_id(directory, "http://127.0.0.1:1", NODE)
+    assert "potluck login http://127.0.0.1:1" in refused(owner, "earnings").stderr
+
+
 def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:
     directory.mkdir(parents=True)
     owner.variables["POTLUCK_URL"] = "http://127.0.0.1:2"

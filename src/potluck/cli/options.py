@@ -1,5 +1,6 @@
 """Options that many commands share, worded once."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,7 +64,23 @@ NewestTaskArgument = Annotated[
 
 
 def connect(server: str | None) -> "Potluck":
-    """The client for the named server, or for the one in the profile."""
+    """The client for the named server, for the one in the profile, or for this machine's pool."""
     from potluck.consumer import Potluck
 
-    return Potluck(server)
+    return Potluck(_own_pool() if server is None else server)
+
+
+def _own_pool() -> str | None:
+    """Whoever has only provided so far has no profile, and still means that server."""
+    from potluck.consumer.profile import saved_url
+
+    if os.environ.get("POTLUCK_URL") or saved_url():
+        return None
+    from potluck.cli.provider.here import provider_directory
+    from potluck.provider.data_directory import known_urls
+
+    try:
+        known = known_urls(provider_directory(None))
+    except OSError:
+        return None
+    return known[0] if len(known) == 1 else None
