@@ -20,6 +20,7 @@ from potluck.simulate.faults.plan import Plan, has_large_tasks
 from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
+from potluck.simulate.store import attempts as store_attempts
 from potluck.store import attempts, feed, leases
 
 _SMALL = Plan(nodes=4, steps=250)
@@ -123,6 +124,16 @@ def test_work_on_a_device_that_is_away_is_noticed(monkeypatch: pytest.MonkeyPatc
         lambda data, device, task, milli: honest(data, {**device, **there}, task, milli),
     )
     assert any("came to" in each for each in _broken_by().violations)
+
+
+def test_work_that_is_handed_out_after_a_pause_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "unfetched", _none)
+    monkeypatch.setattr(store_attempts, "_may_be_given", lambda data, attempt: True)
+    assert any("handed out" in each for each in _broken_by().violations)
+
+
+async def _none(*_: object) -> list[str]:
+    return []
 
 
 def test_an_owner_who_is_blamed_for_what_he_may_do_is_noticed(

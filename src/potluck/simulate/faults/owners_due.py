@@ -21,6 +21,7 @@ def broken_promises(data: Data) -> list[str]:
             if before is None
             for sentence in _unwanted(data, row)
         ),
+        *_too_late(data, changes),
         *_unjust(data, changes),
     ]
 
@@ -53,6 +54,16 @@ def _unwanted(data: Data, attempt: Row) -> list[str]:
         if is_denied and attempt["consumer_id"] != attempt["provider_id"]:
             found.append(f"{attempt['id']} of {consumer['address']} came to {row['uuid']}")
     return found
+
+
+def _too_late(data: Data, changes: list[tuple[Row | None, Row]]) -> list[str]:
+    """What was handed out for the first time when an owner had closed a device of it."""
+    return [
+        f"{row['id']} was handed out for a device that is closed"
+        for before, row in changes
+        if before is not None and before["fetched_at"] is None and row["fetched_at"] is not None
+        if not _is_open(data, row)
+    ]
 
 
 def _unjust(data: Data, changes: list[tuple[Row | None, Row]]) -> list[str]:

@@ -31,7 +31,7 @@ def fetch(
         attempt
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
         if attempt["id"] not in held
-        and (attempt["fetched_at"] is not None or _is_open(data, attempt))
+        and _may_be_given(data, attempt)
     ][:most]
     sizes = [len(_made_of(data, attempt["task_id"])["sealed_spec"]) for attempt in granted]
     before = list(accumulate(sizes, initial=0))
@@ -52,6 +52,10 @@ def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | Non
     if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
         return False
     return account["suspended_at"] is None and key_is_good(data, node_key_id)
+
+
+def _may_be_given(data: Data, attempt: Row) -> bool:
+    return attempt["fetched_at"] is not None or _is_open(data, attempt)
 
 
 def _is_open(data: Data, attempt: Row) -> bool:
