@@ -178,6 +178,16 @@ def test_all_means_all_and_one_means_one(tmp_path: Path) -> None:
         change_file(path, TermsChange(devices=("GPU 1",), cores=2))
 
 
+def test_a_table_that_says_nothing_any_more_goes_unless_it_has_a_comment() -> None:
+    one, back = (TermsChange(devices=("GPU-1",), is_paused=said) for said in (True, None))
+    assert change_text("price = 1\n", back) == "price = 1\n"
+    for beginning in ("price = 1\n", '[device."GPU-2"]\nprice = 1\n'):
+        left = change_text(change_text(beginning, one), back)
+        assert read_text(left) == read_text(beginning) and "GPU-1" not in left
+    commented = '[device."GPU-1"]\n# mine\npaused = true\n'
+    assert "# mine" in change_text(commented, back)
+
+
 def test_a_link_that_leads_nowhere_takes_nothing_back(tmp_path: Path) -> None:
     terms_file(tmp_path).symlink_to(tmp_path / "unmounted" / "provider.toml")
     with pytest.raises(BadSettings, match="links to a file that is not there"):

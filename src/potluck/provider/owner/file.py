@@ -149,7 +149,12 @@ def _write(
         _put(document, key.name, value)
         return
     for uuid in devices:
-        _put(_table(document, uuid), key.name, value)
+        if value is None and uuid not in document.get(_DEVICES, {}):
+            continue
+        table = _table(document, uuid)
+        _put(table, key.name, value)
+        if not table.as_string().strip():  # nor a comment
+            document[_DEVICES].pop(uuid)
 
 
 def _table(document: "TOMLDocument", uuid: str) -> "AbstractTable":
