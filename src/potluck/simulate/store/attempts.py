@@ -30,8 +30,7 @@ def fetch(
     granted = [
         attempt
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
-        if attempt["id"] not in held
-        and _may_be_given(data, attempt)
+        if attempt["id"] not in held and _may_be_given(data, attempt)
     ][:most]
     sizes = [len(_made_of(data, attempt["task_id"])["sealed_spec"]) for attempt in granted]
     before = list(accumulate(sizes, initial=0))
