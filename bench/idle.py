@@ -121,6 +121,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--cards", type=int, default=0)
     parser.add_argument("--terms", default="", help="of provider.toml")
+    parser.add_argument("--json", action="store_true", help="the only form there is")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="potluck-bench-") as name:
         found = measure(arguments.seconds, Path(name), arguments.cards, arguments.terms)

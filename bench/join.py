@@ -121,6 +121,7 @@ def measure(directory: Path, times: int) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="the only form there is")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="potluck-bench-") as name:
         print(json.dumps(measure(Path(name), arguments.times), indent=2))
