@@ -305,6 +305,17 @@ async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
     assert (tmp_path / "unmounted" / "provider.toml").read_text() == "paused = true\n"
 
 
+def test_a_device_is_freed_also_where_its_pause_can_not_be_kept(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("prise = 2\n")
+    (owner.path.parent / "unwritten.json").mkdir()  # as little to be written as a full disk
+    with pytest.raises(OSError):
+        owner.watch.reclaim(("GPU-1",))
+    assert owner.availability() is Availability.PAUSED
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
+    assert not owner.beats.is_known
+
+
 async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
     wishes = wishes_of(owner)
     wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 
+import structlog
 from msgspec import Struct
 
 import potluck
@@ -33,6 +34,8 @@ from potluck.provider.owner.watch import Watch
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.told import Told
 from potluck.provider.workbench import Workbench
+
+log = structlog.get_logger()
 
 # How long a command waits until the server knows too, and how often it hears how things stand.
 _KNOWN_SECONDS = 3.0
@@ -72,7 +75,10 @@ class Desk:
                 office.watch.reread()
                 yield await self._reread()
             case Reclaim(devices):
-                office.watch.reclaim(devices)
+                try:
+                    office.watch.reclaim(devices)
+                except OSError as error:  # it holds all the same, until the provider ends
+                    log.warning("a pause can not be kept", detail=str(error))
                 async for answer in self._until(
                     lambda: self._is_free(devices), office.bench.changed
                 ):

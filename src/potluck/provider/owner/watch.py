@@ -86,8 +86,10 @@ class Watch:
 
     def reclaim(self, uuids: tuple[str, ...]) -> None:
         """Their owner needs them now: paused, also where the file does not take it, and freed."""
-        self.change(TermsChange(devices=uuids, is_paused=True))
-        self.want_back(uuids)
+        try:
+            self.change(TermsChange(devices=uuids, is_paused=True))
+        finally:
+            self.want_back(uuids)  # also on a disk that is full
 
     def want_back(self, uuids: Iterable[str]) -> None:
         """What runs on these devices ends, after their grace; on all, if none is named."""
@@ -112,10 +114,14 @@ class Watch:
             await asyncio.sleep(interval_seconds)
 
     def change(self, change: TermsChange) -> None:
-        """What the owner wants from elsewhere, from this moment on."""
-        self._rules.change(change)
-        self._take_over()
-        self.judge()
+        """What the owner wants from elsewhere, from this moment on; OSError if a crash would lose
+        it.
+        """
+        try:
+            self._rules.change(change)
+        finally:
+            self._take_over()
+            self.judge()
 
     def reread(self) -> None:
         """The file was changed just now: what is said from here on is said by it."""
