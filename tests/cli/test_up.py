@@ -133,6 +133,25 @@ def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
         assert up.interrupt() == 0
 
 
+def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
+    directory: Path, port: int, person: CommandLine
+) -> None:
+    here = f"--data-dir={directory / 'provider'}"
+    with Upped(person, directory, port=port) as up:
+        up.ready()
+        assert person.run("provider", "pause", here).status == 0
+        assert person.run("provider", "drain", here).status == 0
+        up.wait_for("provider_ended")
+        assert whoami(person)
+        assert up.interrupt() == 0
+        up.wait_for("stopped")
+        assert "restarting" not in [each["event"] for each in up.events]
+    with Upped(person, directory, port=port) as up:
+        assert "paused" in up.wait_for("first_task_failed")["detail"]
+        up.ready()
+        assert up.interrupt() == 0
+
+
 def test_a_machine_whose_time_is_over_is_authorised_again(tmp_path: Path) -> None:
     person = CommandLine(tmp_path / "config")
     person.variables["POTLUCK_NODE_KEY_SECONDS"] = "10"

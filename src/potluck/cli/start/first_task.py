@@ -10,9 +10,10 @@ from potluck.cli.story import duration_seconds, stage, why
 from potluck.cli.units import show_seconds
 from potluck.consumer import Potluck
 from potluck.consumer.profile import Profile
-from potluck.model.error import PotluckError
+from potluck.model.device import Availability
+from potluck.model.error import PotluckError, Unavailable
 from potluck.model.task import ScriptSpec, TaskRequest, TaskState
-from potluck.wire.consumer import FollowedLog, FollowedState, TaskView
+from potluck.wire.consumer import FollowedLog, FollowedState, NodeView, TaskView
 
 SCRIPT = """\
 import os, platform
@@ -43,17 +44,28 @@ class FirstTask(Struct, frozen=True):
         return why(self.task) or f"it ended as {self.task.state} with {self.stdout!r}"
 
 
-def begin_first_task(profile: Profile, inbox: Inbox) -> None:
+def begin_first_task(profile: Profile, node_id: str, inbox: Inbox) -> None:
     """Runs it beside the caller; the outcome, or the error, comes by the inbox."""
-    threading.Thread(target=_check, args=(profile, inbox), daemon=True).start()
+    threading.Thread(target=_check, args=(profile, node_id, inbox), daemon=True).start()
 
 
-def _check(profile: Profile, inbox: Inbox) -> None:
+def _check(profile: Profile, node_id: str, inbox: Inbox) -> None:
     try:
         with Potluck.as_saved(profile) as potluck:
+            _check_open(potluck.node(node_id))
             inbox.put(Checked(_run(potluck, inbox)))
     except PotluckError as error:
         inbox.put(Checked(error))
+
+
+def _check_open(node: NodeView) -> None:
+    """What its owner has closed would let the task wait, for hours perhaps."""
+    whys = [one.why for one in node.devices if one.availability is not Availability.AVAILABLE]
+    if len(whys) == len(node.devices):
+        said = " ".join(dict.fromkeys(whys))
+        raise Unavailable(
+            f"this machine takes no work now. {said}".rstrip(), "See: potluck provider explain"
+        )
 
 
 def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:

@@ -78,12 +78,13 @@ class Part:
         self.log = log
         self._inbox = inbox
         self.has_served = False  # it was healthy at least once
+        self.is_to_end = False  # its owner told it to, when its work is done
         self._process: subprocess.Popen[bytes] | None = None
         self._problem: Problem | None = None
 
     def start(self, command: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
         """`potluck COMMAND`, with a fresh log; the one before is kept beside it."""
-        self._problem = None
+        self._problem, self.is_to_end = None, False
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.previous"))
         with self.log.open("wb") as log:

@@ -92,14 +92,14 @@ class Platform:
         before = saved_url()
         profile = self._profile = sign_in_here(self._plan.operator, ready["url"])
         offer = self._plan.provider_options
-        has_provider = offer is not None and self._start_provider(profile, offer)
-        if has_provider:
-            self._run_first_task(profile)
+        node_id = None if offer is None else self._start_provider(profile, offer)
+        if node_id is not None:
+            self._run_first_task(profile, node_id)
         if self._screen.json:
             who = {"address": self._plan.operator.address, "profile": str(profile_path())}
             self._screen.emit({**ready, "event": "ready", **who})
         else:
-            show_welcome(self._screen.err, profile.url, has_provider)
+            show_welcome(self._screen.err, profile.url, node_id is not None)
             tell_of_profile(self._screen.err, before, profile.url)
             warn_of_variables(self._screen.err, profile.url)
 
@@ -111,8 +111,8 @@ class Platform:
         self._emit("server_ready", url=ready["url"])
         return ready
 
-    def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> bool:
-        """Whether this machine now takes work."""
+    def _start_provider(self, profile: Profile, offer: tuple[str, ...]) -> str | None:
+        """The node that this machine is now; none if it can not be one."""
         with self._checklist.step("provider", "looking for devices and a sandbox") as step:
             is_anew = authorise_here(self._plan.operator, profile, self._provider_directory)
             self._launch_provider(profile, offer)
@@ -121,10 +121,10 @@ class Platform:
             except (SandboxUnavailable, NodeKeyRefused) as error:
                 step.fell_short("takes no work here: " + error.detail, error.hint)
                 self._emit("provider_unavailable", detail=error.detail, hint=error.hint)
-                return False
+                return None
             step.done(*describe_offer(registered), *(_ANEW if is_anew else ()))
         self._emit("provider_ready", registered=registered, authorised_anew=is_anew)
-        return True
+        return str(registered["node_id"])
 
     def _launch_server(self, options: tuple[str, ...]) -> None:
         options = (*self._at(SERVER), "--operator", self._plan.operator.address, *options)
@@ -134,9 +134,9 @@ class Platform:
         options = (profile.url, *self._at(PROVIDER), *offer)
         self._provider.start("provide", options, {ASKED: "1"})  # signing is done here
 
-    def _run_first_task(self, profile: Profile) -> None:
+    def _run_first_task(self, profile: Profile, node_id: str) -> None:
         with self._checklist.step("first task", "running a first small task") as step:
-            begin_first_task(profile, self._inbox)
+            begin_first_task(profile, node_id, self._inbox)
             outcome = self._await_check(step)
             _tell_check(step, outcome)
         if isinstance(outcome, FirstTask):
@@ -184,7 +184,11 @@ class Platform:
         """A part that ends by itself comes back: nothing is lost, and nobody has to be there."""
         while True:
             news = self._hear(None)
-            if isinstance(news, Ended):
+            if isinstance(news, Ended) and self._part(news.part).is_to_end:
+                self._say("The provider has ended, as its owner wanted. The server stays;")
+                self._say("the next `potluck up` starts it again, `--no-provider` leaves it out.")
+                self._emit("provider_ended")
+            elif isinstance(news, Ended):
                 self._revive(self._part(news.part), news.status)
 
     def _revive(self, part: Part, status: int) -> None:
@@ -247,6 +251,8 @@ class Platform:
             raise Interrupted
         if isinstance(news, Said) and news.values.get("event") in ("ready", "registered"):
             self._part(news.part).has_served = True
+        if isinstance(news, Said) and news.values.get("event") == "draining":
+            self._part(news.part).is_to_end = True
         return news
 
     def _part(self, name: str) -> Part:
