@@ -152,10 +152,14 @@ def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> N
     assert owner.bandwidths == [5_000_000, None]
 
 
-def test_devices_that_are_not_here_are_told(owner: Owner) -> None:
-    owner.write('[device."GPU-7"]\nprice = 1\n')
+def test_devices_that_are_not_here_are_told_and_the_rest_holds(owner: Owner) -> None:
+    owner.write('price = 2\n[device."GPU-7"]\nprice = 1\n')
     detail, hint = owner.rules.trouble()
     assert "GPU-7" in detail and "GPU-1" in hint, "by the whole uuid, and which there are"
+    assert "all the rest holds" in detail and "Nothing changes" not in detail
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 2_000_000
+    owner.write("price = 3\nprise = 4\n")
+    assert "Nothing changes until that is mended." in owner.rules.trouble()[0]
 
 
 def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _terms(
         case TermsRead():
             _line(screen.out, "Your terms have changed, and hold from now on.", Tone.GOOD)
         case TermsWrong(detail, hint):
-            _line(screen.err, f"{detail} Nothing changes until that is mended. {hint}", Tone.BAD)
+            _line(screen.err, f"{detail} {hint}", Tone.BAD)
         case OptionsOverridden(options, terms_file):
             named = ", ".join(options)
             _line(screen.err, f"{terms_file} goes before {named} and says otherwise.", Tone.WAITING)

@@ -110,13 +110,14 @@ class Rules:
     def trouble(self) -> tuple[str, str]:
         """What is wrong with the file, in a sentence, and what to do; both empty if nothing is."""
         if self.problem is not None:
-            return self.problem.detail, self.problem.hint
+            return f"{self.problem.detail} Nothing changes until that is mended.", self.problem.hint
         known = self._uuids or set()
         strangers = sorted(self._said.devices.keys() - known) if known else []
         if strangers:
             named = ", ".join(strangers)
             hint = f"Write the whole uuid. There are: {', '.join(sorted(known))}."
-            return f"{self.path} speaks of devices that are not here: {named}.", hint
+            detail = f"{self.path} speaks of devices that are not here: {named}."
+            return f"{detail} What it says of them holds for nothing, all the rest holds.", hint
         return "", ""
 
     def may_run(self, owner_id: AccountId, grant: Grant) -> str | None:
