@@ -137,5 +137,6 @@ def test_moments() -> None:
     assert parse_moment("2h", "--since", now) == datetime(2026, 1, 2, 10, tzinfo=UTC)
     assert parse_moment("2026-01-01T10:00+02:00", "--since", now) == now - timedelta(hours=28)
     assert parse_moment("2026-01-01", "--since", now).tzinfo is not None
-    with pytest.raises(InvalidInput, match="is no time"):
-        parse_moment("noon", "--since", now)
+    for wrong in ("noon", "99999999d", "9999999999999999d"):
+        with pytest.raises(InvalidInput, match="is no time"):
+            parse_moment(wrong, "--since", now)

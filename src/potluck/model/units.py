@@ -72,15 +72,15 @@ def parse_moment(text: str, option: str, now: datetime) -> datetime:
     """`2h` (ago), `2026-01-31`, `2026-01-31T12:00`; without an offset, by this machine's clock."""
     try:
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return now - timedelta(seconds=_ago(text, option))
-    return found.astimezone() if found.tzinfo is None else found
+        return found.astimezone() if found.tzinfo is None else found
+    except (ValueError, OverflowError, OSError):  # no date, or the clock's first or last days
+        return _ago(text, option, now)
 
 
-def _ago(text: str, option: str) -> float:
+def _ago(text: str, option: str, now: datetime) -> datetime:
     try:
-        return parse_seconds(text, option)
-    except InvalidInput as error:
+        return now - timedelta(seconds=parse_seconds(text, option))
+    except (InvalidInput, OverflowError) as error:
         raise InvalidInput(
             f"{option} {text!r} is no time.", "Write it like 2h (ago) or 2026-01-31T12:00."
         ) from error
