@@ -18,9 +18,9 @@ from msgspec import structs
 from potluck import __version__
 from potluck.cli.doctor.bounded import bounded
 from potluck.cli.doctor.devices import of_route, undriven
-from potluck.cli.doctor.finding import Patient, Verdict
+from potluck.cli.doctor.finding import Finding, Patient, Verdict
 from potluck.cli.doctor.place import look_at_place
-from potluck.cli.doctor.sandbox import kernel, walls
+from potluck.cli.doctor.sandbox import kernel, look_at_sandbox, walls
 from potluck.cli.doctor.server import clock
 from potluck.cli.doctor.terms import doubts_about, look_at_terms
 from potluck.model.account import Credential, Role
@@ -278,6 +278,7 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
         (Said(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "also deny"),
         (Said(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a moment"),
         (Said(devices={BIG: TermsChange(memory_share=0.02)}), "2% of the device's memory"),
+        (Said(TermsChange(sandbox="none")), "only your own tasks"),
     ],
 )
 def test_terms_that_nobody_would_mean(said: Said, words: str) -> None:
@@ -327,6 +328,23 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
     assert not list(undriven([Tried("nvidia", Outcome.FOUND, devices=1)], tmp_path))
     (card / "class").write_text("0x020000\n")
     assert not list(undriven([], tmp_path)), "a network card is none"
+
+
+def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
+    def driver() -> Finding:
+        first, *rest = look_at_sandbox(patient(tmp_path))
+        if first.verdict is Verdict.WARN:
+            assert {each.verdict for each in rest} == {Verdict.SKIPPED}
+        return first
+
+    with FakeProvider(a_status(sandbox=SandboxReport("none"))).running(tmp_path):
+        found = driver()
+    assert "without walls" in found.found and found.fix
+    assert "walls" not in driver().found
+    (tmp_path / "provider.toml").write_text('sandbox = "none"\n')
+    assert driver() == found, "with the next start"
+    with FakeProvider(a_status()).running(tmp_path):
+        assert "walls" not in driver().found, "what runs has not changed it yet"
 
 
 def test_walls_that_only_watch_are_named() -> None:

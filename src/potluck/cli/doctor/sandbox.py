@@ -1,10 +1,12 @@
 """What stands between a task and this machine, found out by running something in it."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well, wrong
+from potluck.cli.provider.here import Here
 from potluck.model.error import PotluckError
 from potluck.model.node import SandboxReport
 
@@ -18,6 +20,7 @@ _WALLS = {
     "syscalls": "most of what the kernel can be asked for",
     "user": "being you",
 }
+_WITHOUT = "none: only your own tasks are taken, and they run without walls"
 # Walls that hold firmly only if the kernel counts for us.
 _COUNTED = ("memory", "processes", "cpu")
 _DELEGATE = "systemd-run --user --scope -p Delegate=yes potluck provide URL"
@@ -27,6 +30,12 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 def look_at_sandbox(patient: Patient) -> Iterator[Finding]:
     needed = "one that strangers' code can run in"
+    if _is_without(patient.directory):
+        is_known = sys.platform == "linux"
+        fix = "potluck provider set sandbox=bwrap" if is_known else "Provide from Linux."
+        yield odd("sandbox", _WITHOUT, needed, fix)
+        yield from (skipped(f"wall: {wall}", "there is no sandbox") for wall in _WALLS)
+        return
     try:
         report = asyncio.run(_probe(patient.directory))
     except PotluckError as error:
@@ -46,6 +55,19 @@ def walls(report: SandboxReport) -> Iterator[Finding]:
         is_firm = mechanism != "none" and (wall not in _COUNTED or "cgroup" in mechanism)
         found = "nothing" if mechanism == "none" else f"by {mechanism}"
         yield well(name, found, needed) if is_firm else odd(name, found, needed, _DELEGATE)
+
+
+def _is_without(directory: Path) -> bool:
+    """Whether the owner goes without: now, or from the next start on where none runs."""
+    from potluck.provider.owner.file import read_file, terms_file
+
+    try:
+        status = Here(directory).running()
+        if status is None:
+            return read_file(terms_file(directory)).everywhere.sandbox == "none"
+    except PotluckError:  # which is another check's finding
+        return False
+    return not status.sandbox.is_safe_for_strangers
 
 
 async def _probe(directory: Path) -> SandboxReport:

@@ -75,6 +75,8 @@ def _doubts(change: TermsChange, device: str) -> Iterator[tuple[str, str]]:
             f"everybody whom they allow{whose} they also deny",
             f"potluck provider set deny={where}",
         )
+    if change.sandbox == "none":
+        yield "only your own tasks are taken: sandbox is none", "potluck provider set sandbox=bwrap"
     if change.is_reclaimable is True and change.grace_seconds == 0:
         yield (
             f"tasks{whose} are stopped without a moment to end in",
