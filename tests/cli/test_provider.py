@@ -23,6 +23,7 @@ from potluck.provider.control.message import (
     ShowStatus,
 )
 from potluck.provider.data_directory import known_urls, save_node_id
+from potluck.provider.owner.said import NodeLimits
 from tests.cli.command_line import CommandLine, Finished, InProcess
 from tests.cli.machines import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a_status
 from tests.cli.terminal import Terminal
@@ -133,6 +134,10 @@ def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
     for command in ("status", "explain"):
         shown = " ".join(told(owner, command).split())
         assert "1: It takes 100 to 350 W." in shown and "they run without walls" in shown
+        assert "still in force" not in shown
+    provider.status = a_status(limits=NodeLimits(sandbox="none"))
+    for command in ("status", "explain"):
+        assert "You ask for sandbox=none; bwrap is still in force." in told(owner, command)
 
 
 def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: FakeProvider) -> None:

@@ -66,7 +66,7 @@ def told_by_itself(status: ProviderStatus) -> Machine:
         name=status.name,
         node_id=status.node_id,
         facts=facts,
-        problems=(status.problem,) if status.problem else (),
+        problems=(*((status.problem,) if status.problem else ()), *_other_sandbox(status)),
         sandbox=status.sandbox,
         devices=tuple(
             _by_itself(number, device, served.count(device.description.uuid))
@@ -80,6 +80,13 @@ def told_by_itself(status: ProviderStatus) -> Machine:
 def _other_version(status: ProviderStatus) -> tuple[str, ...]:
     is_same = status.server_version in ("", status.version)
     return () if is_same else (f"potluck {status.version} here, {status.server_version} there",)
+
+
+def _other_sandbox(status: ProviderStatus) -> tuple[str, ...]:
+    """It is changed a moment after it was asked for, and only when nothing runs."""
+    wanted, current = status.limits.sandbox, status.sandbox.driver
+    is_same = wanted in (None, current)
+    return () if is_same else (f"You ask for sandbox={wanted}; {current} is still in force.",)
 
 
 def told_by_server(node: NodeView, url: str, now: datetime) -> Machine:
