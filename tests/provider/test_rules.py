@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from potluck.cli.provider.here import Here
+from potluck.cli.provider.side import Effect
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import EndReason
@@ -318,6 +320,23 @@ def test_a_device_is_freed_also_where_its_pause_can_not_be_kept(owner: Owner) ->
     assert owner.availability() is Availability.PAUSED
     assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
     assert not owner.beats.is_known
+
+
+def test_what_an_owner_says_later_is_not_undone_by_what_was_kept(owner: Owner) -> None:
+    owner.write("prise = 2\n")
+    kept = TermsChange(is_paused=False, price_micro_per_hour=5_000_000, fractions=2)
+    owner.watch.change(kept)
+    # It ends, its owner mends the file, and says otherwise by commands.
+    owner.path.write_text("")
+    for change in (
+        TermsChange(is_paused=True),
+        TermsChange(devices=("GPU-1",), price_micro_per_hour=2_000_000),
+    ):
+        assert Here(owner.path.parent).change(change) is Effect.NEXT_START
+    again = Owner(owner.path.parent)
+    terms = again.rules.terms["GPU-1"]
+    assert (terms.is_paused, terms.price_micro_per_hour, terms.fractions) == (True, 2_000_000, 2)
+    assert not (owner.path.parent / "unwritten.json").exists()
 
 
 async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:

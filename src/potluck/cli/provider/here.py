@@ -73,9 +73,12 @@ class Here:
 
     def change(self, change: TermsChange) -> Effect:
         from potluck.provider.owner.file import change_file, terms_file
+        from potluck.provider.owner.unwritten import say_after
 
         change_file(terms_file(self.directory), change)
         effect = self._tell(Reread())
+        if effect is Effect.NEXT_START:
+            say_after(self.directory, change)
         if change.is_paused is False and (running := self.running()) and running.is_draining:
             return Effect.AFTER_DRAIN
         return effect

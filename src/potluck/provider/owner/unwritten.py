@@ -19,6 +19,14 @@ def unwritten_file(data_directory: Path) -> Path:
     return data_directory / "unwritten.json"
 
 
+def say_after(data_directory: Path, change: TermsChange) -> None:
+    """The owner has said this while no provider runs: what is kept from before does not undo it."""
+    unwritten = Unwritten(data_directory)
+    if unwritten.changes:
+        unwritten.add(change)
+        unwritten.keep()
+
+
 class Unwritten:
     """In the order in which it came."""
 
@@ -37,7 +45,9 @@ class Unwritten:
     def keep(self) -> None:
         """From now on a crash does not lose it."""
         if self.changes:
-            write_whole(self._path, msgspec.json.encode(self.changes))
+            # Root may say something, too, and the provider must be able to read it.
+            before = self._path.stat() if self._path.exists() else None
+            write_whole(self._path, msgspec.json.encode(self.changes), before)
         elif self._kept:
             self._path.unlink(missing_ok=True)
         self._kept = self.changes
