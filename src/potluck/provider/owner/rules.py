@@ -22,6 +22,8 @@ from potluck.wire.provider import Grant
 
 log = structlog.get_logger()
 
+_KEPT = "What you have asked for meanwhile, and it does not say yet, holds all the same."
+
 
 class Rules:
     """Terms of each device and limits of the node, as they are now."""
@@ -110,7 +112,9 @@ class Rules:
     def trouble(self) -> tuple[str, str]:
         """What is wrong with the file, in a sentence, and what to do; both empty if nothing is."""
         if self.problem is not None:
-            return f"{self.problem.detail} Nothing changes until that is mended.", self.problem.hint
+            kept = self._unwritten.changes
+            until = _KEPT if kept else "Nothing changes until that is mended."
+            return f"{self.problem.detail} {until}", self.problem.hint
         known = self._uuids or set()
         strangers = sorted(self._said.devices.keys() - known) if known else []
         if strangers:
