@@ -149,6 +149,7 @@ def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
     with Upped(person, directory, port=port) as up:
         assert "paused" in up.wait_for("first_task_failed")["detail"]
         up.ready()
+        assert person.run("provider", "resume", here).status == 0  # other tests are here, too
         assert up.interrupt() == 0
 
 
