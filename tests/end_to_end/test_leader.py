@@ -16,10 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from potluck.decide.invariants import Picture, violations
-from potluck.store import picture
-from potluck.store.database import Database
+from potluck.decide.invariants import violations
 from tests.end_to_end.cut_network import Namespace, forwarder, namespace, why_not
+from tests.end_to_end.truth import take
 from tests.processes import ProviderProcess, ServerProcess, await_true
 
 IN_PRODUCTION = {
@@ -58,20 +57,11 @@ class Row:
 
     def check(self) -> None:
         """Every invariant holds."""
-        assert violations(self._loop.run_until_complete(_picture(self._url))) == []
+        assert violations(self._loop.run_until_complete(take(self._url))) == []
 
     def close(self) -> None:
         self._loop.run_until_complete(self._connection.close())
         self._loop.close()
-
-
-async def _picture(url: str) -> Picture:
-    database = await Database.connect(url, 2)
-    try:
-        async with database.transaction() as connection:
-            return await picture.take(connection)
-    finally:
-        await database.close()
 
 
 @pytest.fixture

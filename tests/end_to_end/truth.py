@@ -13,7 +13,7 @@ from tests.databases import SHARED
 def check_truth(directory: Path) -> Picture:
     """Every invariant holds in the server of this directory; answers what it saw."""
     postgres = directory / "server" / "postgres"
-    taken = _take_from(postgres) if postgres.exists() else _take(SHARED.of(directory))
+    taken = _take_from(postgres) if postgres.exists() else take(SHARED.of(directory))
     seen = asyncio.run(taken)
     assert violations(seen) == []
     return seen
@@ -22,12 +22,13 @@ def check_truth(directory: Path) -> Picture:
 async def _take_from(directory: Path) -> Picture:
     postgres = EmbeddedPostgres(directory)
     try:
-        return await _take(await postgres.start())
+        return await take(await postgres.start())
     finally:
         await postgres.stop()
 
 
-async def _take(url: str) -> Picture:
+async def take(url: str) -> Picture:
+    """What the database of this address says."""
     database = await Database.connect(url, 2)
     try:
         async with database.transaction() as connection:

@@ -3,11 +3,16 @@
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from potluck.cli.options import CaFingerprintOption, InviteOption, JsonOption, KeyFileOption
+from potluck.cli.options import (
+    BrowserOption,
+    CaFingerprintOption,
+    InviteOption,
+    JsonOption,
+    KeyFileOption,
+    UrlArgument,
+)
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.start.welcome import warn_of_variables
 from potluck.model.error import BadSettings
@@ -19,17 +24,8 @@ if TYPE_CHECKING:
 
 
 def login(
-    url: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[URL]",
-            help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
-            show_default=False,
-        ),
-    ] = None,
-    browser: Annotated[
-        bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
-    ] = False,
+    url: UrlArgument = None,
+    browser: BrowserOption = False,
     invite: InviteOption = None,
     key_file: KeyFileOption = None,
     ca_fingerprint: CaFingerprintOption = None,

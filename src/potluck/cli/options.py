@@ -25,6 +25,17 @@ JsonOption = Annotated[
 DataDirOption = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
 ]
+UrlArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[URL]",
+        help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
+        show_default=False,
+    ),
+]
+BrowserOption = Annotated[
+    bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
+]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(

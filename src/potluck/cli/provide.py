@@ -14,6 +14,7 @@ from potluck.cli.options import (
     InviteOption,
     JsonOption,
     KeyFileOption,
+    UrlArgument,
 )
 from potluck.cli.request import parse_labels
 from potluck.cli.screen import Screen, leave_the_pipe
@@ -27,14 +28,7 @@ _WALLET = "Your wallet, asked once"
 
 
 def provide(
-    url: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[URL]",
-            help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
-            show_default=False,
-        ),
-    ] = None,
+    url: UrlArgument = None,
     name: Annotated[
         str | None, typer.Option(help="What others call this machine; its host name if not given.")
     ] = None,

@@ -12,11 +12,13 @@ import typer
 from potluck.cli.authorise import Signing, authorise, is_authorised
 from potluck.cli.command import Command
 from potluck.cli.options import (
+    BrowserOption,
     CaFingerprintOption,
     DataDirOption,
     InviteOption,
     JsonOption,
     KeyFileOption,
+    UrlArgument,
 )
 from potluck.cli.prompt import confirmed
 from potluck.cli.provide import provide
@@ -32,14 +34,7 @@ _SETTLED = {"data_dir", "browser", "invite", "key_file", "ca_fingerprint", "auth
 
 
 def install(
-    url: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[URL]",
-            help="The server. Without it, your profile's.",
-            show_default=False,
-        ),
-    ] = None,
+    url: UrlArgument = None,
     options: Annotated[
         list[str] | None,
         typer.Argument(
@@ -56,9 +51,7 @@ def install(
     yes: Annotated[
         bool, typer.Option("--yes", help="Also in place of one for another server.")
     ] = False,
-    browser: Annotated[
-        bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
-    ] = False,
+    browser: BrowserOption = False,
     invite: InviteOption = None,
     key_file: KeyFileOption = None,
     ca_fingerprint: CaFingerprintOption = None,

@@ -6,17 +6,14 @@ same devices again.
 """
 
 import asyncio
-import concurrent.futures
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
+from potluck.local.own_thread import in_own_thread
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.expose.exposed import Exposed
 from potluck.wire.provider import GrantedDevice
 
-T = TypeVar("T")
 # What a task is shown of the devices that it was granted.
 Show = Callable[[Sequence[GrantedDevice]], Exposed]
 
@@ -43,23 +40,9 @@ class Aside:
         uuids = {one.uuid for one in granted}
         while before := [self._asked[uuid] for uuid in uuids if not self._is_back(uuid)]:
             await asyncio.wait(before)
-        answer = _in_own_thread(partial(self._show, granted))
+        answer = asyncio.wrap_future(in_own_thread(partial(self._show, granted)))
         self._asked |= dict.fromkeys(uuids, answer)
         return await asyncio.shield(answer)
 
     def _is_back(self, uuid: str) -> bool:
         return uuid not in self._asked or self._asked[uuid].done()
-
-
-def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
-    answer.set_running_or_notify_cancel()  # it can not be cancelled any more
-
-    def run() -> None:
-        try:
-            answer.set_result(work())
-        except BaseException as error:  # noqa: BLE001, told to whoever waits for it
-            answer.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return asyncio.wrap_future(answer)
