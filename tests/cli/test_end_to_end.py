@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from potluck.consumer import Potluck, keystore
-from potluck.model.task import Requirements, ScriptSpec, TaskRequest, TaskState
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import Requirements, TaskRequest, TaskState
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.upped import Upped

@@ -8,7 +8,8 @@ import pytest
 from potluck.cli.request import checked, device_needs, parse_environment
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.task import Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import Limits, Requirements, TaskRequest
 
 GOOD = TaskRequest(ScriptSpec("a.py", "1"))
 

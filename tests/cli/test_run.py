@@ -16,6 +16,7 @@ import pytest
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId
 from potluck.model.node import SandboxStrength
+from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState, WaitingReason
 from potluck.store.mint import new_task_id
 from potluck.wire.consumer import FailedItem, FailedItemPage, ItemCounts, TaskPage, TaskView
@@ -97,6 +98,7 @@ def test_the_request_says_what_was_asked_for(
     shown = user.run("run", *options.split(), *more.split(), script, *for_it)
     assert shown.status == 0
     sent = msgspec.json.decode(server.requests[0].body, type=TaskRequest)
+    assert isinstance(sent.spec, ScriptSpec)
     assert sent.spec.filename == "job.py"
     assert sent.spec.source == "print(1)\n"
     assert sent.spec.arguments == tuple(for_it)
@@ -212,6 +214,7 @@ def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/tasks", says(a_task(), 201))
     assert user.run("run", "--detach", "-", stdin=b"print(2)").status == 0
     sent = msgspec.json.decode(server.requests[0].body, type=TaskRequest)
+    assert isinstance(sent.spec, ScriptSpec)
     assert (sent.spec.filename, sent.spec.source) == ("stdin.py", "print(2)")
 
 

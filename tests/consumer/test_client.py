@@ -12,7 +12,8 @@ from potluck.model import error
 from potluck.model.account import Scope
 from potluck.model.back_off import BackOff
 from potluck.model.device import DeviceKind
-from potluck.model.task import ScriptSpec, TaskRequest, TaskState
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import TaskRequest, TaskState
 from potluck.store.mint import new_task_id
 from potluck.wire.consumer import (
     AttemptPage,

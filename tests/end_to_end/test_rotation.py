@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 import urllib3
 
-from potluck.model.task import ScriptSpec
+from potluck.model.spec import ScriptSpec
 from potluck.server.encryption.places import KeyFile
 from potluck.store.tasks import SPEC
 from potluck.store.vault import Vault

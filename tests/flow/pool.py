@@ -12,7 +12,8 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.node import NodeDescription, SandboxReport
-from potluck.model.task import GIB, EndReason, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, lease, report, schedule, settle, submit

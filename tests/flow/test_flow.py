@@ -11,6 +11,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease, TooLarge
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import AttemptState, Lease
+from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, EndReason, TaskState
 from potluck.model.terms import DeviceTerms
 from potluck.server.flow import cancel, execute, expire, follow, lease, notify, status, submit
@@ -389,9 +390,7 @@ async def test_registering_again_keeps_ids_and_what_is_reserved(pool: Pool) -> N
 
 async def test_a_bad_script_never_enters_the_queue(pool: Pool) -> None:
     bad = request()
-    spec = type(bad.spec)(
-        "x.py", '# /// script\n# dependencies = ["a @ file:///etc/passwd"]\n# ///'
-    )
+    spec = ScriptSpec("x.py", '# /// script\n# dependencies = ["a @ file:///etc/passwd"]\n# ///')
     with pytest.raises(InvalidInput):
         await submit.submit(pool.parts, pool.alice, type(bad)(spec=spec), None)
 

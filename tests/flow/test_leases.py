@@ -13,7 +13,8 @@ from potluck.live.in_process import InProcessLive
 from potluck.model.error import StaleLease
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, ItemRange, Limits, Requirements, ScriptSpec, TaskState
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.server import topics
 from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt

@@ -77,7 +77,7 @@ def test_a_card_may_be_offered_in_parts() -> None:
         ),
         (TermsChange(hours="25:00-26:00"), "25:00"),
         (TermsChange(allow=(MIXED,)), "checksum"),
-        (TermsChange(sandbox="docker"), "no sandbox 'docker'"),
+        (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),
         (TermsChange(sandbox="none"), "not taken away from elsewhere"),
         (TermsChange(sandbox=None), "not taken away from elsewhere"),
     ],

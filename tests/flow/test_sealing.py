@@ -9,7 +9,8 @@ import pytest
 from potluck.model.audit import AuditKind
 from potluck.model.error import BadSettings, Conflict
 from potluck.model.ids import TaskId
-from potluck.model.task import EndReason, ScriptSpec, TaskRequest, TaskState
+from potluck.model.spec import ScriptSpec, TaskSpec
+from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.server.auth.keys import derive
 from potluck.server.encryption import rotation
 from potluck.server.encryption.places import KeyFile
@@ -32,7 +33,7 @@ async def enter(pool: Pool, number: int = 0, key: str | None = None) -> TaskId:
     return (await submit.submit(pool.parts, pool.alice, request(number), key)).id
 
 
-async def granted(pool: Pool) -> list[ScriptSpec]:
+async def granted(pool: Pool) -> list[TaskSpec]:
     """The specs that a node is given, in the order of their tasks."""
     node = await pool.offer(devices=8)
     await pool.plan()

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
-from potluck.model.task import EndReason, ItemRange, Limits, Requirements, ScriptSpec
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements
 from potluck.provider.identity import NodeKey
 from potluck.provider.settings import ProviderSettings
 from potluck.store.mint import new_attempt_id, new_task_id

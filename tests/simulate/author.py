@@ -22,13 +22,13 @@ from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import Availability
 from potluck.model.ids import AccountId
 from potluck.model.lease import AttemptState
+from potluck.model.spec import ScriptSpec
 from potluck.model.task import (
     GIB,
     EndReason,
     ItemRange,
     Limits,
     Requirements,
-    ScriptSpec,
     TaskRequest,
     TaskState,
 )

@@ -9,7 +9,7 @@ from potluck.model.plain import plain
 from potluck.model.task import TaskRequest
 from potluck.wire import codec
 
-TASK = '{"spec": {"filename": "a.py", "source": "1"}'
+TASK = '{"spec": {"kind": "script", "filename": "a.py", "source": "1"}'
 
 SAID = [
     # (what was sent, what is said of it)

@@ -10,6 +10,7 @@ from potluck.cli.screen import printable
 from potluck.cli.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
+from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest
 
 _OPTIONS = {
@@ -155,10 +156,12 @@ def _option(path: str) -> str:
 
 def _utf8_checked(request: TaskRequest) -> TaskRequest:
     """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
-    texts = [*request.spec.arguments, *request.spec.environment.values(), request.name or ""]
+    texts = [*request.spec.environment.values(), request.name or ""]
+    if isinstance(request.spec, ScriptSpec):
+        texts += [*request.spec.arguments, request.spec.filename]
     wanted = request.requirements
     words = (wanted.device_model, wanted.device_vendor, *wanted.labels)
-    for text in [*texts, request.spec.filename, *(word or "" for word in words)]:
+    for text in [*texts, *(word or "" for word in words)]:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InvalidInput(
                 f"{printable(text)!r} is not valid UTF-8.", "Write it in UTF-8, or leave it out."

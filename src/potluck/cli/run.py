@@ -15,7 +15,8 @@ from potluck.cli.watch import watch
 from potluck.model.device import DeviceKind
 from potluck.model.ids import TaskId
 from potluck.model.node import SandboxStrength
-from potluck.model.task import MOST_ITEMS, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import MOST_ITEMS, Limits, Requirements, TaskRequest
 from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_seconds
 
 _DEVICE = "What it needs"

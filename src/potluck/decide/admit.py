@@ -7,6 +7,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
 from potluck.model.script import read_metadata
+from potluck.model.spec import ScriptSpec, TaskSpec
 from potluck.model.task import TaskRequest, TaskState
 
 # What file systems take.
@@ -15,8 +16,7 @@ LONGEST_FILENAME_BYTES = 255
 
 def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
     """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
-    read_metadata(request.spec.source)
-    _check_filename(request.spec.filename)
+    _check_spec(request.spec)
     _check_model(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
@@ -53,6 +53,12 @@ def queue_is_full(most: int) -> QuotaExceeded:
         f"The account has {most} queued tasks, which is all that it may have.",
         "Wait until some have started, cancel some, or put many into one array (--array).",
     )
+
+
+def _check_spec(spec: TaskSpec) -> None:
+    if isinstance(spec, ScriptSpec):
+        read_metadata(spec.source)
+        _check_filename(spec.filename)
 
 
 def _check_filename(filename: str) -> None:

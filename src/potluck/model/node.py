@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.device import DeviceDescription
+from potluck.model.terms import Kinds, TaskKind
 from potluck.model.text import LineText, MemoryBytes, ShortText
 
 # Words that an owner gives a node, such as "region=eu"; a task may ask for them.
@@ -49,6 +50,7 @@ class SandboxReport(Struct, frozen=True):
     network: ShortText = "none"
     syscalls: ShortText = "none"
     user: ShortText = "none"
+    kinds: Kinds = (TaskKind.SCRIPT,)  # of tasks that can be run in it
     notes: Annotated[tuple[LineText, ...], Meta(max_length=32)] = ()
 
     @property
@@ -73,3 +75,4 @@ class NodeDescription(Struct, frozen=True):
     sandbox: SandboxReport
     devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]
     labels: Labels = ()
+    containers: SandboxReport | None = None  # where images are run, if not in `sandbox`

@@ -8,15 +8,9 @@ from msgspec import Meta, Struct
 from potluck.model.device import ComputeCapability, DeviceKind, Milli
 from potluck.model.ids import TaskIdText
 from potluck.model.node import Labels, SandboxStrength
-from potluck.model.text import (
-    ArgumentText,
-    Count,
-    LineText,
-    Price,
-    ShortText,
-    SourceText,
-    VariableName,
-)
+from potluck.model.spec import TaskSpec
+from potluck.model.terms import Wallets
+from potluck.model.text import ArgumentText, Count, LineText, Price, ShortText, VariableName
 
 GIB = 2**30
 MIB = 2**20
@@ -46,12 +40,14 @@ class EndReason(StrEnum):
 
     COMPLETED = "completed"  # the code ended with exit status 0
     EXIT_STATUS = "exit_status"  # the code ended with another exit status
+    EXCEPTION = "exception"  # the function raised an exception, or returned what is no plain data
     SIGNAL = "signal"  # the code was killed by a signal that was not ours
     MEMORY_LIMIT = "memory_limit"  # it used more memory than it asked for
     PROCESS_LIMIT = "process_limit"  # it started more processes than it may
     DISK_LIMIT = "disk_limit"  # it filled its disk
     LOG_LIMIT = "log_limit"  # it wrote more log than it may
     TIME_LIMIT = "time_limit"  # it ran past its wall-clock limit
+    INPUT_FAILED = "input_failed"  # a file that it needs could not be unpacked
     PREPARE_FAILED = "prepare_failed"  # its dependencies could not be installed
     PREPARE_TIME_LIMIT = "prepare_time_limit"  # installing its dependencies took too long
     SANDBOX_FAILED = "sandbox_failed"  # the node could not set the sandbox up
@@ -86,6 +82,8 @@ class Requirements(Struct, frozen=True):
     labels: Labels = ()  # the node must have each of them
     min_reliability: Annotated[float, Meta(ge=0, le=1)] | None = None
     sandbox: SandboxStrength | None = None  # at least this strong
+    owners: Wallets = ()  # only nodes of these wallets; none: everybody's
+    python: ShortText | None = None  # of the node, such as "3.11": what a function was pickled by
     shares_device: bool = False  # whether a fraction may stand beside another account's
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
@@ -101,18 +99,9 @@ class Limits(Struct, frozen=True):
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
     # The node stops it when the server has been silent for so long; else it goes on to its limit.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
+    # How often what the task keeps in its checkpoint directory is brought to safety.
+    checkpoint_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
 
-
-class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
-    """A Python file, with the dependencies that its PEP 723 block names."""
-
-    filename: ShortText
-    source: SourceText
-    arguments: Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)] = ()
-    environment: Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)] = {}
-
-
-TaskSpec = ScriptSpec  # grows into a union; the wire already carries `kind`
 
 Priority = Annotated[int, Meta(ge=-100, le=100)]
 MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
@@ -144,6 +133,10 @@ class TaskRequest(Struct, frozen=True):
     after: Annotated[tuple[TaskIdText, ...], Meta(max_length=100)] = ()  # once these succeeded
     items: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] | None = None  # an array of so many items
     allow_failures: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] = 0  # items that may fail
+    # Variables that only nodes of the account itself and of the wallets in `trust` are given.
+    secrets: Annotated[dict[VariableName, ArgumentText], Meta(max_length=64)] = {}
+    trust: Wallets = ()
+    secrets_to_strangers: bool = False
 
 
 class WaitingReason(Struct, frozen=True):

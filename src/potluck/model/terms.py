@@ -15,7 +15,7 @@ Watts = Annotated[int, Meta(ge=1, le=100_000)]
 Fractions = Annotated[int, Meta(ge=1, le=1_000)]
 GraceSeconds = Annotated[float, Meta(ge=0, le=3_600)]
 
-SANDBOXES = ("bwrap", "none")  # the drivers that there are
+SANDBOXES = ("bwrap", "docker", "runsc", "none")  # the drivers that there are
 
 
 class TaskKind(StrEnum):

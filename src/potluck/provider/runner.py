@@ -14,6 +14,7 @@ from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
 from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
 from potluck.model.script import ScriptMetadata, read_metadata
+from potluck.model.spec import ScriptSpec, kind_of
 from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
@@ -185,6 +186,8 @@ async def _unless(recall: Recall, preparing: Coroutine[Any, Any, T]) -> T:
 
 
 def _metadata_of(grant: Grant) -> ScriptMetadata:
+    if not isinstance(grant.spec, ScriptSpec):
+        return ScriptMetadata()
     try:
         return read_metadata(grant.spec.source)
     except InvalidInput as error:
@@ -192,6 +195,8 @@ def _metadata_of(grant: Grant) -> ScriptMetadata:
 
 
 def _confinement(grant: Grant, environment: Environment, exposed: Exposed) -> Confinement:
+    if not isinstance(grant.spec, ScriptSpec):
+        raise SandboxUnavailable(f"This node runs no tasks of kind {kind_of(grant.spec)}.")
     filename = _plain_name(grant.spec.filename)
     # A name that begins with a dash would be read as an option of Python.
     script = f"./{filename}" if filename.startswith("-") else filename

@@ -16,7 +16,8 @@ from potluck.decide.settle import Billable
 from potluck.model.error import InvalidInput, Unopenable
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskSpec, TaskState
+from potluck.model.spec import TaskSpec
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
@@ -26,6 +27,7 @@ from potluck.store.tasks import SPEC
 from potluck.store.vault import Vault
 from potluck.wire import codec
 from potluck.wire.provider import GrantedDevice
+from potluck.wire.spec import spec_of
 
 log = structlog.get_logger()
 
@@ -162,7 +164,7 @@ async def fetch(
 def _spec(vault: Vault, row: Any) -> TaskSpec | None:
     """None if nobody can read it: one task must not keep the others from their node."""
     try:
-        return codec.decode_json(vault.open(*SPEC, row["task_id"], row["sealed_spec"]), TaskSpec)
+        return spec_of(vault.open(*SPEC, row["task_id"], row["sealed_spec"]))
     except (Unopenable, InvalidInput) as error:
         log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
         return None

@@ -9,13 +9,14 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.model.ids import AccountId, TaskId, first_id_at
-from potluck.model.task import ScriptSpec, TaskState
+from potluck.model.task import TaskState
+from potluck.model.terms import TaskKind
 from potluck.store.database import Connection
 from potluck.store.named import load
 
 _sql = load("listing")
 # As the column has them; all kinds that a spec can be of.
-KINDS = (str(ScriptSpec.__struct_config__.tag),)
+KINDS = tuple(TaskKind)
 _FIRST, _BEHIND_ALL = "task_", "task_~"
 
 

@@ -16,6 +16,7 @@ from potluck.decide.explain.sentences import waits_for_start, waits_for_tasks, w
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
+from potluck.model.spec import kind_of, name_of
 from potluck.model.task import (
     EndReason,
     ItemRange,
@@ -88,8 +89,8 @@ async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for:
         _sql.insert,
         task.id,
         task.account_id,
-        request.name or request.spec.filename,
-        request.spec.__struct_config__.tag,
+        request.name or name_of(request.spec),
+        kind_of(request.spec),
         vault.seal(*SPEC, task.id, codec.encode_json(request.spec)),
         request.requirements,
         request.limits,

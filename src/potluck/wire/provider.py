@@ -4,18 +4,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.blob import BlobRef, Value
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import NodeDescription
-from potluck.model.task import (
-    MOST_ITEMS,
-    EndReason,
-    ItemRange,
-    Limits,
-    Requirements,
-    TaskSpec,
-)
+from potluck.model.spec import TaskSpec
+from potluck.model.task import MOST_ITEMS, EndReason, ItemRange, Limits, Requirements
 from potluck.model.text import END, Count, LineText, Seconds, SmallCount
 from potluck.model.usage import Usage
 from potluck.wire.challenge import DeviceChallenge
@@ -93,6 +88,8 @@ class Grant(Struct, frozen=True):
     items: list[ItemRange] = []  # of an array: what is left to do, in this order
     items_total: int | None = None  # of an array: how many items it has in all
     is_reclaimable: bool = False  # when it was assigned, the owner had said that it may be stopped
+    secrets: dict[str, str] = {}  # here and nowhere else: they are kept in memory only
+    checkpoint: BlobRef | None = None  # an archive of what an earlier attempt left to go on from
 
 
 class LeasesGranted(Struct, frozen=True):
@@ -145,9 +142,12 @@ class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
     usage: Usage = Usage()
+    value: Value | None = None  # of a function: what it returned, or what it raised
 
 
-class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+class ItemOutcome(
+    Struct, frozen=True, forbid_unknown_fields=True, array_like=True, omit_defaults=True
+):
     """How one item of an array ended."""
 
     item: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
@@ -155,13 +155,24 @@ class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tr
     run_seconds: Seconds
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
+    error: Annotated[bytes, Meta(max_length=65_536)] = b""  # of a function: what it raised
+
+
+class ReturnedItems(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Items of a function's array that have all succeeded, and what they returned, in order."""
+
+    start: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
+    end: Annotated[int, Meta(ge=1, le=MOST_ITEMS)]
+    run_seconds: Seconds  # of all of them
+    values: Value  # as in wire/item_file.py
 
 
 class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="items"):
     """A part of a range. An item counts once: what has an outcome already is passed over."""
 
     lease: Lease
-    outcomes: Annotated[tuple[ItemOutcome, ...], Meta(min_length=1, max_length=1_000)]
+    outcomes: Annotated[tuple[ItemOutcome, ...], Meta(max_length=1_000)] = ()
+    returned: Annotated[tuple[ReturnedItems, ...], Meta(max_length=1_000)] = ()
 
 
 Report = Preparing | Started | ItemsDone | Finished

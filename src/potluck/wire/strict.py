@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.node import NodeDescription, SandboxReport
-from potluck.model.task import Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec
+from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started
@@ -28,8 +29,20 @@ class StrictScriptSpec(ScriptSpec, frozen=True, forbid_unknown_fields=True, tag=
     pass
 
 
+class StrictFunctionSpec(FunctionSpec, frozen=True, forbid_unknown_fields=True, tag="function"):
+    pass
+
+
+class StrictCommandSpec(CommandSpec, frozen=True, forbid_unknown_fields=True, tag="command"):
+    pass
+
+
+class StrictContainerSpec(ContainerSpec, frozen=True, forbid_unknown_fields=True, tag="container"):
+    pass
+
+
 class StrictTaskRequest(TaskRequest, frozen=True, forbid_unknown_fields=True):
-    spec: StrictScriptSpec
+    spec: StrictScriptSpec | StrictFunctionSpec | StrictCommandSpec | StrictContainerSpec
     requirements: StrictRequirements = StrictRequirements()
     limits: StrictLimits = StrictLimits()
 
@@ -53,6 +66,7 @@ class StrictSandboxReport(SandboxReport, frozen=True, forbid_unknown_fields=True
 
 class StrictNode(NodeDescription, frozen=True, forbid_unknown_fields=True):
     sandbox: StrictSandboxReport
+    containers: StrictSandboxReport | None = None
     devices: Annotated[tuple[StrictDevice, ...], Meta(min_length=1, max_length=64)]
 
 

@@ -12,7 +12,8 @@ from potluck.consumer import Potluck
 from potluck.consumer.profile import Profile
 from potluck.model.device import Availability
 from potluck.model.error import PotluckError, Unavailable
-from potluck.model.task import ScriptSpec, TaskRequest, TaskState
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import TaskRequest, TaskState
 from potluck.wire.consumer import FollowedLog, FollowedState, NodeView, TaskView
 
 SCRIPT = """\

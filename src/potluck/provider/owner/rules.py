@@ -13,6 +13,7 @@ import structlog
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.ids import AccountId
+from potluck.model.spec import kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.said import NodeLimits, Said
@@ -129,7 +130,7 @@ class Rules:
 
         Lists are about others: his own tasks he always takes.
         """
-        kind, wallet = TaskKind(str(grant.spec.__struct_config__.tag)), grant.wallet.lower()
+        kind, wallet = TaskKind(kind_of(grant.spec)), grant.wallet.lower()
         for device in grant.devices:
             terms = self.terms.get(device.uuid)
             if terms is None:

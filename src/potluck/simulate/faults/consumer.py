@@ -5,7 +5,8 @@ import asyncio
 from potluck.model.device import DeviceKind
 from potluck.model.error import Conflict, UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
-from potluck.model.task import GIB, Limits, Requirements, ScriptSpec, TaskRequest
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import GIB, Limits, Requirements, TaskRequest
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
 from potluck.simulate.faults.network import Line

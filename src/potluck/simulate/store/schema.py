@@ -50,7 +50,7 @@ def _people(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, S
             key=("id",),
             columns={
                 **_none("id", "address", "suspended_at", "max_running_devices", "max_queued_tasks"),
-                **_none("max_priority"),
+                **_none("max_priority", "max_blob_bytes"),
                 "created_at": now,
                 "roles": [],
                 "suspended_for": "",
@@ -63,6 +63,7 @@ def _people(now: Callable[[], datetime], mark: Callable[[], int]) -> dict[str, S
                 "weight_check": lambda row: row["weight"] > 0,
                 "max_running_devices_check": lambda row: _at_least(row["max_running_devices"], 0),
                 "max_queued_tasks_check": lambda row: _at_least(row["max_queued_tasks"], 0),
+                "max_blob_bytes_check": lambda row: _at_least(row["max_blob_bytes"], 0),
             },
             marked_by=("weight", "max_running_devices"),
             indexes={"changed": Index("changed")},
@@ -200,8 +201,9 @@ def _tasks(now: Callable[[], datetime], mark: Callable[[], int]) -> Shape:
             **_none("priority", "reason", "exit_code", "not_before", "start_before"),
             **_none("started_at", "finished_at", "kind", "requirements", "limits"),
             **_none("max_attempts", "sealed_spec", "expected_seconds", "items"),
+            **_none("sealed_secrets", "cleared_at"),
             **_zero("failures", "losses", "charge_micro", "waits_for", "allow_failures"),
-            **_zero("items_succeeded", "items_failed"),
+            **_zero("items_succeeded", "items_failed", "result_count"),
             "state": "queued",
             "detail": "",
             "version": 1,
@@ -223,6 +225,7 @@ def _tasks(now: Callable[[], datetime], mark: Callable[[], int]) -> Shape:
         derived={
             "is_waiting": is_waiting,
             "sealed_by": lambda row: row["sealed_spec"] and row["sealed_spec"][1:5],
+            "secrets_by": lambda row: row["sealed_secrets"] and row["sealed_secrets"][1:5],
         },
         marked_by=("state", "not_before", "waits_for", "pending", "failures", "losses"),
         indexes={
