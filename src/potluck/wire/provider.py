@@ -145,9 +145,7 @@ class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event
     value: Value | None = None  # of a function: what it returned, or what it raised
 
 
-class ItemOutcome(
-    Struct, frozen=True, forbid_unknown_fields=True, array_like=True, omit_defaults=True
-):
+class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """How one item of an array ended."""
 
     item: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
