@@ -311,3 +311,11 @@ def test_a_description_made_since_the_boot_has_the_last_word(nvidia: Rig) -> Non
     newer = specification("nvidia.com/gpu", "GPU-1", node="/dev/nvidia7")
     nvidia.describe("nvidia.json", newer, "var/run/cdi")
     assert "/dev/nvidia7" in nodes(nvidia.expose("GPU-1"))
+
+
+def test_everybody_is_shown_how_the_processors_lie(rig: Rig) -> None:
+    rig.found["cpu"] = device("cpu", "cpu")
+    assert mounts(rig.expose("cpu")) == []
+    rig.file("/sys/devices/system/cpu/online", "0-1\n")
+    assert mounts(rig.expose("cpu")) == ["/sys/devices/system/cpu"]
+    assert mounts(rig.expose("cpu", is_walled=False)) == []

@@ -12,6 +12,7 @@ from potluck.provider.detect.found import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import described
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted, together
+from potluck.provider.expose.processor import topology
 from potluck.wire.provider import GrantedDevice
 
 
@@ -47,7 +48,7 @@ def expose(
     parts = [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
     if is_walled:
         parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
-        parts.append(_one_for_all(parts, devices, found.values()))
+        parts += [_one_for_all(parts, devices, found.values()), topology(machine)]
     # The last word on variables is ours: a description may say that there is no device.
     return together([*parts, _variables(devices, devices if is_walled else found.values())])
 
