@@ -17,7 +17,15 @@ from msgspec import Struct
 from potluck.model.error import SandboxUnavailable
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall
+from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
+    Confinement,
+    Driver,
+    Ended,
+    InputFailed,
+    Recall,
+    WorkDirectory,
+)
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 
 T = TypeVar("T", bound=Struct)
@@ -31,6 +39,8 @@ class Request(Struct, frozen=True):
     tell: bool = False  # answer as soon as CUT was written, and go on
     recalls: tuple[float, ...] = ()  # graces: call it back once CUT was written, so many times
     is_recalled_before: bool = False  # call it back before it begins
+    brings: dict[str, bytes] | None = None  # names: an errand puts these, and takes what is left
+    hangs: bool = False  # the errand never ends with what it brings, and the run is called back
 
 
 class Answer(Struct, frozen=True):
@@ -41,6 +51,42 @@ class Answer(Struct, frozen=True):
     started: int = 0
     largest_piece_bytes: int = 0
     cancelled: bool = False
+    left: dict[str, bytes] = {}  # what the errand found in the end
+    seen: int = 0  # how often it looked while the run lived
+
+
+class Carrier:
+    """An errand: puts files in place, looks while it runs, and takes what is there in the end."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.left: dict[str, bytes] = {}
+        self.seen = 0
+
+    async def before(self, work: WorkDirectory) -> None:
+        for name, content in (self._request.brings or {}).items():
+            if name == "refused":
+                raise InputFailed(content.decode())
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            descriptor = os.open(name, flags, 0o600, dir_fd=work.descriptor)
+            os.write(descriptor, content)
+            if work.uid is not None:
+                os.fchown(descriptor, work.uid, work.uid)
+            os.close(descriptor)
+        if self._request.hangs:
+            await asyncio.sleep(1000)
+
+    async def during(self, work: WorkDirectory) -> None:
+        while True:
+            self.seen += 1 if os.fstat(work.descriptor).st_nlink else 0
+            await asyncio.sleep(0.01)
+
+    async def after(self, work: WorkDirectory) -> None:
+        for name in os.listdir(work.descriptor):  # noqa: PTH208
+            if not name.startswith("."):
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=work.descriptor)
+                self.left[name] = os.read(descriptor, 1000)
+                os.close(descriptor)
 
 
 class Collector:
@@ -61,9 +107,11 @@ class Collector:
     async def on_started(self) -> None:
         self.started += 1
 
-    def answer(self, ended: Ended | None) -> Answer:
+    def answer(self, ended: Ended | None, carrier: Carrier) -> Answer:
         return Answer(
             ended=ended,
+            left=carrier.left,
+            seen=carrier.seen,
             started=self.started,
             largest_piece_bytes=self.largest_piece_bytes,
             cancelled=ended is None,
@@ -83,25 +131,31 @@ async def serve(driver: Driver) -> None:
 
 async def handle(driver: Driver, request: Request, confinement: Confinement) -> None:
     collector = Collector()
-    recall = Recall()
+    recall, carrier = Recall(), Carrier(request)
+    errand = NO_ERRAND if request.brings is None else carrier
     if request.is_recalled_before:
         recall.ask(EndReason.RECLAIMED, 0.0)
     run = asyncio.create_task(
-        driver.run(confinement, collector.output, collector.on_started, recall=recall)
+        driver.run(
+            confinement, collector.output, collector.on_started, recall=recall, errand=errand
+        )
     )
+    if request.hangs:
+        await asyncio.sleep(0.2)
+        recall.ask(EndReason.RECLAIMED, 60.0)
     if request.cancel or request.tell or request.recalls:
         await collector.saw_cut.wait()
     for number, grace_seconds in enumerate(request.recalls):
         # Only the first reason counts.
         recall.ask(EndReason.DEVICE_LOST if number else EndReason.RECLAIMED, grace_seconds)
     if request.tell:
-        write(collector.answer(None))
+        write(collector.answer(None, carrier))
     if request.cancel:
         run.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await run
     if not request.tell:
-        write(collector.answer(None if run.cancelled() else run.result()))
+        write(collector.answer(None if run.cancelled() else run.result(), carrier))
 
 
 def write(answer: Answer) -> None:

@@ -17,9 +17,11 @@ from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.confined import ConfinedRun, Workshop
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
 from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
     Companion,
     Confinement,
     Ended,
+    Errand,
     Output,
     Recall,
     Started,
@@ -77,8 +79,9 @@ class BubblewrapDriver:
         started: Started = unnoticed,
         companion: Companion | None = None,
         recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
     ) -> Ended:
-        run = ConfinedRun(self._candidates[0], confinement, output, companion, recall)
+        run = ConfinedRun(self._candidates[0], confinement, output, companion, recall, errand)
         return await run.to_its_end(started)
 
     async def reap(self) -> None:

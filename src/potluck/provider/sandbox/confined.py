@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,16 +11,19 @@ from msgspec import Struct
 from potluck.model.task import EndReason
 from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
     PYTHON,
     WORK,
     Companion,
     Confinement,
     Ended,
+    Errand,
     Mount,
     Output,
     Recall,
     Started,
     Touched,
+    WorkDirectory,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.event_loop import drop, undisturbed
@@ -29,6 +33,7 @@ from potluck.provider.sandbox.identity import Identity, new_identity
 from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
+from potluck.provider.sandbox.outfit import outfit
 from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
@@ -86,9 +91,11 @@ class ConfinedRun:
         output: Output,
         companion: Companion | None = None,
         recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
     ) -> None:
         self._companion = companion
         self._recall = recall or Recall()
+        self._errand = errand
         self._workshop = workshop
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, workshop.hierarchy)
@@ -97,6 +104,7 @@ class ConfinedRun:
         self._run_seconds = 0.0
         self._launch: Launch | None = None
         self._inside: Inside | None = None
+        self._work: WorkDirectory | None = None  # once the code has been let go
         self._command: HeldProcess | None = None
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
@@ -107,6 +115,8 @@ class ConfinedRun:
             assert self._launch is not None or touched is not None
             remains = await undisturbed(self._launch.end()) if self._launch else Remains()
             await self._drain()
+            if self._work is not None:
+                await self._errand.after(self._work)
             return self._tell(self._verdict(touched, remains), remains)
         finally:
             await undisturbed(self._clear())
@@ -117,7 +127,8 @@ class ConfinedRun:
         The control group is entered while bwrap mounts, since both take a while.
         """
         try:
-            self._launch = _launch(self._workshop, self._confinement, self._companion)
+            identity = new_identity(_groups(self._confinement.device_nodes))
+            self._launch = _launch(self._workshop, self._confinement, identity, self._companion)
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(
                     asyncio.to_thread(self._enclosure.admit, early.pid)
@@ -127,12 +138,17 @@ class ConfinedRun:
             self._enclosure.restrict(inner.pid)
             if self._enclosing is not None:
                 await asyncio.shield(self._enclosing)
+            owner = identity.uid if identity.owns_files_of_host else None
+            work = WorkDirectory(self._inside.work, owner)
+            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+                return failed
+            self._work = work
         except (Setup, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
 
     async def _live(self, started: Started) -> Touched | None:
-        assert self._launch is not None and self._inside is not None
+        assert self._launch is not None and self._inside is not None and self._work is not None
         began = time.monotonic()
         self._launch.release(self._workshop.seccomp_filter)
         self._walls = self._enclosure.walls(self._inside)
@@ -142,7 +158,11 @@ class ConfinedRun:
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
         walls = [time_wall(self._confinement.seconds), *self._walls]
-        guests = Guests(self._recall, self._inside.terminate, self._companion)
+        spent = partial(self._enclosure.spent, self._inside)
+        guests = Guests(
+            *(self._recall, self._inside.terminate, spent, self._work, self._errand),
+            self._companion,
+        )
         touched = await supervise(
             self._launch.outer.ended(), walls, self._log, self._pumping, guests
         )
@@ -194,8 +214,12 @@ class ConfinedRun:
         await self._enclosure.remove()
 
 
-def _launch(workshop: Workshop, confinement: Confinement, companion: Companion | None) -> Launch:
-    identity = new_identity(_groups(confinement.device_nodes))
+def _launch(
+    workshop: Workshop,
+    confinement: Confinement,
+    identity: Identity,
+    companion: Companion | None,
+) -> Launch:
     _hand_over(confinement.mounts, identity)
     inlay = Inlay()
     try:

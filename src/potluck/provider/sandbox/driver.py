@@ -44,6 +44,7 @@ class Confinement(Struct, frozen=True):
     mounts: tuple[Mount, ...] = ()
     device_nodes: tuple[Mount, ...] = ()  # that may be used; all others are absent
     own_processes: int = 0  # how many of the processes inside are ours, and not counted
+    image: str | None = None  # the container image that it runs in; None: the node's own system
 
 
 class Ended(Struct, frozen=True):
@@ -112,11 +113,74 @@ class Recall:
                     await self._nearer.wait()
 
 
+class WorkDirectory(Struct, frozen=True):
+    """The directory that a run works in, from outside, as long as the run is not cleared away.
+
+    What is inside may be anything that the task's code has made of it: below the descriptor all is
+    opened step by step, and no link is followed.
+    """
+
+    descriptor: int
+    uid: int | None = None  # to whom what we put there must belong; None: it is his already
+
+
+class InputFailed(Exception):
+    """What the task needs can not be put where it works; says why."""
+
+    def __init__(self, detail: str, reason: EndReason = EndReason.INPUT_FAILED) -> None:
+        super().__init__(detail)
+        self.touched = Touched(reason, detail)
+
+
+class Errand(Protocol):
+    """What somebody outside has to do in the work directory of a run."""
+
+    async def before(self, work: WorkDirectory) -> None:
+        """All is set up, and nothing runs yet. May raise InputFailed; then nothing ever does."""
+        ...
+
+    async def during(self, work: WorkDirectory) -> None:
+        """Beside the run; cancelled when that ends."""
+        ...
+
+    async def after(self, work: WorkDirectory) -> None:
+        """Nothing runs any more, however it ended; the directory goes away after it.
+
+        Not called for a run that never began, nor for one that is cancelled.
+        """
+        ...
+
+
+class NoErrand:
+    """For runs whose directory is nobody's concern."""
+
+    async def before(self, work: WorkDirectory) -> None:
+        pass
+
+    async def during(self, work: WorkDirectory) -> None:
+        pass
+
+    async def after(self, work: WorkDirectory) -> None:
+        pass
+
+
+NO_ERRAND = NoErrand()
+
+
+class Spent(Struct, frozen=True):
+    """What a run has used up to now."""
+
+    cpu_seconds: float
+    memory_peak_bytes: int
+
+
 class View(Struct, frozen=True):
     """What a companion may ask about the run."""
 
     touched: Callable[[], Touched | None]  # whether a wall is touched, asked now
     drained: Callable[[], Awaitable[None]]  # returns when all that was written has been passed on
+    spent: Callable[[], Spent]
+    work: WorkDirectory
 
 
 class Companion(Protocol):
@@ -164,6 +228,7 @@ class Driver(Protocol):
         started: Started = unnoticed,
         companion: Companion | None = None,
         recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
     ) -> Ended:
         """Runs the command to its end. Nothing of it is left behind, however this returns.
 

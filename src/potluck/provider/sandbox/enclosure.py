@@ -12,7 +12,7 @@ from pathlib import Path
 from potluck.model.task import EndReason
 from potluck.provider.line import one_line
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
-from potluck.provider.sandbox.driver import Confinement, Touched
+from potluck.provider.sandbox.driver import Confinement, Spent, Touched
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Remains
@@ -73,6 +73,12 @@ class Enclosure:
         told = self._group.memory_peak_bytes() if self._group else None
         seen = inside.memory_peak_bytes if inside else 0
         return max(remains.memory_peak_bytes, seen) if told is None else told
+
+    def spent(self, inside: Inside) -> Spent:
+        """Up to now, while it runs."""
+        inside.glance()
+        so_far = Remains()
+        return Spent(self.cpu_seconds(so_far, inside), self.memory_peak_bytes(so_far, inside))
 
     async def remove(self) -> None:
         if self._group is not None:

@@ -46,7 +46,7 @@ class Inside:
         self.cpu_seconds = 0.0
         self.memory_peak_bytes = 0
         try:
-            self._work = self._open(f"/proc/{pid}/root/work")
+            self.work = self._open(f"/proc/{pid}/root/work")
             self._shared = self._open(f"/proc/{pid}/root/dev/shm")
             self._processes = self._open(f"/proc/{pid}/root/proc")
         except OSError:
@@ -58,10 +58,10 @@ class Inside:
             os.close(self._descriptors.pop())
 
     def work_bytes(self) -> int:
-        return _used_bytes(self._work)
+        return _used_bytes(self.work)
 
     def work_is_full(self) -> bool:
-        free = os.fstatvfs(self._work)
+        free = os.fstatvfs(self.work)
         return free.f_bavail == 0 or free.f_favail == 0
 
     def glance(self) -> Glance:

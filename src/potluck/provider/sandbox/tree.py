@@ -25,18 +25,18 @@ class Tree:
         return sum(_threads(process) for process in self._processes())
 
     def uses_more_memory_than(self, limit_bytes: int) -> bool:
-        """Looks closer, which takes milliseconds, only when what is resident is over the limit.
+        """Looks closer, which takes milliseconds, only when what is resident is over the limit."""
+        if self.glance() <= limit_bytes:
+            return False
+        return sum(_own_bytes(process) for process in self._processes()) > limit_bytes
 
-        Also keeps what was seen, for the account at the end.
-        """
+    def glance(self) -> int:
+        """How much is resident. Also keeps what was seen, for the account at the end."""
         processes = self._processes()
         resident_bytes = sum(_resident_bytes(process) for process in processes)
         self.memory_peak_bytes = max(self.memory_peak_bytes, resident_bytes)
         self.cpu_seconds = max(self.cpu_seconds, sum(_cpu_seconds(each) for each in processes))
-        return (
-            resident_bytes > limit_bytes
-            and sum(_own_bytes(process) for process in processes) > limit_bytes
-        )
+        return resident_bytes
 
     def terminate(self) -> None:
         """Asks all of them to end; on Windows there is no asking."""

@@ -20,19 +20,24 @@ import psutil
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
     PYTHON,
     WORK,
     Companion,
     Confinement,
     Ended,
+    Errand,
     Output,
     Recall,
+    Spent,
     Started,
     Touched,
+    WorkDirectory,
     unnoticed,
 )
 from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.log import Log
+from potluck.provider.sandbox.outfit import outfit
 from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
@@ -77,11 +82,12 @@ class UnconfinedDriver:
         started: Started = unnoticed,
         companion: Companion | None = None,
         recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
     ) -> Ended:
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:
-            run = UnconfinedRun(directory, confinement, output, companion, recall)
+            run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
             return await run.to_its_end(started)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -102,9 +108,11 @@ class UnconfinedRun:
         output: Output,
         companion: Companion | None = None,
         recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
     ) -> None:
         self._companion = companion
         self._recall = recall or Recall()
+        self._errand = errand
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
@@ -117,6 +125,10 @@ class UnconfinedRun:
             return self._tell(Verdict(said.reason, None, said.detail))
         self._write_files()
         with ExitStack() as ours:
+            work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            ours.callback(os.close, work.descriptor)
+            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+                return self._tell(Verdict(failed.reason, None, failed.detail))
             with ExitStack() as theirs:
                 stdout, stdout_theirs = _pipe(ours, theirs)
                 stderr, stderr_theirs = _pipe(ours, theirs)
@@ -124,9 +136,11 @@ class UnconfinedRun:
                     process = await self._spawn(stdout_theirs, stderr_theirs)
                 except OSError as failure:
                     return self._tell(Verdict(EndReason.SANDBOX_FAILED, None, str(failure)))
-            return await self._live(process, started, (stdout, stderr))
+            return await self._live(process, started, (stdout, stderr), work)
 
-    async def _live(self, process: Process, started: Started, streams: tuple[int, int]) -> Ended:
+    async def _live(
+        self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
+    ) -> Ended:
         self._tree = Tree(process.pid)
         pumping: asyncio.Task[None] | None = None
         try:
@@ -134,16 +148,25 @@ class UnconfinedRun:
             await started()
             pumping = asyncio.create_task(self._log.pump(*streams))
             walls = self._walls(self._tree)
-            guests = Guests(self._recall, self._tree.terminate, self._companion)
+            guests = Guests(
+                *(self._recall, self._tree.terminate, self._spent, work, self._errand),
+                self._companion,
+            )
             ended = _until_ended(process)
             touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
+            await self._errand.after(work)
             return self._tell(self._verdict(touched, process))
         finally:
             await undisturbed(_kill(self._tree, process))
             if pumping is not None:
                 await drop(pumping)
+
+    def _spent(self) -> Spent:
+        assert self._tree is not None
+        self._tree.glance()
+        return Spent(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
 
     def _write_files(self) -> None:
         (self._work / ".tmp").mkdir(parents=True)

@@ -12,7 +12,15 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.model.task import MIB, EndReason
-from potluck.provider.sandbox.driver import Companion, Recall, Touched, View
+from potluck.provider.sandbox.driver import (
+    Companion,
+    Errand,
+    Recall,
+    Spent,
+    Touched,
+    View,
+    WorkDirectory,
+)
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 
@@ -27,6 +35,9 @@ class Guests(Struct, frozen=True):
 
     recall: Recall
     terminate: Callable[[], None]  # sends SIGTERM to every process of the run
+    spent: Callable[[], Spent]
+    work: WorkDirectory
+    errand: Errand
     companion: Companion | None = None
 
 
@@ -93,10 +104,11 @@ async def _until_over(
     watch_seconds: float,
 ) -> Touched | None:
     ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
-    view = View(lambda: first_touched(walls), log.drained)
+    view = View(lambda: first_touched(walls), log.drained, guests.spent, guests.work)
     talking = asyncio.create_task(_talk(guests.companion, view))
+    attending = asyncio.create_task(_attend(guests))
     recalling = asyncio.create_task(_say_farewell(guests))
-    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking, recalling}
+    awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking, attending, recalling}
     try:
         while not any(each.done() for each in (ending, watching, recalling)):
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -106,14 +118,20 @@ async def _until_over(
                     return log_limit(log)
             if talking.done() and (said := talking.result()) is not None:
                 return said
-            awaited -= {each for each in (pumping, talking) if each.done()}
+            if attending.done():
+                attending.result()  # a mistake of ours is not passed over
+            awaited -= {each for each in (pumping, talking, attending) if each.done()}
         return watching.result() if watching.done() else None
     finally:
-        await drop(ending, watching, talking, recalling)
+        await drop(ending, watching, talking, attending, recalling)
 
 
 async def _talk(companion: Companion | None, view: View) -> Touched | None:
     return None if companion is None else await companion.talk(view)
+
+
+async def _attend(guests: Guests) -> None:
+    await guests.errand.during(guests.work)
 
 
 async def _say_farewell(guests: Guests) -> None:
