@@ -209,6 +209,7 @@ def _view(row: Any, devices: list[DeviceView], is_mine: bool, wished: list[Wish]
         heartbeat_at=row["heartbeat_at"],
         own_tasks_only=row["own_tasks_only"],
         wishes=wished,
+        python_version=node.python_version,
     )
 
 

@@ -212,6 +212,7 @@ class NodeView(Struct, frozen=True):
     memory_used_bytes: int | None = None
     own_tasks_only: bool = False
     wishes: list[Wish] = []  # of its owner, and shown to him: not carried out yet
+    python_version: str = ""  # functions are pickled for one
 
 
 class DeviceUse(Struct, frozen=True):
