@@ -9,6 +9,7 @@ It imports only what the interpreter has loaded anyway, so that it takes millise
 starts it with no file of the task read.
 """
 
+import _signal
 import errno
 import os
 import sys
@@ -24,9 +25,15 @@ def read_variables(path: str) -> dict[bytes, bytes]:
 
 
 def begin(variables: str, program: str, *arguments: str) -> int:
+    return become(program, arguments, read_variables(variables))
+
+
+def become(program: str, arguments: "tuple[str, ...]", variables: "dict[bytes, bytes]") -> int:
     """Becomes the program; returns an exit status where that is not possible."""
+    for ignored in (_signal.SIGPIPE, _signal.SIGXFSZ):  # by this interpreter, and so by the program
+        _signal.signal(ignored, _signal.SIG_DFL)
     try:
-        os.execvpe(program, [program, *arguments], read_variables(variables))  # noqa: S606
+        os.execvpe(program, [program, *arguments], variables)  # noqa: S606
     except OSError as error:
         sentence = f"potluck: {program} can not be started: {error.strerror}"
         if error.errno == errno.E2BIG:

@@ -13,7 +13,6 @@ from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PYTHON,
-    WORK,
     Companion,
     Confinement,
     Ended,
@@ -34,7 +33,7 @@ from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.root import CA_BUNDLE, HOSTNAME, Inlay, Interpreter, write_run_options
+from potluck.provider.sandbox.root import HOSTNAME, VARIABLES, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
     Guests,
@@ -59,15 +58,6 @@ _NAMESPACES = (
 _FOR_OTHERS = 0o006  # to read and to write
 _BEGIN = "/etc/potluck-begin.py"
 _VARIABLES = "/etc/potluck-variables"
-_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": WORK,
-    "TMPDIR": "/tmp",  # noqa: S108
-    "LANG": "C.UTF-8",
-    "USER": "task",
-    "LOGNAME": "task",
-    "SSL_CERT_FILE": CA_BUNDLE,
-}
 
 
 class Workshop(Struct, frozen=True):
@@ -262,6 +252,6 @@ def _command(interpreter: Interpreter, confinement: Confinement) -> list[str]:
 
 
 def _variables(interpreter: Interpreter, confinement: Confinement) -> bytes:
-    variables = {**_ENVIRONMENT, **interpreter.environment, **confinement.environment}
+    variables = {**VARIABLES, **interpreter.environment, **confinement.environment}
     lines = [f"{name}={value}\0" for name, value in variables.items()]
     return "".join(lines).encode("utf-8", "surrogateescape")

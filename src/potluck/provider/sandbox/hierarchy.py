@@ -43,7 +43,7 @@ class Hierarchy(Struct, frozen=True):
 
 def find_hierarchy(prefix: str) -> Hierarchy | None:
     """The best that there is, or None."""
-    mounts = _mounts(Path("/proc/self/mountinfo").read_text())
+    mounts = controller_mounts(Path("/proc/self/mountinfo").read_text())
     return _version_2(mounts, prefix) or _version_1(mounts, prefix)
 
 
@@ -117,7 +117,7 @@ def _can_make_group(parent: Path, prefix: str) -> bool:
     return True
 
 
-def _mounts(mountinfo: str) -> dict[str, Path]:
+def controller_mounts(mountinfo: str) -> dict[str, Path]:
     """Version 1 controllers by name, and version 2 as "cgroup2", with where they are mounted."""
     found: dict[str, Path] = {}
     for line in mountinfo.splitlines():

@@ -35,6 +35,11 @@ def new_identity(groups: Sequence[int] = ()) -> Identity:
     return _dropped_from_root(groups) if os.geteuid() == 0 else _namespaced()
 
 
+def new_uid() -> int:
+    """Nobody's on this machine."""
+    return _FIRST_UID + secrets.randbelow(_UIDS)
+
+
 def mechanism() -> str:
     return "own uid" if os.geteuid() == 0 else "user namespace"
 
@@ -52,7 +57,7 @@ def _dropped_from_root(groups: Sequence[int]) -> Identity:
             "As root the sandbox needs the program setpriv, which is not there.",
             "Install util-linux, or run the provider as an ordinary user.",
         )
-    uid = _FIRST_UID + secrets.randbelow(_UIDS)
+    uid = new_uid()
     capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
     options = [word for name in capabilities for word in ("--cap-add", name)]
     nothing = ("--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")

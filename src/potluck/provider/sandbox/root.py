@@ -41,7 +41,19 @@ for line in open("/proc/self/maps"):
 """
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _DRIVERS = Path("/proc/driver")
-_TEXTS = {
+_LINKER_CACHE = Path("/etc/ld.so.cache")
+_OPENCL = Path("/etc/OpenCL")  # says where the drivers are, which are below /usr
+# Variables of every run that works in this system.
+VARIABLES = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": WORK,
+    "TMPDIR": "/tmp",  # noqa: S108
+    "LANG": "C.UTF-8",
+    "USER": "task",
+    "LOGNAME": "task",
+    "SSL_CERT_FILE": CA_BUNDLE,
+}
+TEXTS = {
     "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/resolv.conf": "# There is no network here.\n",
@@ -107,21 +119,33 @@ class Inlay:
             os.close(self.descriptors.pop())
 
 
-def base_options(interpreter: Interpreter) -> list[str]:
-    """What is the same for every run of a driver, so that it is looked up once."""
-    options = ["--ro-bind", "/usr", "/usr", *_directories("/etc/ssl/certs/*")]
-    for name in _USR_LINKS:
-        options += _usr_link(Path("/") / name)
-    for mount in interpreter.mounts:
-        options += mount_options(mount)
-    if Path("/etc/ld.so.cache").exists():
-        options += ["--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    if Path("/etc/OpenCL").is_dir():  # says where the drivers are, which are below /usr
-        options += ["--ro-bind", "/etc/OpenCL", "/etc/OpenCL"]
+def base_mounts(interpreter: Interpreter) -> list[Mount]:
+    """What every run is shown of this system, read-only."""
+    directories = [Path("/") / name for name in _USR_LINKS]
+    own = [
+        Mount(each, str(each)) for each in directories if each.is_dir() and not each.is_symlink()
+    ]
+    found = [Mount(path, str(path)) for path in (_LINKER_CACHE, _OPENCL) if path.exists()]
     bundle = next((Path(path) for path in _CA_BUNDLES if Path(path).exists()), None)
     if bundle is not None:
-        options += ["--ro-bind", str(bundle.resolve()), CA_BUNDLE]
-        options += ["--symlink", CA_BUNDLE, "/etc/ssl/cert.pem"]
+        found.append(Mount(bundle.resolve(), CA_BUNDLE))
+    return [Mount(Path("/usr"), "/usr"), *own, *interpreter.mounts, *found]
+
+
+def base_links() -> dict[str, str]:
+    """/bin and the like where the host has them as links into /usr, and the bundle's other name."""
+    paths = [Path("/") / name for name in _USR_LINKS]
+    links = {str(path): str(path.readlink()) for path in paths if path.is_symlink()}
+    return {**links, "/etc/ssl/cert.pem": CA_BUNDLE}
+
+
+def base_options(interpreter: Interpreter) -> list[str]:
+    """What is the same for every run of a driver, so that it is looked up once."""
+    options = _directories("/etc/ssl/certs/*")
+    for mount in base_mounts(interpreter):
+        options += mount_options(mount)
+    for link, target in base_links().items():
+        options += ["--symlink", target, link]
     options += ["--proc", "/proc", "--dev", "/dev"]
     if _DRIVERS.is_dir():
         options += ["--tmpfs", str(_DRIVERS)]
@@ -130,10 +154,10 @@ def base_options(interpreter: Interpreter) -> list[str]:
 
 def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
     """What belongs to one run: its sizes, its files, its mounts, its name in passwd."""
-    for target, text in _TEXTS.items():
+    for target, text in TEXTS.items():
         inlay.put(target, text.encode(), "0444")
-    inlay.put("/etc/passwd", f"task:x:{uid}:{uid}:task:{WORK}:/bin/sh\n".encode(), "0444")
-    inlay.put("/etc/group", f"task:x:{uid}:\n".encode(), "0444")
+    for target, text in names(uid).items():
+        inlay.put(target, text.encode(), "0444")
     inlay.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
     inlay.options += _tmpfs(WORK, confinement.disk_bytes)
     inlay.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
@@ -150,6 +174,14 @@ def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
     inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 
+def names(uid: int) -> dict[str, str]:
+    """What the run's user and group are called inside."""
+    return {
+        "/etc/passwd": f"task:x:{uid}:{uid}:task:{WORK}:/bin/sh\n",
+        "/etc/group": f"task:x:{uid}:\n",
+    }
+
+
 def mount_options(mount: Mount) -> list[str]:
     bind = "--bind" if mount.writable else "--ro-bind"
     return [*_directories(mount.target), bind, str(mount.source), mount.target]
@@ -159,13 +191,6 @@ def _directories(target: str) -> list[str]:
     """The directories above it, open to all; made by the way, bwrap would shut them to the uid."""
     above = [str(parent) for parent in reversed(PurePosixPath(target).parents)][1:]
     return [word for path in above for word in ("--dir", path)]
-
-
-def _usr_link(path: Path) -> list[str]:
-    """/bin and the like as the host has them: links into /usr, or directories of their own."""
-    if path.is_symlink():
-        return ["--symlink", str(path.readlink()), str(path)]
-    return ["--ro-bind", str(path), str(path)] if path.is_dir() else []
 
 
 def _tmpfs(target: str, size_bytes: int) -> list[str]:
