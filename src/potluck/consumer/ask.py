@@ -24,12 +24,14 @@ def ask(
     query: Mapping[str, object] | None = None,
     body: Struct | None = None,
     headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
 ) -> T:
     """What the server answers, as a value of this kind."""
     known = {name: value for name, value in (query or {}).items() if value is not None}
     path = path_of(route, names) + (f"?{urlencode(known, doseq=True)}" if known else "")
     sent = None if body is None else encode_json(body)
-    return decoded(transport.call(route.method, path, sent, headers), kind, transport.url)
+    answer = transport.call(route.method, path, sent, headers, repeatable)
+    return decoded(answer, kind, transport.url)
 
 
 def tell(

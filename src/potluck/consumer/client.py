@@ -6,8 +6,8 @@
 
 It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
 repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What concerns accounts is in `account.py`, one's own machines in `own_nodes.py` and what admins do
-in `admin.py`.
+What concerns accounts is in `account.py`, one's own machines in `own_nodes.py`, files in `files.py`
+and what admins do in `admin.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ from potluck.consumer.admin import Admin
 from potluck.consumer.ask import ask, path_of
 from potluck.consumer.bearer import FixedToken
 from potluck.consumer.connect import as_saved, connect
+from potluck.consumer.files import Files
 from potluck.consumer.follow import Follow
 from potluck.consumer.own_nodes import OwnNodes
 from potluck.consumer.patience import Patience
@@ -78,6 +79,7 @@ class Potluck:
         self.account = OwnAccount(transport)
         self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)
+        self.files = Files(transport)
 
     def __enter__(self) -> Self:
         return self

@@ -1,11 +1,13 @@
 """HTTP to one server: one connection pool, retries for what may be repeated, errors translated.
 
-Only calls that are safe to repeat are repeated: reads, and writes that carry an idempotency key.
-A connection that was refused has carried nothing, so any call may try that again.
+Only calls that are safe to repeat are repeated: reads, writes that carry an idempotency key, and
+what its caller knows to be. A connection that was refused has carried nothing, so any call may try
+that again.
 """
 
+import io
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,10 +65,11 @@ class Transport:
         path: str,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
     ) -> bytes:
         """The body of the answer, after as many tries as the call allows."""
         headers = headers or {}
-        repeatable = method == "GET" or "Idempotency-Key" in headers
+        repeatable = repeatable or method == "GET" or "Idempotency-Key" in headers
         failures = 0
         while True:
             try:
@@ -80,12 +83,14 @@ class Transport:
                     raise translated(error, self.url) from error
                 time.sleep(self.patience.pause_seconds(failures, asked))
 
-    def open_stream(self, path: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def open_stream(
+        self, path: str, headers: Mapping[str, str], expected: Container[int] = (200,)
+    ) -> BaseHTTPResponse:
         """A success whose body is read as it comes. Raises HTTPError or PotluckError, once."""
         response = self._send(
             "GET", path, None, headers, self.patience.silence_seconds, preload=False
         )
-        if response.status == 200:
+        if response.status in expected:
             return response
         try:
             raise self._refusal(response, response.read(1_000_000))
@@ -117,7 +122,7 @@ class Transport:
         preload: bool = True,
     ) -> BaseHTTPResponse:
         """Refused for its token, it is sent once more with a newer one: nothing was done yet."""
-        typed = {"Content-Type": "application/json"} if body is not None else {}
+        typed = {} if body is None else _described(body)
         timeout = urllib3.Timeout(connect=self.patience.connect_seconds, read=read_seconds)
 
         def send(token: str | None) -> BaseHTTPResponse:
@@ -125,7 +130,8 @@ class Transport:
             return self._pool.request(
                 method,
                 self.url + path,
-                body=body,
+                # Block by block: the time allowed is for each, not for all of a large one.
+                body=None if body is None else io.BytesIO(body),
                 headers={**self._pool.headers, **named, **typed, **headers},
                 timeout=timeout,
                 # A redirect would carry the token to an address that nobody chose.
@@ -142,6 +148,10 @@ class Transport:
             return response
         response.close()
         return send(newer)
+
+
+def _described(body: bytes) -> dict[str, str]:
+    return {"Content-Type": "application/json", "Content-Length": str(len(body))}
 
 
 _NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's word for an answer in the clear

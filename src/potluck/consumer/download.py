@@ -1,0 +1,162 @@
+"""Bytes on their way from the server: what was broken off goes on, and what arrives is checked.
+
+They are kept beside the target until all are there and their hash is right, and only then take its
+place. So a target that exists is whole.
+"""
+
+import hashlib
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+import urllib3
+from urllib3.exceptions import HTTPError
+from urllib3.response import BaseHTTPResponse
+
+from potluck.consumer.ask import path_of
+from potluck.consumer.transport import Transport, asked_seconds, translated
+from potluck.consumer.upload import Progress
+from potluck.model.blob import BlobRef
+from potluck.model.error import BadSettings, Conflict, PotluckError
+from potluck.wire import routes
+from potluck.wire.answer import not_potluck
+
+_READ_BYTES = 2**20
+_REDIRECT = 307
+
+
+def download(
+    transport: Transport, blob: BlobRef, target: Path, progress: Progress | None = None
+) -> None:
+    try:
+        _download(transport, blob, target, progress)
+    except OSError as error:
+        raise BadSettings(
+            f"{target} can not be written: {error.strerror or error}.",
+            "Make room, or name another directory.",
+        ) from error
+
+
+def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progress | None) -> None:
+    # Of other bytes there may be a beginning too, so it is named by the hash.
+    path = target.with_name(f"{target.name}.{blob.sha256[:12]}.part")
+    with path.open("a+b") as file:
+        beginning = _Beginning(file, blob, progress)
+        failures = 0
+        while (done := beginning.size) < blob.size_bytes:
+            broken = _receive(transport, beginning)
+            if beginning.size < blob.size_bytes:
+                failures = 1 if beginning.size > done else failures + 1
+                _pause(transport, broken, failures)
+        is_right = beginning.is_right()
+    if not is_right:
+        path.unlink()
+        raise Conflict(
+            f"What arrived is not the blob {blob.sha256[:12]}…: its hash or its size is another.",
+            "Try again; it begins anew.",
+        )
+    path.replace(target)
+
+
+class _Beginning:
+    """What has arrived so far, and its hash."""
+
+    def __init__(self, file: BinaryIO, blob: BlobRef, progress: Progress | None):
+        self.blob = blob
+        self._file = file
+        self._progress = progress
+        self._begin(anew=file.seek(0, os.SEEK_END) > blob.size_bytes)
+
+    def _begin(self, anew: bool) -> None:
+        if anew:
+            self._file.truncate(0)
+        self._file.seek(0)
+        self.size = 0
+        self._digest = hashlib.sha256()
+        while piece := self._file.read(_READ_BYTES):
+            self._count(piece)
+        self._tell()
+
+    def begin_anew(self) -> None:
+        self._begin(anew=True)
+
+    def add(self, piece: bytes) -> None:
+        self._file.write(piece)
+        self._count(piece)
+        self._tell()
+
+    def is_right(self) -> bool:
+        """Asked once, when all is there; from then on it is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        is_whole = self.size == self.blob.size_bytes
+        return is_whole and self._digest.hexdigest() == self.blob.sha256
+
+    def _count(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self._digest.update(piece)
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(min(self.size, self.blob.size_bytes), self.blob.size_bytes)
+
+
+def _receive(transport: Transport, beginning: _Beginning) -> PotluckError | HTTPError:
+    """As much as one connection brings, and what ended it."""
+    try:
+        with closing(_open(transport, beginning.blob, beginning.size)) as response:
+            if response.status == 200 and beginning.size > 0:  # it brings the whole
+                beginning.begin_anew()
+            while beginning.size <= beginning.blob.size_bytes:
+                # As it comes: what has arrived before a cut is kept.
+                if not (piece := response.read1(_READ_BYTES)):
+                    break
+                beginning.add(piece)
+        return HTTPError("It ended early.")
+    except (PotluckError, HTTPError) as error:
+        return error
+
+
+def _open(transport: Transport, blob: BlobRef, start: int) -> BaseHTTPResponse:
+    headers = {"Accept": "application/octet-stream"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    path = path_of(routes.GET_BLOB, {"sha256": blob.sha256})
+    response = transport.open_stream(path, headers, (200, 206, _REDIRECT))
+    if response.status != _REDIRECT:
+        return response
+    response.close()
+    return _elsewhere(transport, response.headers.get("Location", ""), headers)
+
+
+def _elsewhere(transport: Transport, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
+    """From the store itself, which the server has given us an address of; without our token."""
+    secure = transport.url.startswith("https:")
+    if not url.startswith("https:" if secure else ("http:", "https:")):
+        raise not_potluck(transport.url, "it sends us elsewhere, and without https")
+    patience = transport.patience
+    timeout = urllib3.Timeout(connect=patience.connect_seconds, read=patience.silence_seconds)
+    response = urllib3.request(
+        "GET",
+        url,
+        headers=headers,
+        timeout=timeout,
+        retries=False,
+        redirect=False,
+        preload_content=False,
+    )
+    if response.status not in (200, 206):
+        response.close()
+        raise HTTPError(f"The store answered with HTTP status {response.status}.")
+    return response
+
+
+def _pause(transport: Transport, broken: PotluckError | HTTPError, failures: int) -> None:
+    error = translated(broken, transport.url)
+    asked = asked_seconds(error)
+    patience = transport.patience
+    if not error.retryable or failures >= patience.tries or not patience.accepts(asked):
+        raise error from broken
+    time.sleep(patience.pause_seconds(failures, asked))

@@ -1,0 +1,130 @@
+"""Files that go to tasks, and files that tasks have left."""
+
+import io
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from potluck.consumer.ask import ask
+from potluck.consumer.download import download
+from potluck.consumer.folder import pack_folder
+from potluck.consumer.transport import Transport
+from potluck.consumer.upload import Progress, described, open_file, upload
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.error import BadSettings
+from potluck.wire import routes
+from potluck.wire.files import TaskFiles
+
+
+class Files:
+    """Of one account at one server. Whatever is broken off goes on where it ended."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def upload(self, path: Path, on_progress: Progress | None = None) -> BlobRef:
+        """The file as a blob that tasks of this account can name. It is pinned for a day."""
+        with closing(open_file(path)) as source:
+            blob = described(source)
+            upload(self._transport, source, blob, on_progress)
+        return blob
+
+    def upload_bytes(self, data: bytes) -> BlobRef:
+        source = io.BytesIO(data)
+        blob = described(source)
+        upload(self._transport, source, blob)
+        return blob
+
+    def upload_folder(self, directory: Path, on_progress: Progress | None = None) -> BlobRef:
+        """The folder as an archive, without what its .gitignore names."""
+        with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
+            archive = Path(scratch) / "folder.tar"
+            pack_folder(directory, archive)
+            return self.upload(archive, on_progress)
+
+    def download(self, blob: BlobRef, path: Path, on_progress: Progress | None = None) -> None:
+        """The blob as a file; what takes its place is whole and has the right hash."""
+        download(self._transport, blob, path, on_progress)
+
+    def download_bytes(self, blob: BlobRef) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
+            path = Path(scratch) / "blob"
+            download(self._transport, blob, path)
+            return path.read_bytes()
+
+    def of_task(self, task_id: str, attempt: int | None = None) -> TaskFiles:
+        """All files that an attempt has left; without a number, the newest that left any."""
+        found = self._page(task_id, attempt, None)
+        files, cursor = list(found.files), found.next_cursor
+        while cursor is not None:
+            page = self._page(task_id, found.attempt, cursor)
+            files += page.files
+            cursor = page.next_cursor
+        return msgspec.structs.replace(found, files=files, next_cursor=None)
+
+    def fetch(
+        self,
+        task_id: str,
+        directory: Path,
+        attempt: int | None = None,
+        on_progress: Progress | None = None,
+    ) -> TaskFiles:
+        """Brings them below the directory; what is there already and whole is not brought again."""
+        found = self.of_task(task_id, attempt)
+        total = sum(file.blob.size_bytes for file in found.files)
+        before = 0
+        for file in found.files:
+            self._fetch(file, directory, _of_all(on_progress, before, total))
+            before += file.blob.size_bytes
+        return found
+
+    def _fetch(self, file: NamedFile, directory: Path, progress: Progress) -> None:
+        target = place_in(directory, file.path)
+        if not _is_there(target, file.blob):
+            download(self._transport, file.blob, target, progress)
+
+    def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
+        query = {"attempt": attempt, "cursor": cursor}
+        return ask(self._transport, routes.TASK_FILES, TaskFiles, {"task_id": task_id}, query=query)
+
+
+def _of_all(told: Progress | None, before: int, total: int) -> Progress:
+    """What is told of one file, as it is told of all of them."""
+
+    def tell(done: int, _: int) -> None:
+        if told is not None:
+            told(before + done, total)
+
+    return tell
+
+
+def place_in(directory: Path, path: str) -> Path:
+    """Where a file of a task goes: its name is a stranger's word, and must not lead elsewhere.
+
+    Links below the directory are not followed, since a name could have been chosen to meet one.
+    """
+    target = directory / path
+    parts = target.relative_to(directory).parts if target.is_relative_to(directory) else ("..",)
+    ways = [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
+    if ".." in parts or any(way.is_symlink() for way in ways):
+        raise BadSettings(
+            f"The task left a file {path!r}, which would lead out of {directory}.",
+            "Name an empty directory; if it is one, do not trust that node.",
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadSettings(
+            f"There is no room for {path!r} in {directory}: {error.strerror}.",
+            "Name an empty directory.",
+        ) from error
+    return target
+
+
+def _is_there(target: Path, blob: BlobRef) -> bool:
+    if not target.is_file() or target.stat().st_size != blob.size_bytes:
+        return False
+    with closing(open_file(target)) as source:
+        return described(source) == blob
