@@ -7,7 +7,7 @@ from msgspec import Struct
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
-from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
+from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, ReturnedItems
 
 
 class Granted(Struct, frozen=True):
@@ -43,6 +43,7 @@ class ItemsEnded(Struct, frozen=True):
 
     attempt_id: AttemptId
     outcomes: tuple[ItemOutcome, ...]
+    returned: tuple[ReturnedItems, ...] = ()
 
 
 class ItemsAccepted(Struct, frozen=True):

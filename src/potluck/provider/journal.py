@@ -140,7 +140,7 @@ def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
         case Concluded(finished) if finished.lease.attempt_id in kept:
             kept[finished.lease.attempt_id].finished = finished
         case Counted(report) if report.lease.attempt_id in kept:
-            kept[report.lease.attempt_id].outcomes[report.outcomes[0].item] = report
+            kept[report.lease.attempt_id].outcomes[report.first_item] = report
         case Delivered(attempt_id, item) if attempt_id in kept:
             kept[attempt_id].outcomes.pop(item, None)
         case Forgotten(attempt_id):

@@ -18,8 +18,9 @@ from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLo
 from potluck.provider.link import Link
 from potluck.wire.provider import Finished, ItemsDone, Report, ReportAnswer, Reports
 
-# In one call; the outcome of an item counts as one.
+# In one call; the outcome of an item counts as one, and so does what comes with it in bytes.
 MOST_REPORTS = 500
+_BYTES_OF_ONE = 2**12
 # A server that hears nothing else would hear no report either.
 _NEWS_SECONDS = 2.0
 
@@ -124,7 +125,7 @@ class ReportSender:
         size = 0
         some: list[Report] = []
         for report in self._waiting:
-            size += len(report.outcomes) if isinstance(report, ItemsDone) else 1
+            size += _size(report)
             if some and size > MOST_REPORTS:
                 break
             some.append(report)
@@ -133,6 +134,17 @@ class ReportSender:
     def _remove(self, report: Report) -> None:
         """By identity: what was withdrawn meanwhile is already gone."""
         self._waiting = [one for one in self._waiting if one is not report]
+
+
+def _size(report: Report) -> int:
+    match report:
+        case ItemsDone():
+            values = sum(len(one.values.data) for one in report.returned)
+            errors = sum(len(one.error) for one in report.outcomes)
+            return len(report.outcomes) + (values + errors) // _BYTES_OF_ONE + 1
+        case Finished(value=value) if value is not None:
+            return len(value.data) // _BYTES_OF_ONE + 1
+    return 1
 
 
 def _accepted(report: Report) -> list[Event]:

@@ -62,7 +62,6 @@ from potluck.provider.instruction import (
 from potluck.wire.provider import (
     Finished,
     Grant,
-    ItemOutcome,
     ItemsDone,
     Preparing,
     Started,
@@ -154,8 +153,8 @@ class Attempts:
                 return self._progress(attempt_id, Preparing)
             case CodeStarted(attempt_id):
                 return self._progress(attempt_id, Started)
-            case ItemsEnded(attempt_id, outcomes):
-                return self._items_ended(attempt_id, outcomes)
+            case ItemsEnded():
+                return self._items_ended(event)
             case ItemsAccepted(report):
                 return self._items_accepted(report)
             case RunEnded():
@@ -220,13 +219,11 @@ class Attempts:
             return []
         return [SendReport(report(holding.lease))]
 
-    def _items_ended(
-        self, attempt_id: AttemptId, outcomes: tuple[ItemOutcome, ...]
-    ) -> list[Instruction]:
-        holding = self._holdings.get(attempt_id)
+    def _items_ended(self, event: ItemsEnded) -> list[Instruction]:
+        holding = self._holdings.get(event.attempt_id)
         if holding is None or not holding.is_leased:
             return []
-        report = ItemsDone(holding.lease, outcomes)
+        report = ItemsDone(holding.lease, event.outcomes, event.returned)
         holding.outcomes.append(report)
         return [Keep(report), SendReport(report)]
 

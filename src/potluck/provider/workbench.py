@@ -290,7 +290,7 @@ def _record(instruction: Instruction) -> Record | None:
         case Keep(report):
             return Counted(report)
         case Drop(report):
-            return Delivered(report.lease.attempt_id, report.outcomes[0].item)
+            return Delivered(report.lease.attempt_id, report.first_item)
         case Forget(attempt_id):
             return Forgotten(attempt_id)
     return None

@@ -172,6 +172,11 @@ class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="even
     outcomes: Annotated[tuple[ItemOutcome, ...], Meta(max_length=1_000)] = ()
     returned: Annotated[tuple[ReturnedItems, ...], Meta(max_length=1_000)] = ()
 
+    @property
+    def first_item(self) -> int:
+        """No two parts of a range have it in common; so it names one."""
+        return min([one.item for one in self.outcomes] + [one.start for one in self.returned])
+
 
 Report = Preparing | Started | ItemsDone | Finished
 
