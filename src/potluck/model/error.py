@@ -35,7 +35,10 @@
         ├── NotRunning            not_running          no provider answers on this machine
         ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
         ├── NotInstalled          not_installed        no service manager took the provider up
-        └── OutputLost            output_lost          a command can not write what it has to say
+        ├── OutputLost            output_lost          a command can not write what it has to say
+        ├── RemoteError           remote_error         a function raised an exception where it ran
+        ├── TaskFailed            task_failed          a function's task ended without a result
+        └── UntrustedResult       untrusted_result     an answer that is not opened: it is no data
 
 Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
 status of the CLI. `detail` is a sentence for a person; `hint` says what to do about it. Foreign
@@ -271,6 +274,35 @@ class OutputLost(LocalError):
     code = "output_lost"
     title = "The output can not be written"
     exit_status = 74
+
+
+class RemoteError(LocalError):
+    """An exception of a function, in words: what raised it was never more than text here."""
+
+    code = "remote_error"
+    title = "The function raised an exception"
+
+    def __init__(self, type_name: str, message: str = "", traceback: str = ""):
+        super().__init__(f"{type_name}: {message}" if message else type_name)
+        self.type_name = type_name
+        self.message = message
+        self.traceback = traceback
+        if traceback:
+            self.add_note(f"Where it ran:\n{traceback.rstrip()}")
+
+    def __reduce__(self) -> tuple[type["RemoteError"], tuple[str, str, str]]:
+        return type(self), (self.type_name, self.message, self.traceback)
+
+
+class TaskFailed(LocalError):
+    code = "task_failed"
+    title = "The task has no result"
+
+
+class UntrustedResult(LocalError):
+    code = "untrusted_result"
+    title = "The result is not opened"
+    exit_status = 76
 
 
 def by_code(code: str) -> type[PotluckError]:
