@@ -2,21 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
+from potluck.decide.admit_kind import check_spec
 from potluck.decide.settle import hold_micro
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
-from potluck.model.script import read_metadata
-from potluck.model.spec import ScriptSpec, TaskSpec
 from potluck.model.task import TaskRequest, TaskState
-
-# What file systems take.
-LONGEST_FILENAME_BYTES = 255
 
 
 def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
     """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
-    _check_spec(request.spec)
+    check_spec(request.spec)
     _check_model(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
@@ -53,23 +49,6 @@ def queue_is_full(most: int) -> QuotaExceeded:
         f"The account has {most} queued tasks, which is all that it may have.",
         "Wait until some have started, cancel some, or put many into one array (--array).",
     )
-
-
-def _check_spec(spec: TaskSpec) -> None:
-    if isinstance(spec, ScriptSpec):
-        read_metadata(spec.source)
-        _check_filename(spec.filename)
-
-
-def _check_filename(filename: str) -> None:
-    if len(filename.encode()) > LONGEST_FILENAME_BYTES:
-        raise InvalidInput(
-            f"The file name is longer than {LONGEST_FILENAME_BYTES} bytes.", "Choose a shorter one."
-        )
-    if "/" in filename or "\\" in filename or filename in {".", ".."}:
-        raise InvalidInput(
-            f"The file name {filename!r} is a path.", "Send the name alone, for example train.py."
-        )
 
 
 def _check_model(patterns: str | None) -> None:

@@ -8,7 +8,7 @@ regular expression in the PEP does not.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from msgspec import Struct
@@ -42,6 +42,16 @@ def read_metadata(source: str) -> ScriptMetadata:
         _refuse(f"The script has {len(blocks)} `{_OPENING}` blocks; it may have one.")
     table = _parse("\n".join(blocks[0])) if blocks else {}
     return ScriptMetadata(_requires_python(table), _dependencies(table))
+
+
+def check_dependencies(wanted: Sequence[str]) -> tuple[str, ...]:
+    """What a function says that it needs, in the same normal form; raises InvalidInput."""
+    if len(wanted) > MAX_DEPENDENCIES:
+        raise InvalidInput(
+            f"It names {len(wanted)} dependencies; {MAX_DEPENDENCIES} are allowed.",
+            "Leave out what others bring along.",
+        )
+    return tuple(sorted({_plain(each) for each in wanted}))
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -97,9 +107,7 @@ def _dependencies(table: dict[str, Any]) -> tuple[str, ...]:
     wanted = table.get("dependencies", [])
     if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
         _refuse("`dependencies` in the script's block must be a list of texts.")
-    if len(wanted) > MAX_DEPENDENCIES:
-        _refuse(f"The script names {len(wanted)} dependencies; {MAX_DEPENDENCIES} are allowed.")
-    return tuple(sorted({_plain(each) for each in wanted}))
+    return check_dependencies(wanted)
 
 
 def _plain(text: str) -> str:

@@ -13,17 +13,19 @@ from msgspec import Struct
 from potluck.decide.arrays.items import ArrayPart
 from potluck.decide.retry import History
 from potluck.decide.settle import Billable
+from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, Unopenable
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.spec import TaskSpec
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
+from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.nodes import Owner
 from potluck.store.ranges import item_ranges
-from potluck.store.tasks import SPEC
+from potluck.store.tasks import SECRETS, SPEC
 from potluck.store.vault import Vault
 from potluck.wire import codec
 from potluck.wire.provider import GrantedDevice
@@ -49,6 +51,8 @@ class FetchedAttempt(Struct, frozen=True):
     items: list[ItemRange]  # of an array: what is left to do
     items_total: int | None
     is_reclaimable: bool
+    secrets: dict[str, str]
+    checkpoint: BlobRef | None
 
 
 class Fetched(Struct, frozen=True):
@@ -76,6 +80,7 @@ class EndingAttempt(Struct, frozen=True):
     state: AttemptState
     reason: EndReason | None
     task_state: TaskState
+    kind: TaskKind
     billable: Billable
     adoption: int
     history: History  # before this end
@@ -140,31 +145,43 @@ async def fetch(
         _ANSWER_BYTES,
     )
     shares = await _shares(connection, [row["id"] for row in rows])
-    specs = {row["id"]: _spec(vault, row) for row in rows}
+    opened = {row["id"]: _opened(vault, row) for row in rows}
     granted = [
         FetchedAttempt(
             row["id"],
             row["task_id"],
             row["consumer_id"],
             row["wallet"],
-            spec,
+            made.spec,
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),
             shares[row["id"]],
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
             row["items_total"],
             row["is_reclaimable"],
+            made.secrets,
+            None if row["checkpoint"] is None else codec.decode_json(row["checkpoint"], BlobRef),
         )
         for row in rows
-        if (spec := specs[row["id"]]) is not None
+        if (made := opened[row["id"]]) is not None
     ]
-    return Fetched(granted, [attempt_id for attempt_id in specs if specs[attempt_id] is None])
+    return Fetched(granted, [attempt_id for attempt_id, made in opened.items() if made is None])
 
 
-def _spec(vault: Vault, row: Any) -> TaskSpec | None:
+class _Opened(Struct, frozen=True):
+    spec: TaskSpec
+    secrets: dict[str, str]
+
+
+def _opened(vault: Vault, row: Any) -> _Opened | None:
     """None if nobody can read it: one task must not keep the others from their node."""
+    task_id, sealed_secrets = row["task_id"], row["sealed_secrets"]
     try:
-        return spec_of(vault.open(*SPEC, row["task_id"], row["sealed_spec"]))
+        spec = spec_of(vault.open(*SPEC, task_id, row["sealed_spec"]))
+        if sealed_secrets is None:
+            return _Opened(spec, {})
+        secrets = vault.open(*SECRETS, task_id, sealed_secrets)
+        return _Opened(spec, codec.decode_json(secrets, dict[str, str]))
     except (Unopenable, InvalidInput) as error:
         log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
         return None
@@ -260,6 +277,7 @@ def _ending(row: Any) -> EndingAttempt:
         state=AttemptState(row["state"]),
         reason=None if row["reason"] is None else EndReason(row["reason"]),
         task_state=TaskState(row["task_state"]),
+        kind=TaskKind(row["kind"]),
         billable=_billable(row),
         adoption=row["adoptions"],
         history=History(

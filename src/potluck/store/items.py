@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from potluck.decide.arrays.items import Accepted, HeldRange, ItemFailure
-from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason, ItemRange
+from potluck.model.terms import TaskKind
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.ranges import item_ranges, multirange
@@ -19,6 +20,8 @@ class LockedRange(Struct, frozen=True):
     """A live range under lock, and its task with it."""
 
     task_id: TaskId
+    consumer_id: AccountId
+    kind: TaskKind
     held: HeldRange
 
 
@@ -34,7 +37,7 @@ async def lock_range(
         row["pending_pieces"],
         row["most_seconds"],
     )
-    return LockedRange(row["task_id"], held)
+    return LockedRange(row["task_id"], row["consumer_id"], TaskKind(row["kind"]), held)
 
 
 async def failures(connection: Connection, task_id: TaskId, items: Sequence[int]) -> dict[int, int]:

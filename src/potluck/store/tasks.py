@@ -1,7 +1,7 @@
 """Tasks: submitted, shown to their owner, cancelled while they wait.
 
-What a task is made of (its spec: source, arguments, environment) is sealed. In the clear are its
-name and what the scheduler looks at.
+What a task is made of (its spec: source, arguments, environment) and its secrets are sealed. In the
+clear are its name and what the scheduler looks at.
 """
 
 import hashlib
@@ -35,8 +35,9 @@ from potluck.wire import codec
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
 _sql = load("tasks")
-# Where the spec is sealed; the row is the task's id.
+# Where the spec is sealed, and the secrets; the row is the task's id.
 SPEC = ("tasks", "sealed_spec")
+SECRETS = ("tasks", "sealed_secrets")
 _NEWEST_ATTEMPTS = 20
 
 
@@ -106,8 +107,14 @@ async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for:
         multirange([] if items is None else [ItemRange(0, items)]),
         task.idempotency_key,
         task.request_hash,
+        _sealed_secrets(vault, task),
     )
     return inserted is not None
+
+
+def _sealed_secrets(vault: Vault, task: NewTask) -> bytes | None:
+    secrets = task.request.secrets
+    return vault.seal(*SECRETS, task.id, codec.encode_json(secrets)) if secrets else None
 
 
 def _interval(seconds: float | None) -> timedelta | None:

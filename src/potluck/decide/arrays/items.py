@@ -46,6 +46,17 @@ class Outcome(Protocol):
     def detail(self) -> str: ...
 
 
+class Run(Protocol):
+    """Items in a row that have all succeeded, as a node tells it."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def run_seconds(self) -> float: ...
+
+
 class ItemFailure(Struct, frozen=True):
     """One more failure of an item; the last one if it has used up its tries."""
 
@@ -96,12 +107,51 @@ class RangeEnd(Struct, frozen=True):
     given_up: ItemFailure | None = None
 
 
+class Sorted(Struct, frozen=True):
+    """Of what a report says, that which counts; and what is left to do once the runs are done."""
+
+    runs: tuple[int, ...]  # by their place in the report
+    remaining: tuple[ItemRange, ...]
+
+
+def sort_out(runs: Sequence[Run], remaining: Sequence[ItemRange]) -> Sorted | None:
+    """Runs count as a whole, or not at all if all of it is done; None if one is done in part.
+
+    What it returned is one value: nobody could tell the part that counts from the other.
+    """
+    left, counted = tuple(remaining), list[int]()
+    for place, run in enumerate(runs):
+        whole = ItemRange(run.start, run.end)
+        if any(part.start <= whole.start and whole.end <= part.end for part in left):
+            counted.append(place)
+            left = _cut(left, whole)
+        elif any(part.start < whole.end and whole.start < part.end for part in left):
+            return None
+    return Sorted(tuple(counted), left)
+
+
+def _cut(ranges: Sequence[ItemRange], taken: ItemRange) -> tuple[ItemRange, ...]:
+    """Without these items, which are all in one of the ranges."""
+    left: list[ItemRange] = []
+    for part in ranges:
+        if part.end <= taken.start or taken.end <= part.start:
+            left.append(part)
+            continue
+        rest = (ItemRange(part.start, taken.start), ItemRange(taken.end, part.end))
+        left.extend(each for each in rest if len(each))
+    return tuple(left)
+
+
 def accept(
-    outcomes: Sequence[Outcome], held: HeldRange, failures_before: Mapping[int, int]
+    outcomes: Sequence[Outcome],
+    held: HeldRange,
+    failures_before: Mapping[int, int],
+    runs: Sequence[Run] = (),
 ) -> Accepted:
     """The outcomes that count; of two for one item in one report the first does.
 
-    Items come one after the other: together they took no longer than there was time.
+    The runs are those that count, and what is held is without them. Items come one after the other:
+    together they took no longer than there was time.
     """
     counted = _counted(outcomes, held.remaining)
     most = held.max_attempts if held.pending_pieces < MOST_PIECES else 1
@@ -110,12 +160,14 @@ def accept(
         for each in counted
         if each.reason is not EndReason.COMPLETED
     )
+    seconds = sum(each.run_seconds for each in counted) + sum(run.run_seconds for run in runs)
+    returned = tuple(ItemRange(run.start, run.end) for run in runs)
     return Accepted(
-        done=ranges_of(each.item for each in counted),
-        succeeded=len(counted) - len(failures),
+        done=(*returned, *ranges_of(each.item for each in counted)),
+        succeeded=sum(map(len, returned)) + len(counted) - len(failures),
         again=ranges_of(each.item for each in failures if not each.is_final),
         failures=failures,
-        run_seconds=max(0.0, min(sum(each.run_seconds for each in counted), held.most_seconds)),
+        run_seconds=max(0.0, min(seconds, held.most_seconds)),
     )
 
 

@@ -15,6 +15,7 @@ from potluck.server.api.attempts import AttemptController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
 from potluck.server.api.authority import AuthorityController
+from potluck.server.api.blobs import BlobController
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.devices import DeviceController
 from potluck.server.api.earnings import EarningsController
@@ -25,12 +26,15 @@ from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
 from potluck.server.api.items import ItemController
 from potluck.server.api.me import MeController
+from potluck.server.api.node_files import NodeFileController
 from potluck.server.api.node_keys import NodeKeyController
 from potluck.server.api.node_login import NodeLoginController
 from potluck.server.api.nodes import NodeController
 from potluck.server.api.pages import PageController
+from potluck.server.api.results import ResultController
 from potluck.server.api.tasks import TaskController
 from potluck.server.api.terminals import TerminalController
+from potluck.server.api.uploads import UploadController
 from potluck.server.parts import Parts
 
 _CONTROLLERS = [
@@ -46,6 +50,7 @@ _CONTROLLERS = [
     TaskController,
     AttemptController,
     ItemController,
+    ResultController,
     ExplainController,
     NodeController,
     DeviceController,

@@ -264,6 +264,8 @@ def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:
         items=attempt.items,
         items_total=attempt.items_total,
         is_reclaimable=attempt.is_reclaimable,
+        secrets=attempt.secrets,
+        checkpoint=attempt.checkpoint,
     )
 
 

@@ -11,9 +11,10 @@ way of one of them is found out in a transaction of its own, so that nobody fail
 import hashlib
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import structlog
 
-from potluck.decide.arrays.items import accept
+from potluck.decide.arrays.items import accept, sort_out
 from potluck.decide.lifecycle import ITEM_REPORTABLE, REPORTABLE, is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.event import EventKind
@@ -22,6 +23,7 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
+from potluck.server.flow import values
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.lease import check_token, hear, stale
 from potluck.server.flow.notify import hurry, tell
@@ -31,6 +33,7 @@ from potluck.store import attempts, items, tasks
 from potluck.store.attempts import EndingAttempt, Reported
 from potluck.store.database import Connection
 from potluck.store.events import Event
+from potluck.store.items import LockedRange
 from potluck.store.nodes import Owner
 from potluck.wire import codec
 from potluck.wire.provider import (
@@ -57,10 +60,9 @@ async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) 
         taken = await _take_together(parts, node_id, [each for _, each in batch])
         for place, each in batch:
             attempt_id = each.lease.attempt_id
-            is_taken = attempt_id in taken
             answers[place] = (
                 ReportAnswer(attempt_id, accepted=True)
-                if is_taken
+                if attempt_id in taken
                 else await _answer(parts, node_id, each)
             )
     await hurry(parts)
@@ -96,12 +98,15 @@ async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report])
         async with parts.database.transaction() as connection:
             if started:
                 return await _start(connection, node_id, started)
-            return await _finish_together(parts, connection, node_id, finished)
+            ended = await _finish_together(parts, connection, node_id, finished)
     except PotluckError:
         raise
     except Exception:
         log.warning("reports could not be taken together; one by one", exc_info=True)
         return set()
+    for task_id in ended.values():
+        await parts.live.wake(topics.task(task_id))
+    return set(ended)
 
 
 def _has_true_token(parts: Parts, each: Report) -> bool:
@@ -124,14 +129,14 @@ async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
 async def _take(
     parts: Parts, connection: Connection, node_id: NodeId, each: Report
 ) -> TaskId | None:
-    """Answers an array that has come further without a change of state that would be told."""
+    """The task of which somebody may wait for just this: he is not kept until all is told."""
     match each:
         case Preparing() | Started():
             await _go_on(parts, connection, node_id, each)
         case ItemsDone():
             return await _items_done(parts, connection, node_id, each)
         case Finished():
-            await _finished(parts, connection, node_id, each)
+            return await _finished(parts, connection, node_id, each)
     return None
 
 
@@ -204,10 +209,7 @@ def _about(each: Reported, node_id: NodeId) -> dict[str, str]:
 async def _items_done(
     parts: Parts, connection: Connection, node_id: NodeId, each: ItemsDone
 ) -> TaskId:
-    for outcome in each.outcomes:
-        if outcome.reason not in ITEM_REPORTABLE:
-            raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
-        _check_consistent(outcome.reason, outcome.exit_code)
+    _check_items(each)
     attempt_id = each.lease.attempt_id
     locked = await items.lock_range(connection, attempt_id, node_id)
     if locked is None:
@@ -216,12 +218,34 @@ async def _items_done(
         locked = await items.lock_range(connection, attempt_id, node_id)
     if locked is None:
         raise stale(attempt_id)
+    await _accept(parts, connection, locked, each)
+    return locked.task_id
+
+
+async def _accept(
+    parts: Parts, connection: Connection, locked: LockedRange, each: ItemsDone
+) -> None:
+    told = sort_out(each.returned, locked.held.remaining)
+    if told is None:
+        raise InvalidInput("Some of the items that were returned together count, and some do not.")
+    returned = [each.returned[place] for place in told.runs]
+    held = msgspec.structs.replace(locked.held, remaining=told.remaining)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
     before = await items.failures(connection, locked.task_id, failed)
-    accepted = accept(each.outcomes, locked.held, before)
+    accepted = accept(each.outcomes, held, before, returned)
     if accepted.done:
-        await items.accept(connection, locked.task_id, attempt_id, accepted)
-    return locked.task_id
+        await items.accept(connection, locked.task_id, each.lease.attempt_id, accepted)
+        await values.keep_items(parts, connection, locked, each, returned, accepted.failures)
+
+
+def _check_items(each: ItemsDone) -> None:
+    for outcome in each.outcomes:
+        if outcome.reason not in ITEM_REPORTABLE:
+            raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
+        _check_consistent(outcome.reason, outcome.exit_code)
+    for run in each.returned:
+        if run.end <= run.start:
+            raise InvalidInput("Items were returned of which there are none.")
 
 
 def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
@@ -231,7 +255,7 @@ def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
 
 async def _finish_together(
     parts: Parts, connection: Connection, node_id: NodeId, told: Sequence[Finished]
-) -> set[AttemptId]:
+) -> dict[AttemptId, TaskId]:
     """Ends those that nothing is in the way of, one of each task."""
     said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
     locked = await attempts.lock_many_for_end(connection, list(said))
@@ -239,29 +263,37 @@ async def _finish_together(
         attempt.task_id: (attempt, _ending_of(said[attempt.id]))
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
-        if not _is_incomplete(attempt, said[attempt.id])
+        if not _is_incomplete(attempt, said[attempt.id]) and values.fits(attempt, said[attempt.id])
     }
     if ready:
         await end_attempts(parts, connection, list(ready.values()))
-    return {attempt.id for attempt, _ in ready.values()}
+    return {attempt.id: attempt.task_id for attempt, _ in ready.values()}
 
 
-async def _finished(parts: Parts, connection: Connection, node_id: NodeId, each: Finished) -> None:
+async def _finished(
+    parts: Parts, connection: Connection, node_id: NodeId, each: Finished
+) -> TaskId:
     if each.reason not in REPORTABLE:
         raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
     _check_consistent(each.reason, each.exit_code)
+    values.check(each)
     attempt = await _ending(parts, connection, node_id, each)
     ending = _ending_of(each)
     if not attempt.state.is_live:
         _check_repeated(attempt, ending)
-        return
+        return attempt.task_id
     if _is_incomplete(attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
+    if not values.fits(attempt, each):
+        raise InvalidInput("Only a function that is no array returns a value at its end.")
     await end_attempt(parts, connection, attempt, ending)
+    return attempt.task_id
 
 
 def _is_reportable(each: Finished) -> bool:
-    return each.reason in REPORTABLE and is_consistent(each.reason, each.exit_code)
+    is_usual = each.reason in REPORTABLE and is_consistent(each.reason, each.exit_code)
+    # What was uploaded may be in the way of one, and not of the others.
+    return is_usual and (each.value is None or each.value.blob is None)
 
 
 def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
@@ -271,7 +303,7 @@ def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
 
 def _ending_of(each: Finished) -> Ending:
     report_hash = hashlib.sha256(codec.encode_json(each)).digest()
-    return Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash)
+    return Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash, each.value)
 
 
 async def _ending(

@@ -19,11 +19,13 @@ from potluck.decide.lifecycle import (
 )
 from potluck.decide.settle import charge_micro, settle_entries
 from potluck.model.back_off import BackOff
+from potluck.model.blob import Value
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.usage import Usage
 from potluck.server.flow.notify import tell
+from potluck.server.flow.values import Given, keep
 from potluck.server.parts import Parts
 from potluck.store import attempts, items, ledger, tasks
 from potluck.store.attempts import End, EndingAttempt
@@ -41,6 +43,7 @@ class Ending(Struct, frozen=True):
     detail: str = ""
     usage: Usage | None = None
     report_hash: bytes | None = None
+    value: Value | None = None  # that a function gave
 
 
 async def end_attempt(
@@ -63,6 +66,11 @@ async def end_attempts(
     for (attempt, _), after in zip(endings, afters, strict=True):
         if after.given_up is not None:
             await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
+    given = [
+        Given(attempt, ending.reason, ending.value, after.given_up, change.state)
+        for (attempt, ending), after, (_, change) in zip(endings, afters, changes, strict=True)
+    ]
+    await keep(parts, connection, given)
 
 
 async def cancel_attempts(connection: Connection, live: Sequence[EndingAttempt]) -> None:

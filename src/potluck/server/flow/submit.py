@@ -4,15 +4,19 @@ What it is to come after is looked at under a shared lock: a task that ends at t
 either seen as ended, or sees that it is waited for.
 """
 
+import msgspec
+
 from potluck.decide.admit import admit, admit_after, admit_priority, queue_is_full
+from potluck.decide.effective import effective
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
+from potluck.model.spec import blobs_of
 from potluck.model.task import TaskRequest, TaskState
 from potluck.server.flow.depend import call_off
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
-from potluck.store import accounts, dependencies, prices, tasks
+from potluck.store import accounts, blobs, dependencies, prices, tasks
 from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.events import Event
@@ -52,7 +56,8 @@ async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
     return earlier.id
 
 
-async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> TaskId:
+async def _enter(parts: Parts, connection: Connection, asked: tasks.NewTask) -> TaskId:
+    new = await _effective(connection, asked)
     try:
         await _admit(parts, connection, new)
     except QuotaExceeded:
@@ -68,6 +73,7 @@ async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> Ta
         twin = await _earlier(connection, new)
         assert twin is not None, "only the same key, used at the same moment, keeps a task out"
         return twin
+    await blobs.claim_inputs(connection, new.account_id, new.id, blobs_of(new.request.spec))
     data = {"state": TaskState.QUEUED}
     await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id, data=data))
     if still_open:
@@ -75,6 +81,14 @@ async def _enter(parts: Parts, connection: Connection, new: tasks.NewTask) -> Ta
     ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
     await call_off(connection, ended)
     return new.id
+
+
+async def _effective(connection: Connection, new: tasks.NewTask) -> tasks.NewTask:
+    account = await accounts.by_id(connection, new.account_id)
+    assert account is not None, "whoever submits has an account"
+    wanted = effective(new.request, account.address)
+    request = msgspec.structs.replace(new.request, requirements=wanted)
+    return msgspec.structs.replace(new, request=request)
 
 
 async def _admit(parts: Parts, connection: Connection, new: tasks.NewTask) -> None:

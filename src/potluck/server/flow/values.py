@@ -12,10 +12,11 @@ from msgspec import Struct
 from potluck.decide.arrays.items import ItemFailure
 from potluck.model.blob import Value
 from potluck.model.error import InvalidInput
+from potluck.model.ids import AccountId
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import TaskKind
 from potluck.server.parts import Parts
-from potluck.store import results
+from potluck.store import blobs, results
 from potluck.store.attempts import EndingAttempt
 from potluck.store.database import Connection
 from potluck.store.items import LockedRange
@@ -56,7 +57,11 @@ def fits(attempt: EndingAttempt, each: Finished) -> bool:
 
 async def keep(parts: Parts, connection: Connection, given: Sequence[Given]) -> None:
     """What ended attempts gave, and an error for each item that was given up."""
-    pieces = [piece for each in given for piece in _pieces(each)]
+    pieces: list[NewResult] = []
+    for each in given:
+        new = _pieces(each)
+        await _keep_blobs(connection, each.attempt.billable.consumer_id, new)
+        pieces += new
     await results.add(connection, parts.vault, pieces)
 
 
@@ -101,4 +106,15 @@ async def keep_items(
         for one in failures
         if one.is_final
     ]
+    await _keep_blobs(connection, locked.consumer_id, pieces)
     await results.add(connection, parts.vault, pieces)
+
+
+async def _keep_blobs(
+    connection: Connection, account_id: AccountId, pieces: Sequence[NewResult]
+) -> None:
+    """Those of one attempt, which must have sent them."""
+    large = [(piece.start, piece.value.blob) for piece in pieces if piece.value.blob is not None]
+    if large:
+        task_id, attempt_id = pieces[0].task_id, pieces[0].attempt_id
+        await blobs.keep_values(connection, account_id, task_id, attempt_id, large)

@@ -32,7 +32,7 @@ def fetch(
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
         if attempt["id"] not in held and _may_be_given(data, attempt)
     ][:most]
-    sizes = [len(_made_of(data, attempt["task_id"])["sealed_spec"]) for attempt in granted]
+    sizes = [_size(_made_of(data, attempt["task_id"])) for attempt in granted]
     before = list(accumulate(sizes, initial=0))
     granted = [attempt for place, attempt in enumerate(granted) if before[place] < most_bytes]
     for attempt in granted:
@@ -76,8 +76,14 @@ def _granted(data: Data, attempt: Row) -> Row:
 def _made_of(data: Data, task_id: str) -> Row:
     task = data.tasks.get(task_id)
     assert task is not None, "an attempt has a task"
-    made = {column: task[column] for column in ("sealed_spec", "requirements", "limits")}
-    return {**made, "items_total": task["items"]}
+    columns = ("sealed_spec", "sealed_secrets", "requirements", "limits")
+    made = {column: task[column] for column in columns}
+    # No simulated task keeps anything to go on from.
+    return {**made, "items_total": task["items"], "checkpoint": None}
+
+
+def _size(made: Row) -> int:
+    return len(made["sealed_spec"]) + len(made["sealed_secrets"] or b"")
 
 
 @models(_sql.shares)
@@ -167,6 +173,7 @@ def lock_for_end(data: Data, attempt_ids: list[str]) -> list[Row]:
 
 
 _OF_TASK = (
+    "kind",
     *("failures", "losses", "max_attempts", "items"),
     *("items_succeeded", "items_failed", "allow_failures"),
 )

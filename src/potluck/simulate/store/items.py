@@ -27,7 +27,8 @@ def lock_range(data: Data, attempt_id: str, node_id: str) -> list[Row]:
         "pending_pieces": len(task["pending"]),
         "most_seconds": (data.now - since).total_seconds() - attempt["items_seconds"],
     }
-    return [{"task_id": task["id"], "remaining": left, **told}]
+    of = {"task_id": task["id"], "consumer_id": attempt["consumer_id"], "kind": task["kind"]}
+    return [{**of, "remaining": left, **told}]
 
 
 @models(_sql.failures)

@@ -39,6 +39,7 @@ def insert(
     pending: "list[asyncpg.Range[int]]",
     idempotency_key: str | None,
     request_hash: bytes,
+    sealed_secrets: bytes | None,
 ) -> list[Row]:
     if data.tasks.find("tasks_account_id_key", account_id, idempotency_key) is not None:
         return []
@@ -63,6 +64,7 @@ def insert(
             "pending": spans.of(pending),
             "idempotency_key": idempotency_key,
             "request_hash": request_hash,
+            "sealed_secrets": sealed_secrets,
         }
     )
     return [{"id": task_id}]

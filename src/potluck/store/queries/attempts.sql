@@ -25,9 +25,9 @@ WITH granted AS (
     ORDER BY id
     LIMIT $6
 ), measured AS (
-    SELECT granted.id, sum(octet_length(sealed_spec)) OVER (ORDER BY granted.id)
-        - octet_length(sealed_spec) AS bytes_before
-    FROM granted JOIN tasks ON tasks.id = task_id
+    SELECT granted.id, sum(size) OVER (ORDER BY granted.id) - size AS bytes_before
+    FROM granted JOIN tasks ON tasks.id = task_id, LATERAL (
+        SELECT octet_length(sealed_spec) + coalesce(octet_length(sealed_secrets), 0)) AS made (size)
 ), fetched AS (
     SELECT attempts.id FROM attempts JOIN measured USING (id)
     WHERE finished_at IS NULL AND bytes_before < $7::bigint
@@ -41,8 +41,10 @@ UPDATE attempts SET
 FROM fetched, tasks, accounts
 WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
 RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
-    tasks.sealed_spec, tasks.requirements, tasks.limits, attempts.remaining,
-    tasks.items AS items_total, attempts.is_reclaimable
+    tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits, attempts.remaining,
+    tasks.items AS items_total, attempts.is_reclaimable,
+    (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
+        FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint
 
 -- name: shares
 SELECT attempt_id, device_id, devices.uuid, milli, attempt_devices.memory_bytes
@@ -101,8 +103,8 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
     attempts.charge_micro, attempts.adoptions, attempts.run_seconds_limit, attempts.started_at,
     attempts.report_hash, attempts.items IS NOT NULL AS is_range, attempts.remaining,
     attempts.items_seconds, attempts.is_reclaimable,
-    tasks.state AS task_state, tasks.failures, tasks.losses, tasks.max_attempts, tasks.items,
-    NOT isempty(tasks.pending) AS has_pending, tasks.items_succeeded, tasks.items_failed,
+    tasks.state AS task_state, tasks.kind, tasks.failures, tasks.losses, tasks.max_attempts,
+    tasks.items, NOT isempty(tasks.pending) AS has_pending, tasks.items_succeeded, tasks.items_failed,
     tasks.allow_failures,
     EXISTS (SELECT FROM attempts AS other
         WHERE other.task_id = attempts.task_id AND other.finished_at IS NULL

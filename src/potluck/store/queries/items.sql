@@ -1,11 +1,11 @@
 -- name: lock_range
 -- The task before the attempt, as everywhere; all that is decided by is on these two rows.
 WITH task AS (
-    SELECT id, max_attempts, pending FROM tasks
+    SELECT id, max_attempts, pending, kind FROM tasks
     WHERE id = (SELECT task_id FROM attempts WHERE id = $1)
     FOR UPDATE
 )
-SELECT task_id, remaining, max_attempts,
+SELECT task_id, consumer_id, kind, remaining, max_attempts,
     (SELECT count(*) FROM unnest(task.pending)) AS pending_pieces,
     -- That no item has accounted for. Of the whole attempt, and from when the node had it: after an
     -- outage many parts come at once, together with the word that it was started.

@@ -2,9 +2,9 @@
 INSERT INTO tasks
     (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
     start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures, pending,
-    idempotency_key, request_hash)
+    idempotency_key, request_hash, sealed_secrets)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12, $13,
-    $14, $15, $16, $17, $18, $19)
+    $14, $15, $16, $17, $18, $19, $20)
 -- The same key again is the same submission; the caller compares the hash.
 ON CONFLICT (account_id, idempotency_key) DO NOTHING
 RETURNING id

@@ -14,17 +14,50 @@ CREATE INDEX blobs_marked ON blobs (marked_at) WHERE marked_at IS NOT NULL;
 CREATE TABLE blob_claims (
     account_id   text COLLATE "C" NOT NULL REFERENCES accounts,
     sha256       bytea NOT NULL REFERENCES blobs,
+    size_bytes   bigint NOT NULL,
     -- Until then it stays, whether a task names it or not.
     pinned_until timestamptz NOT NULL,
+    -- When it is looked at next: does anything still name it?
+    look_at      timestamptz NOT NULL,
     PRIMARY KEY (account_id, sha256)
 );
 CREATE INDEX blob_claims_by_blob ON blob_claims (sha256);
-CREATE INDEX blob_claims_by_pin ON blob_claims (pinned_until);
+CREATE INDEX blob_claims_by_look ON blob_claims (look_at);
+
+-- What an account has, and what is on its way to it; locked by whoever adds to it.
+CREATE TABLE blob_use (
+    account_id text COLLATE "C" PRIMARY KEY REFERENCES accounts,
+    used_bytes bigint NOT NULL DEFAULT 0 CHECK (used_bytes >= 0)
+);
+
+-- An object costs something however small it is.
+CREATE FUNCTION counted_bytes(size_bytes bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT greatest(size_bytes, 4096) $$;
+
+CREATE FUNCTION count_blob_use() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO blob_use (account_id, used_bytes)
+        SELECT account_id, sum(counted_bytes(size_bytes)) FROM changed GROUP BY 1
+        ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes + excluded.used_bytes;
+    ELSE
+        UPDATE blob_use SET used_bytes = used_bytes - gone.bytes
+        FROM (SELECT account_id, sum(counted_bytes(size_bytes)) AS bytes FROM changed GROUP BY 1) AS gone
+        WHERE blob_use.account_id = gone.account_id;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER count_new_claims AFTER INSERT ON blob_claims
+REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_blob_use();
+CREATE TRIGGER count_gone_claims AFTER DELETE ON blob_claims
+REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_blob_use();
 
 -- What a task names, and what it has left.
 CREATE TABLE task_blobs (
     task_id    text COLLATE "C" NOT NULL REFERENCES tasks,
-    role       text NOT NULL CHECK (role IN ('input', 'output', 'result', 'checkpoint')),
+    -- Held: an attempt has sent it and not yet said what it is.
+    role       text NOT NULL CHECK (role IN ('input', 'output', 'result', 'checkpoint', 'held')),
     -- Of an output: the attempt that left it, and its path. Of others: which of several it is.
     attempt_id text COLLATE "C" REFERENCES attempts,
     path       text COLLATE "C" NOT NULL,
@@ -35,6 +68,8 @@ CREATE TABLE task_blobs (
 );
 CREATE UNIQUE INDEX task_blobs_once ON task_blobs (task_id, role, coalesce(attempt_id, ''), path);
 CREATE INDEX task_blobs_by_claim ON task_blobs (account_id, sha256);
+CREATE INDEX task_blobs_of_attempt ON task_blobs (attempt_id, sha256) WHERE attempt_id IS NOT NULL;
+CREATE INDEX task_blobs_held ON task_blobs (attempt_id) WHERE role = 'held';
 
 -- Bytes on their way.
 CREATE TABLE uploads (
@@ -50,6 +85,10 @@ CREATE TABLE uploads (
 );
 CREATE UNIQUE INDEX uploads_once ON uploads (account_id, coalesce(attempt_id, ''), sha256);
 CREATE INDEX uploads_by_use ON uploads (used_at);
+CREATE TRIGGER count_new_uploads AFTER INSERT ON uploads
+REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_blob_use();
+CREATE TRIGGER count_gone_uploads AFTER DELETE ON uploads
+REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_blob_use();
 
 -- What functions gave: the values of items from `start` up to `"end"`, or the error of one.
 CREATE TABLE results (
@@ -67,6 +106,9 @@ CREATE TABLE results (
     PRIMARY KEY (task_id, number),
     CHECK ((sealed_value IS NULL) <> (sha256 IS NULL))
 );
+-- Ciphertext does not get smaller, so nobody need try.
+ALTER TABLE results ALTER COLUMN sealed_value SET STORAGE EXTERNAL;
+CREATE INDEX results_by_key ON results (sealed_by) WHERE sealed_by IS NOT NULL;
 
 ALTER TABLE tasks
     ADD COLUMN sealed_secrets bytea,
@@ -75,6 +117,8 @@ ALTER TABLE tasks
     ADD COLUMN result_count   integer NOT NULL DEFAULT 0,
     -- Its files and results were removed then, as the policy says.
     ADD COLUMN cleared_at     timestamptz;
+ALTER TABLE tasks ALTER COLUMN sealed_secrets SET STORAGE EXTERNAL;
+CREATE INDEX tasks_by_secrets_key ON tasks (secrets_by) WHERE secrets_by IS NOT NULL;
 CREATE INDEX tasks_to_clear ON tasks (finished_at) WHERE finished_at IS NOT NULL AND cleared_at IS NULL;
 
 ALTER TABLE accounts ADD COLUMN max_blob_bytes bigint CHECK (max_blob_bytes >= 0);

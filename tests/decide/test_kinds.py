@@ -1,0 +1,96 @@
+"""Of each kind of task: what may enter the queue, and what is asked for without being said."""
+
+from typing import Any
+
+import pytest
+
+from potluck.decide.admit import admit
+from potluck.decide.effective import effective
+from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.error import InvalidInput
+from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.task import Requirements, TaskRequest
+
+BLOB = BlobRef("0" * 64, 1)
+ME, FRIEND, OTHER = (f"0x{digit * 40}" for digit in "a1F")
+
+
+def files(*paths: str) -> tuple[NamedFile, ...]:
+    return tuple(NamedFile(path, BLOB) for path in paths)
+
+
+def function(**changes: Any) -> FunctionSpec:
+    given: dict[str, Any] = {"code": Value(b"code"), "inputs": Value(b""), **changes}
+    return FunctionSpec("double", python="3.11", **given)
+
+
+REFUSED: list[tuple[TaskSpec, str]] = [
+    (ScriptSpec("a.py", "", files=files("a.py")), "where the task's own 'a.py' is"),
+    (ScriptSpec("a.py", "", files=files("x", "x")), "'x' is there twice"),
+    (CommandSpec(("ls",), files=files("x/y/z", "x/y")), "'x/y' is a file, and 'x/y/z' would"),
+    (CommandSpec(("ls",), files=files("output/x")), "the task's own 'output'"),
+    (ContainerSpec("busybox", files=files("checkpoint")), "the task's own 'checkpoint'"),
+    (ContainerSpec("busybox", files=files("a/" + "ä" * 128)), "longer than 255 bytes"),
+    (CommandSpec(("",)), "has no name"),
+    (function(code=Value()), "has no code"),
+    (function(code=Value(b"x", BLOB)), "`code` is given twice"),
+    (function(inputs=Value(b"x", BLOB)), "`inputs` is given twice"),
+    (function(dependencies=("x @ https://example.org/x.whl",)), "not a plain requirement"),
+    (function(dependencies=tuple(f"p{n}" for n in range(201))), "201 dependencies"),
+]
+
+
+@pytest.mark.parametrize(("spec", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
+def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as refused:
+        admit(TaskRequest(spec), 0, None)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ScriptSpec("a.py", "", files=files("b.py", "data/a.py", "data/b"), folder=BLOB),
+        CommandSpec(("nvidia-smi", "-L"), files=files("outputs/x")),
+        ContainerSpec("registry.example.org/team/image:1@sha256"),
+        function(code=Value(blob=BLOB), inputs=Value(blob=BLOB), dependencies=("numpy>=2",)),
+    ],
+)
+def test_each_kind_is_let_in(spec: TaskSpec) -> None:
+    admit(TaskRequest(spec), 0, None)
+
+
+def owners(**changes: Any) -> tuple[str, ...]:
+    asked = Requirements(owners=changes.pop("owners", ()))
+    return effective(TaskRequest(CommandSpec(("ls",)), requirements=asked, **changes), ME).owners
+
+
+def test_secrets_go_to_ones_own_nodes_and_to_those_of_trusted_wallets() -> None:
+    secret = {"TOKEN": "x"}
+    assert owners(secrets=secret) == (ME,)
+    assert owners(secrets=secret, trust=(FRIEND, FRIEND.upper().replace("X", "x"))) == (FRIEND, ME)
+    assert owners(secrets=secret, secrets_to_strangers=True) == ()
+    assert owners(trust=(FRIEND,)) == (), "without secrets nothing is kept from anybody"
+
+
+def test_who_asks_for_owners_gets_no_others_for_secrets() -> None:
+    secret = {"TOKEN": "x"}
+    assert owners(owners=(OTHER,)) == (OTHER.lower(),)
+    assert owners(owners=(OTHER, FRIEND), secrets=secret, trust=(FRIEND,)) == (FRIEND,)
+    assert owners(owners=(OTHER,), secrets=secret, secrets_to_strangers=True) == (OTHER.lower(),)
+    with pytest.raises(InvalidInput, match="none of the wallets"):
+        owners(owners=(OTHER,), secrets=secret)
+
+
+def test_a_variable_is_a_secret_or_not() -> None:
+    request = TaskRequest(CommandSpec(("ls",), {"TOKEN": "y"}), secrets={"TOKEN": "x"})
+    with pytest.raises(InvalidInput, match="TOKEN is a secret and an ordinary variable"):
+        effective(request, ME)
+
+
+def test_a_function_wants_the_python_that_pickled_it() -> None:
+    assert effective(TaskRequest(function()), ME).python == "3.11"
+    assert effective(TaskRequest(ScriptSpec("a.py", "")), ME).python is None
+    other = TaskRequest(function(), requirements=Requirements(python="3.12"))
+    with pytest.raises(InvalidInput, match=r"pickled by Python 3\.11, and Python 3\.12"):
+        effective(other, ME)

@@ -1,0 +1,62 @@
+"""Tasks of every kind reach a node as they were submitted, and their secrets nobody else."""
+
+import pytest
+
+from potluck.model.blob import BlobRef, Value
+from potluck.model.error import InvalidInput
+from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.server.flow import submit
+from potluck.wire import codec
+from tests.flow.pool import Pool
+from tests.wallets import Wallet
+
+SECRET = "the-planted-secret"
+KINDS: list[TaskSpec] = [
+    ScriptSpec("hello.py", "print('hello')"),
+    FunctionSpec("double", Value(b"\x80code"), Value(b"\x00\xff"), "3.11", ("numpy",)),
+    CommandSpec(("nvidia-smi", "-L"), {"A": "b"}),
+    ContainerSpec("busybox:1", ("true",)),
+]
+BOB = Wallet("bob").address
+
+
+async def test_a_node_is_given_every_kind_as_it_was_submitted(pool: Pool) -> None:
+    for spec in KINDS:
+        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+    node = await pool.offer(devices=4)
+    await pool.plan()
+    grants = await pool.fetch(node.node_id)
+    assert [grant.spec for grant in sorted(grants, key=lambda each: each.task_id)] == KINDS
+
+
+async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,))
+    task = await submit.submit(pool.parts, pool.alice, request, "once")
+    assert await pool.sql("SELECT count(*) FROM tasks WHERE tasks::text ~ $1", SECRET) == 0
+    assert SECRET.encode() not in codec.encode_json(await pool.task(task.id))
+    assert task.requirements.owners == tuple(sorted({Wallet("alice").address.lower(), BOB.lower()}))
+    node = await pool.offer()
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    assert grant.secrets == {"TOKEN": SECRET}
+    again = await submit.submit(pool.parts, pool.alice, request, "once")
+    assert again.id == task.id, "the same request, whatever it came to mean"
+
+
+async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=3)
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    await pool.sql("UPDATE tasks SET sealed_secrets = sealed_spec")
+    node = await pool.offer()
+    await pool.plan()
+    assert await pool.fetch(node.node_id) == []
+    after = await pool.task(task.id)
+    assert (after.state, after.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
+
+
+async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:
+    spec = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
+    with pytest.raises(InvalidInput, match="There is no blob abab"):
+        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+    assert await pool.sql("SELECT count(*) FROM tasks") == 0
