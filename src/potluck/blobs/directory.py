@@ -6,17 +6,22 @@ All of it happens off the event loop.
 """
 
 import asyncio
+import errno
+import hashlib
 import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
+from potluck.blobs.interface import STEP_BYTES, Assembled
 from potluck.blobs.key import check_key, check_prefix
-from potluck.local.durable import sync, write_new
+from potluck.blobs.steps import in_steps
+from potluck.local.durable import sync
 from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.
@@ -35,14 +40,53 @@ class DirectoryBlobs:
         self._unfinished.mkdir(mode=0o700, parents=True)
 
     async def put(self, key: str, data: bytes) -> None:
-        await _off_the_loop(lambda: self._put(self._path(key), data))
+        path = self._path(key)
+
+        def write() -> None:
+            with _Draft(self._unfinished) as draft:
+                draft.write(data)
+                self._give_name(draft, path)
+
+        await _off_the_loop(write)
+
+    async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        path = self._path(key)
+        with await _off_the_loop(lambda: _Draft(self._unfinished)) as draft:
+            async for step in in_steps(pieces):
+                await _off_the_loop(partial(draft.write, step))
+            await _off_the_loop(lambda: self._give_name(draft, path))
+
+    async def assemble(self, parts: Sequence[str], key: str) -> Assembled:
+        sources, path = [self._path(part) for part in parts], self._path(key)
+
+        def copy() -> Assembled:
+            digest, size_bytes = hashlib.sha256(), 0
+            with _Draft(self._unfinished) as draft:
+                for step in _steps_of(sources):
+                    digest.update(step)
+                    draft.write(step)
+                    size_bytes += len(step)
+                self._give_name(draft, path)
+            return Assembled(digest.hexdigest(), size_bytes)
+
+        return await _off_the_loop(copy)
 
     async def get(self, key: str) -> bytes:
-        return await _off_the_loop(lambda: _read(self._path(key), 0, -1))
+        return await _off_the_loop(self._path(key).read_bytes)
 
-    async def get_range(self, key: str, offset: int, length: int) -> bytes:
+    async def stream(self, key: str, offset: int, length: int) -> AsyncIterator[bytes]:
         assert offset >= 0 and length >= 0
-        return await _off_the_loop(lambda: _read(self._path(key), offset, length))
+        path = self._path(key)
+        file = await _off_the_loop(lambda: path.open("rb", buffering=0))
+        with file:
+            file.seek(offset)
+            while length > 0:
+                step = min(length, STEP_BYTES)
+                data = await _off_the_loop(partial(file.read, step))
+                if not data:
+                    return
+                length -= len(data)
+                yield data
 
     async def exists(self, key: str) -> bool:
         return await _off_the_loop(self._path(key).is_file)
@@ -55,19 +99,18 @@ class DirectoryBlobs:
         paths = [self._path(key) for key in keys]
         await _off_the_loop(lambda: self._delete(paths))
 
+    async def sign(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
+        return None
+
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)
 
-    def _put(self, path: Path, data: bytes) -> None:
-        draft = self._unfinished / secrets.token_hex(8)
-        try:
-            write_new(draft, data)
-            with self._tree:
-                self._make_directory(path.parent)
-                draft.replace(path)
-            sync(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+    def _give_name(self, draft: "_Draft", path: Path) -> None:
+        draft.sync()
+        with self._tree:
+            self._make_directory(path.parent)
+            draft.path.replace(path)
+        sync(path.parent)
 
     def _make_directory(self, directory: Path) -> None:
         if directory.is_dir():
@@ -89,16 +132,49 @@ class DirectoryBlobs:
                 directory = directory.parent
 
 
+class _Draft:
+    """A new file, which goes away with the block unless it was given a name."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / secrets.token_hex(8)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+        self.path.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+
 async def _off_the_loop(work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except FileNotFoundError as error:
         raise NotFound("That part of the stored data does not exist.") from error
     except OSError as error:
-        raise Unavailable(
-            f"The server's storage does not work just now: {error.strerror}.",
-            "Try again later; the server's operator should look at its disk.",
-        ) from error
+        raise _trouble(error) from error
+
+
+def _trouble(error: OSError) -> Unavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable(
+            "The server's disk is full.",
+            "Try again later; the server's operator should make room on it.",
+            10.0,
+        )
+    return Unavailable(
+        f"The server's storage does not work just now: {error.strerror}.",
+        "Try again later; the server's operator should look at its disk.",
+    )
 
 
 def _files_below(start: Path, root: Path) -> list[str]:
@@ -110,7 +186,8 @@ def _files_below(start: Path, root: Path) -> list[str]:
     return sorted(found)
 
 
-def _read(path: Path, offset: int, length: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read(length)
+def _steps_of(paths: Sequence[Path]) -> Iterator[bytes]:
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while step := file.read(STEP_BYTES):
+                yield step

@@ -1,11 +1,24 @@
 """Bytes under names: logs, inputs, results, files.
 
 What was put is whole and on the disk when `put` returns; a reader sees the old bytes or the new,
-never a part. Names are ours, never a user's: see `key`.
+never a part. Names are ours, never a user's: see `key`. However large something is, no more than a
+few megabytes of it are in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
+
+from msgspec import Struct
+
+# How much is read at once of what may be large.
+STEP_BYTES = 2**20
+
+
+class Assembled(Struct, frozen=True):
+    """What the bytes are that were put together."""
+
+    sha256: str
+    size_bytes: int
 
 
 class Blobs(Protocol):
@@ -13,12 +26,20 @@ class Blobs(Protocol):
         """Keeps the bytes, in place of any that were there."""
         ...
 
+    async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
+        """The same, as they come; nothing if they do not come to their end."""
+        ...
+
+    async def assemble(self, parts: Sequence[str], key: str) -> Assembled:
+        """Puts together what is kept under the keys of these parts, which stay."""
+        ...
+
     async def get(self, key: str) -> bytes:
         """Raises `NotFound` where there is none."""
         ...
 
-    async def get_range(self, key: str, offset: int, length: int) -> bytes:
-        """Less than `length` where the blob ends before."""
+    def stream(self, key: str, offset: int, length: int) -> AsyncIterator[bytes]:
+        """The bytes of a range, piece by piece; less than `length` where the blob ends before."""
         ...
 
     async def exists(self, key: str) -> bool: ...
@@ -29,4 +50,8 @@ class Blobs(Protocol):
 
     async def delete(self, keys: Sequence[str]) -> None:
         """One that is not there is no error."""
+        ...
+
+    async def sign(self, key: str, seconds: float) -> str | None:
+        """An address from which anybody may read it for so long; none if the store has no such."""
         ...

@@ -4,6 +4,7 @@
     ├── InvalidInput          400 invalid_input        the request says something impossible
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
     │   ├── TooLarge          413 too_large            the body is over the limit
+    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the bytes that were asked for are not there
     │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
     │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
     │   ├── SlowDown          400 slow_down            asked again before the interval was over
@@ -81,6 +82,12 @@ class TooLarge(InvalidInput):
     code = "too_large"
     status = 413
     title = "The request is too large"
+
+
+class RangeNotSatisfiable(InvalidInput):
+    code = "range_not_satisfiable"
+    status = 416
+    title = "There are no such bytes"
 
 
 class HeadersTooLarge(InvalidInput):

@@ -28,9 +28,8 @@ TaskIdText = Annotated[TaskId, Meta(pattern=TASK_PATTERN)]
 AttemptIdText = Annotated[AttemptId, Meta(pattern=ATTEMPT_PATTERN)]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_SHAPE = re.compile(
-    "(account|node|device|task|attempt|session|key|nodekey|invite)_[0-7][0-9a-hjkmnp-tv-z]{25}"
-)
+_KINDS = "account|node|device|task|attempt|session|key|nodekey|invite|upload"
+_SHAPE = re.compile(f"({_KINDS})_[0-7][0-9a-hjkmnp-tv-z]{{25}}")
 
 
 def is_id(text: str, kind: str) -> bool:

@@ -2,12 +2,13 @@
 
 import asyncio
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import Keys
+from potluck.server.flow.assemblies import Assemblies
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -27,3 +28,4 @@ class Parts(Struct, frozen=True):
     authority_pem: bytes | None  # the private authority that clients pin, if there is one
     instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
+    assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together

@@ -45,6 +45,12 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     encryption_key_file: Path | None = None  # in the data directory if nothing else is said
     encryption_key_command: str | None = None  # prints them, for a secret store
     redis_url: str | None = None  # needed when there is more than one instance
+    blobs_url: str | None = (
+        None  # an object store, likewise; else a directory in the data directory
+    )
+    presign_seconds: Annotated[float, Meta(ge=0, le=604_800)] = (
+        0.0  # … that clients read from; 0: no
+    )
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
     idle_transaction_seconds: Duration = 3.0  # less than leader_seconds: a stopped leader lets go
 
@@ -70,8 +76,19 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     quota_running_devices: SmallCount | None = None
     quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     quota_priority: Priority | None = None
+    quota_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = 50 * 2**30
     binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
+    keep_results_seconds: Lifetime = 30 * 86_400.0  # files, results and logs, after a task's end
+    pin_seconds: Lifetime = 86_400.0  # how long an upload stays that no task names
+    upload_idle_seconds: Lifetime = 86_400.0  # an upload that did not go on for so long is given up
+    collect_seconds: Duration = 60.0  # how often is looked for what nobody needs any more
+    collect_wait_seconds: Lifetime = (
+        3_600.0  # between the mark on bytes that nobody has, and their end
+    )
+    sweep_objects_seconds: Lifetime = (
+        86_400.0  # how often all objects are compared with what is known
+    )
 
     leader_seconds: Duration = 4.0
     leader_renew_seconds: Duration = 1.0

@@ -66,5 +66,9 @@ def new_invite_id() -> str:
     return _mint("invite")
 
 
+def new_upload_id() -> str:
+    return _mint("upload")
+
+
 def _mint(kind: str) -> str:
     return f"{kind}_{ulid(*_source.get()())}"

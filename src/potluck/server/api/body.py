@@ -3,6 +3,7 @@
 The framework's own reading coerces "5" to 5 and answers 500 to invalid UTF-8 and deep nesting.
 """
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import Request
@@ -20,7 +21,16 @@ class StrictRequest(Request[Any, Any, Any]):
         try:
             return await super().body()
         except InternalServerException as error:
-            raise InvalidInput("The connection ended before the body did.") from error
+            raise _cut_short() from error
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """A body of plain bytes, as it comes in: it may be too large to be held."""
+        self._expect("application/octet-stream")
+        try:
+            async for piece in self.stream():
+                yield piece
+        except InternalServerException as error:
+            raise _cut_short() from error
 
     async def json(self) -> Any:
         self._expect("application/json")
@@ -48,3 +58,7 @@ class StrictRequest(Request[Any, Any, Any]):
         field = self.route_handler.parsed_data_field
         assert field is not None, "only a handler with `data` reads a body"
         return field.annotation
+
+
+def _cut_short() -> InvalidInput:
+    return InvalidInput("The connection ended before the body did.")

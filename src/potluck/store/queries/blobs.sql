@@ -1,0 +1,135 @@
+-- Locked behind a task and its attempt: what the account uses, and only then blobs and claims of it,
+-- each in the order of their hashes. Claims that are only held longer need nothing before them.
+
+-- name: lock_use
+-- Makes the row too, so that there is one to lock.
+INSERT INTO blob_use (account_id) VALUES ($1)
+ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes
+RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = $1)
+
+-- name: renew
+-- The account has it already: it stays for a while longer.
+UPDATE blob_claims SET
+    pinned_until = greatest(pinned_until, now() + $4::interval),
+    look_at = greatest(look_at, now() + $4::interval)
+WHERE account_id = $1 AND sha256 = $2 AND size_bytes = $3
+RETURNING sha256
+
+-- name: hold
+-- Those of these that the account has, and keeps at least until this transaction has said what it
+-- names them for. What is pinned for long can not be collected meanwhile and needs no lock.
+WITH due AS (
+    SELECT account_id, sha256 FROM blob_claims
+    WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until < now() + interval '10 minutes'
+    ORDER BY sha256
+    FOR NO KEY UPDATE
+), renewed AS (
+    UPDATE blob_claims SET
+        pinned_until = now() + interval '1 hour', look_at = now() + interval '1 hour'
+    FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
+    RETURNING blob_claims.sha256, blob_claims.size_bytes
+)
+SELECT sha256, size_bytes FROM renewed
+UNION ALL
+SELECT sha256, size_bytes FROM blob_claims
+WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until >= now() + interval '10 minutes'
+
+-- name: register
+-- The object that holds these bytes: this one, or one that was there before.
+INSERT INTO blobs (sha256, size_bytes, object_key)
+SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS new ORDER BY 1
+ON CONFLICT (sha256) DO UPDATE SET marked_at = NULL
+RETURNING sha256, size_bytes, object_key
+
+-- name: claim
+INSERT INTO blob_claims (account_id, sha256, size_bytes, pinned_until, look_at)
+SELECT $1, sha256, size_bytes, now() + $4::interval, now() + $4::interval
+FROM unnest($2::bytea[], $3::bigint[]) AS new (sha256, size_bytes) ORDER BY 2
+ON CONFLICT (account_id, sha256) DO UPDATE SET
+    pinned_until = greatest(blob_claims.pinned_until, excluded.pinned_until),
+    look_at = greatest(blob_claims.look_at, excluded.look_at)
+
+-- name: name_input
+INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
+SELECT $1, 'input', encode(sha256, 'hex'), $2, sha256, size_bytes
+FROM unnest($3::bytea[], $4::bigint[]) AS new (sha256, size_bytes)
+
+-- name: name_for_attempt
+-- What the attempt has left, or sent and not yet said what it is; the same path again takes the
+-- place of the first.
+INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
+SELECT $1, $2, $3, path, $4, sha256, size_bytes
+FROM unnest($5::text[], $6::bytea[], $7::bigint[]) AS new (path, sha256, size_bytes)
+ON CONFLICT (task_id, role, coalesce(attempt_id, ''), path)
+DO UPDATE SET sha256 = excluded.sha256, size_bytes = excluded.size_bytes
+
+-- name: sent
+-- Of these hashes, those that this attempt has sent, whatever they are by now.
+SELECT DISTINCT sha256, size_bytes FROM task_blobs
+WHERE attempt_id = $1 AND sha256 = ANY($2::bytea[]) AND role IN ('held', 'output', 'result')
+
+-- name: let_go
+-- They have names now.
+DELETE FROM task_blobs WHERE attempt_id = $1 AND role = 'held' AND sha256 = ANY($2::bytea[])
+
+-- name: files_left
+SELECT count(*) FROM task_blobs WHERE task_id = $1 AND role = 'output' AND attempt_id = $2
+
+-- name: replace_checkpoint
+-- The old one is looked at as soon as possible: it may be large, and comes every few minutes.
+WITH old AS (
+    DELETE FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint'
+    RETURNING account_id, sha256
+)
+UPDATE blob_claims SET look_at = now()
+FROM old WHERE blob_claims.account_id = old.account_id AND blob_claims.sha256 = old.sha256
+
+-- name: keep_checkpoint
+INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
+VALUES ($1, 'checkpoint', '', $2, $3, $4)
+
+-- name: is_checkpoint
+SELECT EXISTS (
+    SELECT FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint' AND sha256 = $2)
+
+-- name: sender
+-- A live attempt of a node, and whose task it is about.
+SELECT task_id, account_id FROM attempts JOIN tasks ON tasks.id = task_id
+WHERE attempts.id = $1 AND node_id = $2 AND attempts.finished_at IS NULL
+
+-- name: lock_task_of_sender
+-- Weakly, and before the attempt, as everywhere: what is named for a task refers to it.
+SELECT FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR KEY SHARE
+
+-- name: lock_sender
+-- It does not end before this transaction does.
+SELECT id FROM attempts WHERE id = $1 AND node_id = $2 AND finished_at IS NULL FOR SHARE
+
+-- name: of_account
+SELECT object_key, blobs.size_bytes FROM blob_claims JOIN blobs USING (sha256)
+WHERE account_id = $1 AND sha256 = $2
+
+-- name: of_attempt
+-- What the task of a live attempt names for the node to read, and nothing else.
+SELECT object_key, blobs.size_bytes FROM attempts
+JOIN task_blobs USING (task_id) JOIN blobs USING (sha256)
+WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL
+    AND sha256 = $3 AND role IN ('input', 'checkpoint')
+LIMIT 1
+
+-- name: attempt_with_files
+-- The newest that left any, or the one with this number.
+SELECT attempts.id, number FROM attempts
+WHERE task_id = $1 AND ($2::integer IS NULL OR number = $2)
+    AND EXISTS (
+        SELECT FROM task_blobs
+        WHERE task_blobs.task_id = $1 AND role = 'output' AND attempt_id = attempts.id)
+ORDER BY number DESC LIMIT 1
+
+-- name: files
+SELECT path, sha256, size_bytes FROM task_blobs
+WHERE task_id = $1 AND role = 'output' AND coalesce(attempt_id, '') = $2 AND path > $3
+ORDER BY path LIMIT $4
+
+-- name: ended_at
+SELECT finished_at, cleared_at FROM tasks WHERE id = $1 AND account_id = $2

@@ -1,0 +1,48 @@
+"""Bytes on their way, as a consumer and as a node send them."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+from potluck.model.blob import BlobRef
+from potluck.model.ids import AccountId, NodeId
+from potluck.server.flow import upload
+from potluck.wire.files import PART_BYTES, BeginNodeUpload
+from potluck.wire.provider import Grant
+from tests.flow.pool import Pool, lease_of
+
+
+def ref(data: bytes) -> BlobRef:
+    return BlobRef(hashlib.sha256(data).hexdigest(), len(data))
+
+
+async def send(pool: Pool, data: bytes, account_id: AccountId | None = None) -> BlobRef:
+    owner = account_id or pool.alice
+    begun = await upload.begin(pool.parts, owner, ref(data))
+    for number, part in enumerate(_parts(data)):
+        found = await upload.of_account(pool.parts, owner, begun.upload_id)
+        await upload.take_part(pool.parts, found, number, _once(part))
+    if not begun.complete:
+        found = await upload.of_account(pool.parts, owner, begun.upload_id)
+        assert (await upload.finish(pool.parts, found)).complete
+    return ref(data)
+
+
+async def send_from_node(pool: Pool, node_id: NodeId, grant: Grant, data: bytes) -> BlobRef:
+    asked = BeginNodeUpload(lease_of(grant), ref(data))
+    begun = await upload.begin_for_node(pool.parts, pool.bobs, node_id, asked)
+    if begun.complete:
+        return ref(data)
+    for number, part in enumerate(_parts(data)):
+        found, _ = await upload.of_node(pool.parts, pool.bobs, node_id, begun.upload_id)
+        await upload.take_part(pool.parts, found, number, _once(part))
+    found, sender = await upload.of_node(pool.parts, pool.bobs, node_id, begun.upload_id)
+    assert (await upload.finish(pool.parts, found, sender)).complete
+    return ref(data)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    return [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
