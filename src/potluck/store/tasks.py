@@ -65,11 +65,19 @@ class TaskChange(Struct, frozen=True):
     items_failed: int = 0
 
 
-class Allowance(Struct, frozen=True):
+class Quotas(Struct, frozen=True):
     """How many tasks of an account may wait, and with which priority at most; None: no limit."""
 
     queued: int | None
     priority: int | None
+
+
+class Allowance(Struct, frozen=True):
+    """Who submits, what he may submit, and what he can pay."""
+
+    wallet: str
+    available_micro: int
+    quotas: Quotas
 
 
 class EarlierSubmission(Struct, frozen=True):
@@ -84,10 +92,19 @@ def request_hash(key: bytes, request: TaskRequest) -> bytes:
 
 async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
     """False when the account has used this idempotency key before."""
+    return await connection.fetchval(_sql.insert, *_columns(vault, task, waits_for)) is not None
+
+
+async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
+    """Tasks that wait for no others. Answers which are new, as far as their keys are."""
+    rows = await connection.fetchmany(_sql.insert, [_columns(vault, task, 0) for task in new])
+    return {TaskId(row["id"]) for row in rows}
+
+
+def _columns(vault: Vault, task: NewTask, waits_for: int) -> tuple[Any, ...]:
     request = task.request
     items = request.items
-    inserted = await connection.fetchval(
-        _sql.insert,
+    return (
         task.id,
         task.account_id,
         request.name or name_of(request.spec),
@@ -109,7 +126,6 @@ async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for:
         task.request_hash,
         _sealed_secrets(vault, task),
     )
-    return inserted is not None
 
 
 def _sealed_secrets(vault: Vault, task: NewTask) -> bytes | None:
@@ -121,26 +137,28 @@ def _interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def allowance(connection: Connection, account_id: AccountId, of_all: Allowance) -> Allowance:
+async def allowance(connection: Connection, account_id: AccountId, of_all: Quotas) -> Allowance:
     """What the account may submit, by its own limits or those of all."""
     values = (of_all.queued, of_all.priority)
     row = await connection.fetchrow(_sql.allowance, account_id, *values)
     assert row is not None, "whoever submits has an account"
-    return Allowance(row["queued"], row["priority"])
+    quotas = Quotas(row["queued"], row["priority"])
+    return Allowance(row["address"], row["available_micro"], quotas)
 
 
-async def has_room_in_queue(connection: Connection, account_id: AccountId, most: int) -> bool:
-    """Whether one more may wait; nobody takes the place before this one."""
+async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
+    """How many more may wait; nobody takes a place before this one."""
     await connection.execute(_sql.lock_queue, account_id)
     queued = await connection.fetchval(_sql.count_queued, account_id, most)
-    return bool(queued < most)
+    return most - int(queued)
 
 
-async def by_idempotency_key(
-    connection: Connection, account_id: AccountId, key: str
-) -> EarlierSubmission | None:
-    row = await connection.fetchrow(_sql.by_idempotency_key, account_id, key)
-    return EarlierSubmission(row["id"], row["request_hash"]) if row else None
+async def by_idempotency_keys(
+    connection: Connection, account_id: AccountId, keys: Sequence[str]
+) -> dict[str, EarlierSubmission]:
+    """What the account submitted with these keys before."""
+    rows = await connection.fetch(_sql.by_idempotency_keys, account_id, keys)
+    return {row["key"]: EarlierSubmission(row["id"], row["request_hash"]) for row in rows}
 
 
 async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
@@ -233,8 +251,10 @@ def _no_such_task(task_id: TaskId) -> NotFound:
 
 async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
     attempts: dict[str, list[AttemptView]] = {}
-    task_ids = [row["id"] for row in rows]
-    for row in await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS):
+    # What has not changed since it was submitted has none.
+    task_ids = [row["id"] for row in rows if row["version"] > 1]
+    found = await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS) if task_ids else []
+    for row in found:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))
     return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
 

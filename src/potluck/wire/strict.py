@@ -15,6 +15,7 @@ from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started
+from potluck.wire.results import MOST_TASKS, SubmitTasks
 
 
 class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +46,10 @@ class StrictTaskRequest(TaskRequest, frozen=True, forbid_unknown_fields=True):
     spec: StrictScriptSpec | StrictFunctionSpec | StrictCommandSpec | StrictContainerSpec
     requirements: StrictRequirements = StrictRequirements()
     limits: StrictLimits = StrictLimits()
+
+
+class StrictSubmitTasks(SubmitTasks, frozen=True, forbid_unknown_fields=True):
+    tasks: Annotated[tuple[StrictTaskRequest, ...], Meta(min_length=1, max_length=MOST_TASKS)]
 
 
 class StrictTerms(DeviceTerms, frozen=True, forbid_unknown_fields=True):

@@ -15,14 +15,17 @@ from potluck.model.task import TaskState
 from potluck.server.api import cursors
 from potluck.server.api.access import still_allowed
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import cancel, execute, follow, submit
+from potluck.server.flow import cancel, execute, follow, submit, submit_many
 from potluck.server.flow.follow import Followed, Position
 from potluck.server.parts import Parts
 from potluck.store import listing, tasks
 from potluck.store.listing import TaskFilter
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
-from potluck.wire.strict import StrictTaskRequest
+from potluck.wire.results import TasksSubmitted
+from potluck.wire.strict import StrictSubmitTasks, StrictTaskRequest
+
+_MAX_BATCH_BYTES = 8 * 2**20
 
 IdempotencyKey = Annotated[
     str | None,
@@ -57,6 +60,22 @@ class TaskController(Controller):
         """Puts a task into the queue. With an Idempotency-Key it may be repeated safely."""
         _check_printable(idempotency_key)
         return await submit.submit(parts, request.user.id, data, idempotency_key)
+
+    @post(
+        routes.SUBMIT_TASKS.template,
+        operation_id="submit_tasks",
+        request_max_body_size=_MAX_BATCH_BYTES,
+    )
+    async def submit_many(
+        self,
+        data: StrictSubmitTasks,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
+    ) -> TasksSubmitted:
+        """Puts many tasks into the queue; one that is refused is no matter to the others."""
+        _check_printable(idempotency_key)
+        return await submit_many.submit_many(parts, request.user.id, data.tasks, idempotency_key)
 
     @get(routes.LIST_TASKS.template, operation_id="list_tasks")
     async def list_tasks(

@@ -43,6 +43,7 @@ POLICY: dict[str, Scope | None] = {
     "earnings": Scope.ACCOUNT_READ,
     # tasks
     "submit_task": Scope.TASKS_WRITE,
+    "submit_tasks": Scope.TASKS_WRITE,
     "list_tasks": Scope.TASKS_READ,
     "get_task": Scope.TASKS_READ,
     "cancel_task": Scope.TASKS_WRITE,

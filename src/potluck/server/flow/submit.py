@@ -16,39 +16,47 @@ from potluck.model.task import TaskRequest, TaskState
 from potluck.server.flow.depend import call_off
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.parts import Parts
-from potluck.store import accounts, blobs, dependencies, prices, tasks
+from potluck.store import blobs, dependencies, prices, tasks
 from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.events import Event
 from potluck.store.mint import new_task_id
-from potluck.store.tasks import Allowance
+from potluck.store.tasks import Allowance, EarlierSubmission, NewTask, Quotas
 from potluck.wire.consumer import TaskView
 
 
 async def submit(
     parts: Parts, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
 ) -> TaskView:
-    new = tasks.NewTask(
-        new_task_id(),
-        account_id,
-        request,
-        tasks.request_hash(parts.keys.request, request),
-        idempotency_key,
-    )
+    new = new_task(parts, account_id, request, idempotency_key)
     async with parts.database.transaction() as connection:
-        task_id = await _earlier(connection, new) or await _enter(parts, connection, new)
+        task_id = await enter(parts, connection, new)
         view = await tasks.get(connection, task_id, account_id)
     await hurry(parts)
     return view
 
 
-async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
+def new_task(
+    parts: Parts, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
+) -> NewTask:
+    asked = tasks.request_hash(parts.keys.request, request)
+    return NewTask(new_task_id(), account_id, request, asked, idempotency_key)
+
+
+async def enter(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
+    return await _earlier(connection, new) or await _enter(parts, connection, new)
+
+
+async def _earlier(connection: Connection, new: NewTask) -> TaskId | None:
     """The task that this very submission made before, whatever has become of it."""
-    if new.idempotency_key is None:
+    key = new.idempotency_key
+    if key is None:
         return None
-    earlier = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
-    if earlier is None:
-        return None
+    found = await tasks.by_idempotency_keys(connection, new.account_id, [key])
+    return same_submission(new, found[key]) if key in found else None
+
+
+def same_submission(new: NewTask, earlier: EarlierSubmission) -> TaskId:
     if earlier.request_hash != new.request_hash:
         raise Conflict(
             "This Idempotency-Key was used for another task.", "Use a new key for each task."
@@ -56,10 +64,11 @@ async def _earlier(connection: Connection, new: tasks.NewTask) -> TaskId | None:
     return earlier.id
 
 
-async def _enter(parts: Parts, connection: Connection, asked: tasks.NewTask) -> TaskId:
-    new = await _effective(connection, asked)
+async def _enter(parts: Parts, connection: Connection, asked: NewTask) -> TaskId:
+    may = await allowance(parts, connection, asked.account_id)
+    new = with_effective(asked, may)
     try:
-        await _admit(parts, connection, new)
+        await _admit(connection, new, may)
     except QuotaExceeded:
         # The same submission may have taken the last place while this one waited for its turn.
         twin = await _earlier(connection, new)
@@ -74,8 +83,7 @@ async def _enter(parts: Parts, connection: Connection, asked: tasks.NewTask) -> 
         assert twin is not None, "only the same key, used at the same moment, keeps a task out"
         return twin
     await blobs.claim_inputs(connection, new.account_id, new.id, blobs_of(new.request.spec))
-    data = {"state": TaskState.QUEUED}
-    await tell(connection, Event(new.account_id, EventKind.TASK_QUEUED, new.id, data=data))
+    await tell(connection, queued(new))
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
     ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
@@ -83,21 +91,26 @@ async def _enter(parts: Parts, connection: Connection, asked: tasks.NewTask) -> 
     return new.id
 
 
-async def _effective(connection: Connection, new: tasks.NewTask) -> tasks.NewTask:
-    account = await accounts.by_id(connection, new.account_id)
-    assert account is not None, "whoever submits has an account"
-    wanted = effective(new.request, account.address)
+async def allowance(parts: Parts, connection: Connection, account_id: AccountId) -> Allowance:
+    of_all = Quotas(parts.settings.quota_queued_tasks, parts.settings.quota_priority)
+    return await tasks.allowance(connection, account_id, of_all)
+
+
+def with_effective(new: NewTask, may: Allowance) -> NewTask:
+    """With what it asks for without saying so."""
+    wanted = effective(new.request, may.wallet)
     request = msgspec.structs.replace(new.request, requirements=wanted)
     return msgspec.structs.replace(new, request=request)
 
 
-async def _admit(parts: Parts, connection: Connection, new: tasks.NewTask) -> None:
-    balance = await accounts.balance(connection, new.account_id)
+def queued(new: NewTask) -> Event:
+    return Event(new.account_id, EventKind.TASK_QUEUED, new.id, data={"state": TaskState.QUEUED})
+
+
+async def _admit(connection: Connection, new: NewTask, may: Allowance) -> None:
     cheapest = await prices.cheapest_micro_per_hour(connection, new.request.requirements)
-    admit(new.request, balance.available_micro if balance else 0, cheapest)
-    of_all = Allowance(parts.settings.quota_queued_tasks, parts.settings.quota_priority)
-    may = await tasks.allowance(connection, new.account_id, of_all)
-    admit_priority(new.request.priority, may.priority)
-    most = may.queued
-    if most is not None and not await tasks.has_room_in_queue(connection, new.account_id, most):
+    admit(new.request, may.available_micro, cheapest)
+    admit_priority(new.request.priority, may.quotas.priority)
+    most = may.quotas.queued
+    if most is not None and await tasks.room_in_queue(connection, new.account_id, most) < 1:
         raise queue_is_full(most)

@@ -72,12 +72,14 @@ def insert(
 
 @models(_sql.allowance)
 def allowance(data: Data, account_id: str, queued: int | None, priority: int | None) -> list[Row]:
-    account = data.accounts.get(account_id)
-    if account is None:
+    account, balance = data.accounts.get(account_id), data.balances.get(account_id)
+    if account is None or balance is None:
         return []
     own_queued, own_priority = account["max_queued_tasks"], account["max_priority"]
     return [
         {
+            "address": account["address"],
+            "available_micro": balance["available_micro"],
             "queued": queued if own_queued is None else own_queued,
             "priority": priority if own_priority is None else own_priority,
         }
@@ -95,10 +97,14 @@ def count_queued(data: Data, account_id: str, most: int) -> list[Row]:
     return [{"count": min(len(queued), most)}]
 
 
-@models(_sql.by_idempotency_key)
-def by_idempotency_key(data: Data, account_id: str, key: str) -> list[Row]:
-    task = data.tasks.find("tasks_account_id_key", account_id, key)
-    return [] if task is None else [{"id": task["id"], "request_hash": task["request_hash"]}]
+@models(_sql.by_idempotency_keys)
+def by_idempotency_keys(data: Data, account_id: str, keys: list[str]) -> list[Row]:
+    found = [(key, data.tasks.find("tasks_account_id_key", account_id, key)) for key in set(keys)]
+    return [
+        {"id": task["id"], "request_hash": task["request_hash"], "key": key}
+        for key, task in found
+        if task is not None
+    ]
 
 
 @models(_sql.views)

@@ -11,8 +11,10 @@ RETURNING id
 
 -- name: allowance
 -- How many may wait, and with which priority: the account's own limits, or those of all.
-SELECT coalesce(max_queued_tasks, $2) AS queued, coalesce(max_priority, $3) AS priority
-FROM accounts WHERE id = $1
+SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
+    coalesce(max_priority, $3) AS priority
+FROM accounts JOIN balances ON account_id = accounts.id
+WHERE accounts.id = $1
 
 -- name: lock_queue
 -- One submission of an account at a time, so that two do not both take the last place.
@@ -24,8 +26,9 @@ SELECT count(*) FROM (
     SELECT FROM tasks WHERE account_id = $1 AND state = 'queued' AND finished_at IS NULL LIMIT $2
 ) AS queued
 
--- name: by_idempotency_key
-SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
+-- name: by_idempotency_keys
+SELECT id, request_hash, idempotency_key AS key FROM tasks
+WHERE account_id = $1 AND idempotency_key = ANY($2::text[])
 
 -- name: views
 -- Of these tasks, those that are the account's.
