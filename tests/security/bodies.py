@@ -32,6 +32,8 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "make_key": lambda _: {"name": "a test", "scopes": ["pool:read"]},
     "authorise_node_key": lambda person: {"delegation": _delegation(person)},
     "submit_task": lambda _: TASK,
+    "submit_tasks": lambda _: {"tasks": [TASK]},
+    "ask_results": lambda person: {"tasks": [{"task_id": person.objects["task_id"]}]},
     "register_node": lambda person: person.registration(),
     "acquire_leases": lambda _: {"wait_seconds": 0},
     "heartbeat": lambda _: {},
