@@ -57,7 +57,7 @@ def wanted_span(said: str | None, size_bytes: int) -> Span | None:
         start, end = max(0, size_bytes - int(match[2])), size_bytes
     else:
         start, end = int(match[1]), size_bytes if not match[2] else int(match[2]) + 1
-        if end <= start:
+        if match[2] and end <= start:
             return None
     if start >= size_bytes:
         raise RangeNotSatisfiable(

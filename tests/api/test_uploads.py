@@ -1,0 +1,232 @@
+"""Uploads and blobs over HTTP: parts, ranges, headers, bounds, and memory that stays small."""
+
+import hashlib
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.wire.files import PART_BYTES
+from tests.processes import Api, ServerProcess
+from tests.wallets import Wallet
+
+OCTETS = {"Content_Type": "application/octet-stream"}
+
+
+def named(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+
+
+def put_part(api: Api, upload_id: str, number: int | str, data: bytes) -> Any:
+    path = f"/v1/uploads/{upload_id}/parts/{number}"
+    return api.call("PUT", path, data, **OCTETS)
+
+
+def send(api: Api, data: bytes) -> str:
+    begun = api.post("/v1/uploads", {"blob": named(data)})
+    if begun["complete"]:
+        return str(named(data)["sha256"])
+    for number, start in enumerate(range(0, len(data), PART_BYTES)):
+        answer = put_part(api, begun["upload_id"], number, data[start : start + PART_BYTES])
+        assert answer.status == 200 and answer.json()["parts_done"] == number + 1, answer.data
+    ended = api.call("POST", f"/v1/uploads/{begun['upload_id']}/finish")
+    assert ended.status == 200 and ended.json()["complete"], ended.data
+    return str(named(data)["sha256"])
+
+
+def test_what_went_up_comes_down(server: ServerProcess) -> None:
+    api, data = server.client(), os.urandom(PART_BYTES + 5)
+    answer = api.call("GET", f"/v1/blobs/{send(api, data)}")
+    assert (answer.status, answer.data) == (200, data)
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == "attachment"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-length"] == str(len(data))
+    assert answer.headers["etag"] == f'"{named(data)["sha256"]}"'
+    assert api.post("/v1/uploads", {"blob": named(data)})["complete"]
+
+
+RANGES = [
+    # (what is asked for, the status, the bytes)
+    ("bytes=0-3", 206, b"0123"),
+    ("bytes=7-", 206, b"789"),
+    ("bytes=8-100", 206, b"89"),
+    ("bytes=-3", 206, b"789"),
+    ("bytes=-100", 206, b"0123456789"),
+    ("bytes=0-1,3-4", 200, b"0123456789"),
+    ("bytes=5-2", 200, b"0123456789"),
+    ("lines=1-2", 200, b"0123456789"),
+    ("bytes=-", 200, b"0123456789"),
+    ("bytes=10-", 416, None),
+    ("bytes=-0", 416, None),
+]
+
+
+@pytest.mark.parametrize(("said", "status", "data"), RANGES)
+def test_a_part_of_it_can_be_asked_for(
+    server: ServerProcess, said: str, status: int, data: bytes | None
+) -> None:
+    api = server.client()
+    answer = api.call("GET", f"/v1/blobs/{send(api, b'0123456789')}", Range=said)
+    assert answer.status == status
+    if data is None:
+        assert answer.json()["code"] == "range_not_satisfiable"
+    else:
+        assert answer.data == data
+    if status == 206 and data is not None:
+        start = b"0123456789".index(data)
+        told = answer.headers["content-range"]
+        assert told == f"bytes {start}-{start + len(data) - 1}/10"
+
+
+def test_a_range_of_something_else_is_answered_with_the_whole(server: ServerProcess) -> None:
+    api = server.client()
+    sha256 = send(api, b"0123456789")
+    for etag, status in ((f'"{sha256}"', 206), ('"another"', 200)):
+        answer = api.call("GET", f"/v1/blobs/{sha256}", Range="bytes=2-", If_Range=etag)
+        assert answer.status == status
+
+
+BAD = [
+    # (what is wrong, method, path, body, headers, status, code)
+    ("no hash", "GET", "/v1/blobs/x", None, {}, 404, "not_found"),
+    ("upper case", "GET", f"/v1/blobs/{'A' * 64}", None, {}, 404, "not_found"),
+    ("nobody's", "GET", f"/v1/blobs/{'a' * 64}", None, {}, 404, "not_found"),
+    ("no upload", "PUT", "/v1/uploads/x/parts/0", b"x", OCTETS, 404, "not_found"),
+    ("no number", "PUT", "/v1/uploads/x/parts/-1", b"x", OCTETS, 400, "invalid_input"),
+    ("large number", "PUT", "/v1/uploads/x/parts/9999999", b"x", OCTETS, 400, "invalid_input"),
+    ("no upload to end", "POST", "/v1/uploads/x/finish", None, {}, 404, "not_found"),
+    (
+        *("too large", "POST", "/v1/uploads"),
+        json.dumps({"blob": {"sha256": "a" * 64, "size_bytes": 2**62}}).encode(),
+        *({}, 400, "invalid_input"),
+    ),
+    (
+        *("over the quota", "POST", "/v1/uploads"),
+        json.dumps({"blob": {"sha256": "a" * 64, "size_bytes": 2**40}}).encode(),
+        *({}, 403, "quota_exceeded"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status", "code"),
+    [row[1:] for row in BAD],
+    ids=[row[0] for row in BAD],
+)
+def test_a_bad_request_gets_a_sentence(
+    server: ServerProcess,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    answer = server.client().call(method, path, body, **headers)
+    assert (answer.status, answer.json()["code"]) == (status, code), answer.data
+
+
+def test_a_part_is_plain_bytes_and_no_larger_than_a_part(server: ServerProcess) -> None:
+    api, data = server.client(), b"x" * (PART_BYTES + 1)
+    begun = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
+    assert put_part(api, begun, 0, data).status == 413
+    as_json = api.call("PUT", f"/v1/uploads/{begun}/parts/0", b"{}")
+    assert as_json.status == 415
+    assert put_part(api, begun, 0, data[:-2]).status == 400
+    assert put_part(api, begun, 1, data[-1:]).status == 409
+    assert put_part(api, begun, 0, data[:-1]).json()["parts_done"] == 1
+
+
+def test_somebody_elses_is_not_there(server: ServerProcess) -> None:
+    api, bob = server.client(), server.client(server.sign_in(Wallet("bob")))
+    sha256 = send(api, b"a secret")
+    begun = api.post("/v1/uploads", {"blob": named(b"under way")})["upload_id"]
+    assert bob.call("GET", f"/v1/blobs/{sha256}").status == 404
+    assert put_part(bob, begun, 0, b"under way").status == 404
+    assert bob.call("POST", f"/v1/uploads/{begun}/finish").status == 404
+    assert not bob.post("/v1/uploads", {"blob": named(b"a secret")})["complete"]
+
+
+def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:
+    api, data = server.client(), b"x" * 1_000_000
+    begun = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
+    head = (
+        f"PUT /v1/uploads/{begun}/parts/0 HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {server.token}\r\nContent-Type: application/octet-stream\r\n"
+        f"Content-Length: {len(data)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + data[:500_000])
+    assert put_part(api, begun, 0, data).json()["parts_done"] == 1
+
+
+@pytest.mark.parametrize(
+    "size_bytes",
+    [
+        pytest.param(64 * 2**20, id="64 MB"),
+        pytest.param(2 * 2**30, id="2 GiB", marks=pytest.mark.long),
+    ],
+)
+def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
+    tmp_path: Path, size_bytes: int
+) -> None:
+    whole = Pattern(size_bytes)
+    blob = {"sha256": whole.sha256, "size_bytes": size_bytes}
+    parts = -(-size_bytes // PART_BYTES)
+    with ServerProcess(tmp_path) as before:
+        api = before.client()
+        begun = api.post("/v1/uploads", {"blob": blob})["upload_id"]
+        for number in range(parts // 2):
+            assert put_part(api, begun, number, whole.part(number)).status == 200
+        before.kill()
+    with ServerProcess(tmp_path) as after:
+        api = after.client()
+        again = api.post("/v1/uploads", {"blob": blob})
+        assert (again["upload_id"], again["parts_done"]) == (begun, parts // 2)
+        for number in range(parts // 2, parts):
+            assert put_part(api, begun, number, whole.part(number)).status == 200
+        while not api.call("POST", f"/v1/uploads/{begun}/finish").json()["complete"]:
+            time.sleep(0.1)
+        assert downloaded(api, blob["sha256"]) == whole.sha256
+        assert peak_bytes(after.process.pid) < 200 * 2**20
+        left = [*(tmp_path / "server" / "blobs" / "uploads").glob("*")]
+        assert left == [], "the parts are gone"
+
+
+class Pattern:
+    """A large file that is never in memory as a whole: each part is its number, repeated."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        digest = hashlib.sha256()
+        for number in range(-(-size_bytes // PART_BYTES)):
+            digest.update(self.part(number))
+        self.sha256 = digest.hexdigest()
+
+    def part(self, number: int) -> bytes:
+        size_bytes = min(PART_BYTES, self.size_bytes - number * PART_BYTES)
+        return number.to_bytes(8) * (size_bytes // 8) + b"!" * (size_bytes % 8)
+
+
+def downloaded(api: Api, sha256: str) -> str:
+    """The hash of what comes, a part after the other."""
+    digest, start = hashlib.sha256(), 0
+    while True:
+        said = f"bytes={start}-{start + PART_BYTES - 1}"
+        answer = api.call("GET", f"/v1/blobs/{sha256}", Range=said)
+        if answer.status == 416:
+            return digest.hexdigest()
+        assert answer.status == 206, answer.data[:1000]
+        digest.update(answer.data)
+        start += len(answer.data)
+
+
+def peak_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
