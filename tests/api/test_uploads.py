@@ -192,7 +192,7 @@ def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
             assert put_part(api, begun, number, whole.part(number)).status == 200
         while not api.call("POST", f"/v1/uploads/{begun}/finish").json()["complete"]:
             time.sleep(0.1)
-        assert downloaded(api, blob["sha256"]) == whole.sha256
+        assert downloaded(api, whole.sha256) == whole.sha256
         assert peak_bytes(after.process.pid) < 200 * 2**20
         left = [*(tmp_path / "server" / "blobs" / "uploads").glob("*")]
         assert left == [], "the parts are gone"

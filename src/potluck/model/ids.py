@@ -27,7 +27,7 @@ NodeIdText = Annotated[NodeId, Meta(pattern=NODE_PATTERN)]
 TaskIdText = Annotated[TaskId, Meta(pattern=TASK_PATTERN)]
 AttemptIdText = Annotated[AttemptId, Meta(pattern=ATTEMPT_PATTERN)]
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _KINDS = "account|node|device|task|attempt|session|key|nodekey|invite|upload"
 _SHAPE = re.compile(f"({_KINDS})_[0-7][0-9a-hjkmnp-tv-z]{{25}}")
 
@@ -47,4 +47,4 @@ def ulid(milliseconds: int, entropy: bytes) -> str:
     """The 26 lower-case characters for this time and these ten random bytes."""
     assert 0 <= milliseconds < 2**48 and len(entropy) == 10
     number = (milliseconds << 80) | int.from_bytes(entropy)
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join(ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))

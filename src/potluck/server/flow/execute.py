@@ -108,7 +108,7 @@ class _Chunk(NamedTuple):
 
 async def _chunks(parts: Parts, log: attempts.AttemptLog) -> dict[int, _Chunk]:
     """By their first piece. Of two that came at once, the longer one holds the other."""
-    keys = await parts.blobs.list(_prefix(log.attempt_id))
+    keys = await parts.blobs.list(log_prefix(log.attempt_id))
     counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
     return {chunk.start: chunk for chunk in counted}
 
@@ -124,12 +124,12 @@ def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, i
         position = chunk.end
 
 
-def _prefix(attempt_id: AttemptId) -> str:
+def log_prefix(attempt_id: AttemptId) -> str:
     return f"logs/{attempt_id}/"
 
 
 def _key(attempt_id: AttemptId, start: int, count: int) -> str:
-    return f"{_prefix(attempt_id)}{start:08d}-{count}"
+    return f"{log_prefix(attempt_id)}{start:08d}-{count}"
 
 
 def _chunk(key: str) -> _Chunk:

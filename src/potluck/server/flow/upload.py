@@ -240,7 +240,16 @@ def new_object_key(upload_id: str) -> str:
 
     The last two characters are a directory of their own, so that none grows too large.
     """
-    return f"objects/{upload_id[-2:]}/{upload_id}.{secrets.token_hex(4)}"
+    return f"{object_prefix(upload_id[-2:])}{upload_id}.{secrets.token_hex(4)}"
+
+
+def object_prefix(shelf: str) -> str:
+    return f"objects/{shelf}/"
+
+
+def upload_of(object_key: str) -> str:
+    """The upload, or what stood in for one, that an object came by."""
+    return object_key.rpartition("/")[2].partition(".")[0]
 
 
 def parts_prefix(upload_id: str) -> str:

@@ -1,0 +1,98 @@
+"""Collect: what nobody needs any more goes, and nothing that somebody is about to need.
+
+Tasks lose what they left when the policy says so; accounts lose what no task of theirs names; bytes
+that no account has are marked, and removed a while later if still nobody has them. An object goes
+only after the row that named it: what a crash leaves between the two is swept up.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from potluck.model.ids import ALPHABET, TaskId, first_id_at
+from potluck.server.flow.execute import log_prefix
+from potluck.server.flow.upload import drop_parts, object_prefix, upload_of
+from potluck.server.parts import Parts
+from potluck.store import blobs, collect, uploads
+from potluck.store.database import Connection
+
+T = TypeVar("T")
+
+# So that no transaction is long.
+_AT_ONCE = 500
+
+
+async def clear_tasks(parts: Parts) -> None:
+    kept = timedelta(seconds=parts.settings.keep_results_seconds)
+    while due := await _look(parts, lambda c: collect.to_clear(c, kept, _AT_ONCE)):
+        for task_id in due:
+            await _clear(parts, task_id)
+
+
+async def _clear(parts: Parts, task_id: TaskId) -> None:
+    """Logs first: as long as they are counted, they are looked for again."""
+    for attempt_id in await _look(parts, lambda c: collect.attempts_with_logs(c, task_id)):
+        await parts.blobs.delete(await parts.blobs.list(log_prefix(attempt_id)))
+    await _look(parts, lambda c: collect.clear(c, task_id))
+
+
+async def drop_idle_uploads(parts: Parts) -> None:
+    kept = timedelta(seconds=parts.settings.upload_idle_seconds)
+    await _look(parts, lambda c: collect.forget_held(c, kept))
+    for upload_id, account_id in await _look(parts, lambda c: uploads.idle(c, kept, _AT_ONCE)):
+        async with parts.database.transaction() as connection:
+            await blobs.lock_use(connection, account_id)
+            is_gone = await uploads.drop_idle(connection, upload_id, kept)
+        if is_gone:
+            await drop_parts(parts, upload_id)
+
+
+async def give_up_claims(parts: Parts) -> None:
+    for account_id in await _look(parts, lambda c: collect.accounts_to_look_at(c, 10_000)):
+        looked_at = _AT_ONCE
+        while looked_at == _AT_ONCE:
+            async with parts.database.transaction() as connection:
+                await blobs.lock_use(connection, account_id)
+                looked_at = await collect.give_up(connection, account_id, _AT_ONCE)
+
+
+async def remove_marked(parts: Parts) -> None:
+    wait = timedelta(seconds=parts.settings.collect_wait_seconds)
+    while (
+        gone := await _look(parts, lambda c: collect.remove_marked(c, wait, _AT_ONCE))
+    ) is not None:
+        await parts.blobs.delete(gone)
+
+
+async def sweep(parts: Parts) -> None:
+    """Objects and parts that no row tells of: somebody was killed between the two."""
+    for first in ALPHABET:
+        for second in ALPHABET:
+            await _sweep_objects(parts, await parts.blobs.list(object_prefix(first + second)))
+    found = {key.split("/")[1] for key in await parts.blobs.list("uploads/")}
+    for upload_id in found - await _look(parts, lambda c: uploads.known(c, sorted(found))):
+        await drop_parts(parts, upload_id)
+
+
+async def _sweep_objects(parts: Parts, keys: list[str]) -> None:
+    """One whose upload is under way may be named in the next moment, and so may a young one.
+
+    What an upload is no more, and no row names, no row ever will: both change at once. Small files
+    come without an upload, with a name made just before.
+    """
+    wait = timedelta(seconds=parts.settings.collect_wait_seconds)
+    youngest = first_id_at("upload", datetime.now(UTC) - wait)
+    old = {key: upload_of(key) for key in keys if upload_of(key) < youngest}
+    if not old:
+        return
+    under_way = await _look(parts, lambda c: uploads.known(c, sorted(old.values())))
+    known = await _look(parts, lambda c: collect.known_objects(c, sorted(old)))
+    lost = [
+        key for key, upload_id in old.items() if key not in known and upload_id not in under_way
+    ]
+    await parts.blobs.delete(lost)
+
+
+async def _look(parts: Parts, question: Callable[[Connection], Awaitable[T]]) -> T:
+    async with parts.database.transaction() as connection:
+        return await question(connection)

@@ -1,0 +1,94 @@
+-- What nobody needs any more goes in steps: tasks lose their files and results, accounts lose what
+-- no task of theirs names, bytes that no account has are marked, and removed a while later.
+
+-- name: to_clear
+SELECT id FROM tasks
+WHERE finished_at < now() - $1::interval AND cleared_at IS NULL
+ORDER BY finished_at LIMIT $2
+
+-- name: attempts_with_logs
+SELECT id FROM attempts WHERE task_id = $1 AND log_pieces > 0
+
+-- name: lock_task
+SELECT id FROM tasks WHERE id = $1 AND cleared_at IS NULL FOR UPDATE
+
+-- name: clear_task
+UPDATE tasks SET cleared_at = now(), result_count = 0 WHERE id = $1
+
+-- name: clear_logs
+UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = $1 AND log_pieces > 0
+
+-- name: clear_results
+DELETE FROM results WHERE task_id = $1
+
+-- name: clear_files
+WITH gone AS (
+    DELETE FROM task_blobs WHERE task_id = $1 RETURNING account_id, sha256
+), due AS (
+    SELECT account_id, sha256 FROM blob_claims
+    WHERE (account_id, sha256) IN (SELECT account_id, sha256 FROM gone)
+    ORDER BY sha256
+    FOR NO KEY UPDATE
+)
+UPDATE blob_claims SET look_at = least(look_at, greatest(pinned_until, now()))
+FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
+
+-- name: forget_held
+-- Sent by an attempt that ended without saying what for.
+DELETE FROM task_blobs USING attempts
+WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - $1::interval
+
+-- name: accounts_to_look_at
+SELECT DISTINCT account_id FROM (
+    SELECT account_id FROM blob_claims WHERE look_at <= now() ORDER BY look_at LIMIT $1) AS due
+
+-- name: look_at
+-- Of claims that are due: those that something holds are looked at again when that may have changed.
+WITH due AS (
+    SELECT account_id, sha256 FROM blob_claims
+    WHERE account_id = $1 AND look_at <= now()
+    ORDER BY sha256 LIMIT $2
+    FOR UPDATE
+), kept AS (
+    UPDATE blob_claims SET look_at = greatest(pinned_until, now() + interval '1 day')
+    FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
+        AND (pinned_until > now() OR EXISTS (
+            SELECT FROM task_blobs
+            WHERE task_blobs.account_id = due.account_id AND task_blobs.sha256 = due.sha256))
+)
+SELECT sha256 FROM due
+
+-- name: give_up
+-- A statement of its own: those that were locked above can get no new name any more, and all names
+-- that they got before are seen.
+DELETE FROM blob_claims
+WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until <= now()
+    AND NOT EXISTS (
+        SELECT FROM task_blobs
+        WHERE task_blobs.account_id = $1 AND task_blobs.sha256 = blob_claims.sha256)
+RETURNING sha256
+
+-- name: mark
+UPDATE blobs SET marked_at = now()
+WHERE sha256 = ANY($1::bytea[]) AND marked_at IS NULL
+    AND NOT EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
+
+-- name: lock_marked
+SELECT sha256 FROM blobs WHERE marked_at < now() - $1::interval
+ORDER BY sha256 LIMIT $2
+FOR UPDATE SKIP LOCKED
+
+-- name: unmark
+-- Somebody has a claim after all, made in the moment of the mark.
+UPDATE blobs SET marked_at = NULL
+WHERE sha256 = ANY($1::bytea[])
+    AND EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
+
+-- name: remove
+DELETE FROM blobs
+WHERE sha256 = ANY($1::bytea[])
+    AND NOT EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
+RETURNING object_key
+
+-- name: known_objects
+SELECT object_key FROM blobs WHERE object_key = ANY($1::text[])

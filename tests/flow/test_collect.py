@@ -1,0 +1,240 @@
+"""What nobody needs goes, step by step; what somebody is about to need stays, whoever is first."""
+
+import asyncio
+import random
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.error import InvalidInput, NotFound
+from potluck.model.ids import TaskId, first_id_at
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import TaskRequest
+from potluck.server.flow import cancel, collect, execute, files, submit, upload
+from potluck.server.loops.collect import CollectLoop
+from potluck.server.parts import Parts
+from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
+from tests.flow.pool import Pool, lease_of
+from tests.flow.sending import ref, send, send_from_node
+
+BRIEF = {
+    "keep_results_seconds": 0.001,
+    "pin_seconds": 0.001,
+    "collect_wait_seconds": 0.001,
+    "upload_idle_seconds": 0.001,
+    "sweep_objects_seconds": 0.001,
+    "collect_seconds": 0.001,
+}
+
+
+def hurried(pool: Pool, **changes: float) -> Parts:
+    """The same pool, which forgets at once."""
+    settings = msgspec.structs.replace(pool.parts.settings, **{**BRIEF, **changes})
+    return msgspec.structs.replace(pool.parts, settings=settings)
+
+
+async def collected(parts: Parts) -> None:
+    for step in (
+        collect.clear_tasks,
+        collect.drop_idle_uploads,
+        collect.give_up_claims,
+        collect.remove_marked,
+        collect.sweep,
+    ):
+        await asyncio.sleep(0.005)
+        await step(parts)
+
+
+async def rows(pool: Pool) -> dict[str, int]:
+    tables = ("blobs", "blob_claims", "task_blobs", "uploads")
+    return {table: await pool.sql(f"SELECT count(*) FROM {table}") for table in tables}
+
+
+async def check_books(pool: Pool) -> None:
+    """What is counted is what is there, and every row has its object."""
+    counted = await pool.sql("SELECT coalesce(sum(used_bytes), 0) FROM blob_use")
+    there = await pool.sql(
+        "SELECT coalesce(sum(counted_bytes(size_bytes)), 0) FROM ("
+        " SELECT size_bytes FROM blob_claims UNION ALL SELECT size_bytes FROM uploads) AS all_of"
+    )
+    assert counted == there
+    named = await pool.sql(
+        "SELECT coalesce(array_agg(object_key ORDER BY object_key), '{}') FROM blobs"
+    )
+    assert await pool.parts.blobs.list("objects/") == named
+
+
+async def submit_with(parts: Parts, pool: Pool, blob: BlobRef) -> TaskId:
+    spec = ScriptSpec("a.py", "print(1)", files=(NamedFile("data", blob),))
+    return (await submit.submit(parts, pool.alice, TaskRequest(spec), None)).id
+
+
+async def test_an_upload_that_no_task_names_goes_after_a_while(pool: Pool) -> None:
+    blob = await send(pool, b"weights")
+    await collected(pool.parts)
+    assert (await rows(pool))["blobs"] == 1, "it is pinned"
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(pool.parts)
+    with pytest.raises(NotFound):
+        await files.of_account(pool.parts, pool.alice, blob.sha256)
+    assert len(await pool.parts.blobs.list("objects/")) == 1, "it is only marked"
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 0
+    await check_books(pool)
+
+
+async def test_whoever_uploads_it_again_before_its_end_keeps_it(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(pool.parts)
+    assert await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
+    await send(pool, b"weights", pool.bob)
+    assert not await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
+    await pool.sql("UPDATE blobs SET marked_at = now() - interval '1 day'")
+    await collected(hurried(pool, pin_seconds=86_400.0))
+    assert (await rows(pool))["blobs"] == 1 and await pool.sql(
+        "SELECT marked_at FROM blobs"
+    ) is None
+    await check_books(pool)
+
+
+async def test_what_a_task_names_stays_until_its_results_go(pool: Pool) -> None:
+    parts = hurried(pool)
+    blob = await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    task_id = await submit_with(parts, pool, blob)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(parts)
+    assert (await rows(pool))["blobs"] == 1
+    await cancel.cancel(parts, pool.alice, task_id)
+    await collected(hurried(pool, keep_results_seconds=60.0))
+    assert (await rows(pool))["blobs"] == 1
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
+async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await pool.say(node_id, lease_of(grant), 0, "a line")
+    left = AddFiles(lease_of(grant), (AddedFile("out", b"small"),))
+    await files.add(pool.parts, pool.bobs, node_id, left)
+    kept = await send_from_node(pool, node_id, grant, b"a checkpoint")
+    asked = KeepCheckpoint(lease_of(grant), kept)
+    await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await send_from_node(pool, node_id, grant, b"never said what for")
+    await pool.finish(grant)
+    await collected(hurried(pool))
+    assert await pool.parts.blobs.list("") == []
+    assert set((await rows(pool)).values()) == {0}
+    found = await files.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    assert found.files == []
+    log = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    assert log.complete and not log.elsewhere and log.pieces == []
+    assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
+    await check_books(pool)
+
+
+async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    for step in (b"first", b"second"):
+        blob = await send_from_node(pool, node_id, grant, step)
+        asked = KeepCheckpoint(lease_of(grant), blob)
+        await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await collected(hurried(pool))
+    with pytest.raises(NotFound):
+        await files.of_account(pool.parts, pool.alice, ref(b"first").sha256)
+    await files.of_account(pool.parts, pool.alice, ref(b"second").sha256)
+    await check_books(pool)
+
+
+async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await collected(pool.parts)
+    assert (await rows(pool))["uploads"] == 1
+    await collected(hurried(pool))
+    with pytest.raises(NotFound):
+        await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+    await check_books(pool)
+
+
+async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> None:
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"under way"))
+    await send(pool, b"weights")
+    hour = first_id_at("upload", datetime.now(UTC) - timedelta(hours=2))
+    young = first_id_at("upload", datetime.now(UTC))
+    named = {name: upload.new_object_key(name) for name in (hour, young, begun.upload_id)}
+    for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
+        await pool.parts.blobs.put(key, b"left behind")
+    await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
+    await collect.sweep(pool.parts)
+    there = await pool.parts.blobs.list("")
+    assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
+    assert named[young] in there and named[begun.upload_id] in there
+    assert f"uploads/{begun.upload_id}/0000000" in there
+    assert len(there) == 4, "and the blob itself"
+
+
+async def test_what_fails_keeps_no_other_step_waiting(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await asyncio.sleep(0.005)
+    await pool.sql("ALTER TABLE results RENAME TO elsewhere")
+    task = await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await asyncio.sleep(0.005)
+    await CollectLoop(hurried(pool)).run_once()
+    assert (await rows(pool))["uploads"] == 0
+
+
+async def test_uploads_and_submissions_win_or_lose_against_collection_but_never_by_half(
+    pool: Pool,
+) -> None:
+    """Everything is forgotten at once, and looked for all the time: the worst of all worlds."""
+    parts, contents = hurried(pool), [bytes([n]) * 5000 for n in range(3)]
+    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
+    rounds = {"taken": 0, "refused": 0}
+    is_over = asyncio.Event()
+
+    async def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(40):
+            data = chance.choice(contents)
+            with suppress(NotFound):  # it was given up in the middle of it
+                await send(hasty, data)
+            try:
+                task_id = await submit_with(parts, pool, ref(data))
+            except InvalidInput:
+                rounds["refused"] += 1
+                continue
+            rounds["taken"] += 1
+            await asyncio.sleep(chance.random() / 100)
+            assert await read(parts, pool, ref(data)) == data
+            await cancel.cancel(parts, pool.alice, task_id)
+
+    async def sweep_up() -> None:
+        while not is_over.is_set():
+            await collected(parts)
+
+    collecting = asyncio.create_task(sweep_up())
+    try:
+        await asyncio.gather(*(work(seed) for seed in range(4)))
+    finally:
+        is_over.set()
+        await collecting
+    assert rounds["taken"] > 20, rounds
+    await collected(parts)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(parts)
+    await check_books(pool)
+    assert set((await rows(pool)).values()) == {0}
+
+
+async def read(parts: Parts, pool: Pool, blob: BlobRef) -> bytes:
+    stored = await files.of_account(parts, pool.alice, blob.sha256)
+    stream = parts.blobs.stream(stored.object_key, 0, blob.size_bytes)
+    return b"".join([piece async for piece in stream])
