@@ -17,6 +17,7 @@ from msgspec import Struct
 from potluck.model.error import SandboxUnavailable
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.docker.docker import RUNSC, DockerDriver
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Confinement,
@@ -81,7 +82,7 @@ class Carrier:
             self.seen += 1 if os.fstat(work.descriptor).st_nlink else 0
             await asyncio.sleep(0.01)
 
-    async def after(self, work: WorkDirectory) -> None:
+    async def after(self, work: WorkDirectory, _: EndReason) -> None:
         for name in os.listdir(work.descriptor):  # noqa: PTH208
             if not name.startswith("."):
                 descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=work.descriptor)
@@ -181,8 +182,13 @@ async def main(kind: str, state_directory: Path, *prefix: str) -> None:
 
 
 def build(kind: str, state_directory: Path, *prefix: str) -> Driver:
+    """`docker:SOCKET` and `runsc:SOCKET` name the engine too."""
     if kind == "none":
         return UnconfinedDriver(state_directory, "test")
+    name, _, socket = kind.partition(":")
+    if socket:
+        runtime = RUNSC if name == RUNSC else None
+        return DockerDriver(state_directory, "test", Path(socket), runtime)
     return BubblewrapDriver(state_directory, "test", *map(Path, prefix))
 
 

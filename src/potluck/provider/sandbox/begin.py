@@ -9,7 +9,7 @@ It imports only what the interpreter has loaded anyway, so that it takes millise
 starts it with no file of the task read.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # signal itself takes longer than all else
 import errno
 import os
 import sys

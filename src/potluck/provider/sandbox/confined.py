@@ -105,9 +105,10 @@ class ConfinedRun:
             assert self._launch is not None or touched is not None
             remains = await undisturbed(self._launch.end()) if self._launch else Remains()
             await self._drain()
+            verdict = self._verdict(touched, remains)
             if self._work is not None:
-                await self._errand.after(self._work)
-            return self._tell(self._verdict(touched, remains), remains)
+                await self._errand.after(self._work, verdict.reason)
+            return self._tell(verdict, remains)
         finally:
             await undisturbed(self._clear())
 

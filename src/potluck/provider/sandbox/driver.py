@@ -13,8 +13,11 @@ from msgspec import Struct
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 
-# Where the task works inside every sandbox, and where a prepared environment is mounted.
+# Where the task works inside every sandbox, what of that comes back and what survives the attempt,
+# and where a prepared environment is mounted.
 WORK = "/work"
+OUTPUT = f"{WORK}/output"
+CHECKPOINT = f"{WORK}/checkpoint"
 ENVIRONMENT = "/environment"
 # As the first word of a command: the sandbox's own interpreter.
 PYTHON = "{python}"
@@ -143,8 +146,8 @@ class Errand(Protocol):
         """Beside the run; cancelled when that ends."""
         ...
 
-    async def after(self, work: WorkDirectory) -> None:
-        """Nothing runs any more, however it ended; the directory goes away after it.
+    async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        """Nothing runs any more, and this is how it ended; the directory goes away after it.
 
         Not called for a run that never began, nor for one that is cancelled.
         """
@@ -160,7 +163,7 @@ class NoErrand:
     async def during(self, work: WorkDirectory) -> None:
         pass
 
-    async def after(self, work: WorkDirectory) -> None:
+    async def after(self, work: WorkDirectory, reason: EndReason) -> None:
         pass
 
 

@@ -1,14 +1,16 @@
 """Runs inside the sandbox: the items of an array in turn, each in a process of its own.
 
-    each.py SCOPE SCRIPT [ARGUMENT …]
+    each.py SCOPE MANNER SCRIPT [ARGUMENT …]
 
 Started once for many items: what a sandbox and an interpreter take to start is paid once, and an
 item costs a fork. Through the socket that is its stdin it is told which item to run and answers how
 that ended, with the exit status or the signal as a negative number. Between items it ends what the
-last one left running and puts the work directory back as it was. Whoever tells it to go on watches
-the clock and the walls, and ends all of it if need be: nothing here is trusted with more than the
-task itself. Asked to end (SIGTERM), the item alone hears it; whoever tells it to go on asks for no
-more. SCOPE says whether all processes in sight are the sandbox's own, and may be ended.
+last one left running and puts the work directory back as it was; where it can not, it says so
+instead of running an item. Whoever tells it to go on watches the clock and the walls, and ends all
+of it if need be: nothing here is trusted with more than the task itself. Asked to end (SIGTERM),
+the item alone hears it; whoever tells it to go on asks for no more. SCOPE says whether all
+processes in sight are the sandbox's own, and may be ended; MANNER, whether an item is a Python
+script or any program.
 """
 
 import os
@@ -17,11 +19,14 @@ import sys
 import time
 
 ENCLOSED = "enclosed"
+SCRIPT, PROGRAM = "script", "program"
+SPOILT = b"spoilt"
+_KEPT_BYTES = 4 * 2**20
 _WAIT_SECONDS, _MOST_WAITS = 0.001, 1000
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 
 
-def run_items(scope: str, script: str, *arguments: str) -> int:
+def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
     # Pending until the item lets it through: none is lost between its fork and its first line.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     channel = os.dup(0)
@@ -29,14 +34,19 @@ def run_items(scope: str, script: str, *arguments: str) -> int:
     work = _Directory(".")
     while told := os.read(channel, 64):
         # Not before: who told us looks first how much the last item has filled.
-        work.restore()
+        if not work.restore():
+            os.write(channel, SPOILT)
+            continue
         if scope == ENCLOSED:
             _clear(_SHARED_MEMORY)
         pid = os.fork()
         if pid == 0:
             os.close(channel)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-            _become(int(told), script, arguments)
+            os.environ["POTLUCK_ITEM"] = str(int(told))
+            if manner == PROGRAM:
+                return _execute(script, arguments)
+            _become(script, arguments)
             return 0
         _, status = os.waitpid(pid, 0)
         if scope == ENCLOSED:
@@ -45,9 +55,17 @@ def run_items(scope: str, script: str, *arguments: str) -> int:
     return 0
 
 
-def _become(item: int, script: str, arguments: tuple[str, ...]) -> None:
+def _execute(program: str, arguments: tuple[str, ...]) -> int:
+    """The program, or what a shell would answer."""
+    try:
+        os.execvp(program, [program, *arguments])  # noqa: S606
+    except OSError as error:
+        sys.stderr.write(f"potluck: {program} can not be started: {error.strerror}\n")
+        return 127 if isinstance(error, FileNotFoundError) else 126
+
+
+def _become(script: str, arguments: tuple[str, ...]) -> None:
     """The script, as if it had been started by its name."""
-    os.environ["POTLUCK_ITEM"] = str(item)
     sys.argv = [script, *arguments]
     sys.path[:1] = [os.path.dirname(os.path.abspath(script))]  # noqa: PTH100, PTH120
     main = type(sys)("__main__")
@@ -81,29 +99,69 @@ def _end_the_rest() -> None:
 
 
 class _Directory:
-    """A directory with files, to be put back as it was."""
+    """A directory and all that is in it, to be put back as it was.
+
+    What is new is removed. What was changed is written anew, as far as it was small enough to be
+    kept in memory.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._marks = _marks(path)
-        self._files = {name: _read(name) for name in self._marks if os.path.isfile(name)}  # noqa: PTH113
+        self._files = {}
+        room = _KEPT_BYTES
+        for name, (_, size, _) in self._marks.items():
+            if size is not None and size <= room and _is_plain(name):
+                self._files[name] = _read(name)
+                room -= size
 
-    def restore(self) -> None:
-        if _marks(self._path) == self._marks:
-            return
-        _clear(self._path)
-        for name in self._marks:
-            if name in self._files:
+    def restore(self) -> bool:
+        """False when it can not be as it was."""
+        now = _marks(self._path)
+        if now == self._marks:
+            return True
+        for name in sorted(now, reverse=True):  # what is inside of it first
+            if now[name] != self._marks.get(name):
+                _remove(name)
+        for name, (_, size, _) in sorted(self._marks.items()):
+            if os.path.lexists(name):
+                continue
+            if size is None:
+                os.mkdir(name)  # noqa: PTH102
+            elif name in self._files:
                 _write(name, self._files[name])
             else:
-                os.mkdir(name)  # noqa: PTH102
+                return False
         self._marks = _marks(self._path)
+        return True
 
 
-def _marks(path: str) -> dict[str, tuple[int, int, int]]:
+def _marks(path: str) -> dict[str, tuple[int, int | None, int]]:
+    """Of all that is below: another one when it has changed. A directory is one as long as it is
+    there: what is in it has marks of its own."""
+    marks: dict[str, tuple[int, int | None, int]] = {}
     with os.scandir(path) as entries:
-        stats = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
-    return {name: (it.st_ino, it.st_size, it.st_mtime_ns) for name, it in stats.items()}
+        for entry in entries:
+            it = entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                _open_up(entry.path)
+                marks[entry.path] = (it.st_ino, None, 0)
+                marks |= _marks(entry.path)
+            else:
+                marks[entry.path] = (it.st_ino, it.st_size, it.st_mtime_ns)
+    return marks
+
+
+def _is_plain(path: str) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path)  # noqa: PTH113, PTH114
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+        _clear(path)
+        os.rmdir(path)  # noqa: PTH106
+    else:
+        os.unlink(path)  # noqa: PTH108
 
 
 def _clear(path: str) -> None:

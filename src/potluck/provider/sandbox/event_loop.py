@@ -18,6 +18,17 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
+async def writable(descriptor: int) -> None:
+    """Returns when a write would not block, or the other end is gone."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(descriptor)
+
+
 def _resolve(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)

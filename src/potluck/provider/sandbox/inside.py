@@ -13,6 +13,7 @@ from msgspec import Struct
 
 _INIT = "1"  # bwrap's own process
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_NAME_BYTES = 1024  # what the kernel needs for a file in a tmpfs, beside its bytes
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Positions in /proc/<pid>/stat after the name, which may contain anything, brackets too.
 _CPU_TICKS = slice(11, 15)  # its own and those of children that it has waited for

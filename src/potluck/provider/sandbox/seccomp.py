@@ -50,13 +50,13 @@ _X32_BIT = 0x40000000
 
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. In clone(2) the low
 # byte is the exit signal, which NEWTIME would overlap; there it does not exist.
-_CLONE_NAMESPACES = 0x7E020000
-_UNSHARE_NAMESPACES = _CLONE_NAMESPACES | 0x80
+CLONE_NAMESPACES = 0x7E020000
+UNSHARE_NAMESPACES = CLONE_NAMESPACES | 0x80
 
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_NETLINK_ROUTE = 0
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_PLAIN_PERSONALITY, _ASK_PERSONALITY = 0, 0xFFFFFFFF
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+NETLINK_ROUTE = 0
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+PLAIN_PERSONALITY, ASK_PERSONALITY = 0, 0xFFFFFFFF
 
 Instruction = tuple[int, int, int, int]
 
@@ -68,13 +68,13 @@ def compile_filter(machine: Machine) -> bytes:
         program += _when(call, machine, _refuse(errno.ENOSYS))
     for call in FORBIDDEN.values():
         program += _when(call, machine, _refuse(errno.EPERM))
-    program += _when(CLONE, machine, _unless_any_bit(0, _CLONE_NAMESPACES))
-    program += _when(UNSHARE, machine, _unless_any_bit(0, _UNSHARE_NAMESPACES))
+    program += _when(CLONE, machine, _unless_any_bit(0, CLONE_NAMESPACES))
+    program += _when(UNSHARE, machine, _unless_any_bit(0, UNSHARE_NAMESPACES))
     program += _when(SOCKET, machine, _only_ordinary_sockets())
-    program += _when(SOCKETPAIR, machine, _only(0, (_AF_UNIX,), errno.EAFNOSUPPORT))
-    program += _when(IOCTL, machine, _none_of(1, (_TIOCSTI, _TIOCLINUX), errno.EPERM))
+    program += _when(SOCKETPAIR, machine, _only(0, (AF_UNIX,), errno.EAFNOSUPPORT))
+    program += _when(IOCTL, machine, _none_of(1, (TIOCSTI, TIOCLINUX), errno.EPERM))
     program += _when(
-        PERSONALITY, machine, _only(0, (_PLAIN_PERSONALITY, _ASK_PERSONALITY), errno.EPERM)
+        PERSONALITY, machine, _only(0, (PLAIN_PERSONALITY, ASK_PERSONALITY), errno.EPERM)
     )
     program.append(_answer(_ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
@@ -141,12 +141,12 @@ def _none_of(argument: int, values: tuple[int, ...], number: int) -> list[Instru
 
 def _only_ordinary_sockets() -> list[Instruction]:
     """Local and IP sockets of any kind; of netlink's only the routing table (`if_nameindex`)."""
-    netlink = _only(2, (_NETLINK_ROUTE,), errno.EAFNOSUPPORT)
+    netlink = _only(2, (NETLINK_ROUTE,), errno.EAFNOSUPPORT)
     return [
         _load_argument(0),
-        (_EQUAL, 0, len(netlink), _AF_NETLINK),
+        (_EQUAL, 0, len(netlink), AF_NETLINK),
         *netlink,
-        *_only(0, (_AF_UNIX, _AF_INET, _AF_INET6), errno.EAFNOSUPPORT),
+        *_only(0, (AF_UNIX, AF_INET, AF_INET6), errno.EAFNOSUPPORT),
     ]
 
 

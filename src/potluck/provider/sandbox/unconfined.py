@@ -156,8 +156,9 @@ class UnconfinedRun:
             touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
-            await self._errand.after(work)
-            return self._tell(self._verdict(touched, process))
+            verdict = self._verdict(touched, process)
+            await self._errand.after(work, verdict.reason)
+            return self._tell(verdict)
         finally:
             await undisturbed(_kill(self._tree, process))
             if pumping is not None:
@@ -173,6 +174,11 @@ class UnconfinedRun:
         for name, content in self._confinement.files.items():
             assert "/" not in name and name not in {"", ".", ".."}
             (self._work / name).write_bytes(content)
+        for mount in self._confinement.mounts:
+            if mount.target.startswith(f"{WORK}/"):
+                place = self._work / mount.target.removeprefix(f"{WORK}/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(mount.source)
 
     async def _spawn(self, stdout: int, stderr: int) -> Process:
         first, *rest = self._confinement.command
@@ -202,7 +208,8 @@ class UnconfinedRun:
 
     def _outside(self, word: str) -> str:
         """Nothing is mounted here, so a path inside becomes the path that it stands for."""
-        places = {mount.target: mount.source for mount in self._confinement.mounts}
+        mounts = [one for one in self._confinement.mounts if not one.target.startswith(WORK)]
+        places = {mount.target: mount.source for mount in mounts}
         for target, source in {**places, WORK: self._work}.items():
             if word == target or word.startswith(f"{target}/"):
                 return f"{source}{word.removeprefix(target)}"

@@ -1,0 +1,262 @@
+"""The driver of containers, by the Docker API.
+
+Containers outlive whoever asked for them. So each is labelled with the node that it belongs to, its
+first process ends everything when the provider is gone, and `reap` of the next life removes what is
+left: the container, its directory, and what is mounted there.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from potluck.model.error import SandboxUnavailable
+from potluck.model.node import SandboxReport
+from potluck.model.task import MIB, EndReason
+from potluck.model.terms import TaskKind
+from potluck.provider.line import one_line
+from potluck.provider.sandbox.bwrap import sandbox_name
+from potluck.provider.sandbox.docker.casing import Footprint, Hull
+from potluck.provider.sandbox.docker.engine import Engine, EngineError, Facts, Image
+from potluck.provider.sandbox.docker.profile import profile
+from potluck.provider.sandbox.docker.root import LABEL, on_own_image, own_image
+from potluck.provider.sandbox.docker.run import ContainerRun, Person, Yard
+from potluck.provider.sandbox.docker.work import remove
+from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
+    Companion,
+    Confinement,
+    Ended,
+    Errand,
+    InputFailed,
+    Output,
+    Recall,
+    Started,
+    small_trial,
+    unnoticed,
+)
+from potluck.provider.sandbox.identity import new_uid
+from potluck.provider.sandbox.root import Interpreter, interpreters
+from potluck.provider.sandbox.seccomp import this_machine
+
+RUNSC = "runsc"
+_NODE_LABEL = "potluck.node"
+# gVisor's kernel is a process of the container's group, and so is a part of each of its tasks.
+_OF_GVISOR = Footprint(memory_bytes=64 * MIB, processes=512)
+# What a run sees of its own walls, in one line.
+_TRIAL = """
+import json, os, socket
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
+space = os.statvfs("/work")
+print(json.dumps({
+    "uid": os.getuid(),
+    "capabilities": int(status.get("CapEff", "1").strip(), 16),
+    "filter": status.get("Seccomp", "0").strip(),
+    "interfaces": sorted(name for _, name in socket.if_nameindex()),
+    "work_bytes": space.f_blocks * space.f_frsize,
+}))
+"""
+
+
+class DockerDriver:
+    """Runs commands in containers of one engine, with its own runtime or with runsc."""
+
+    encloses_processes = True
+
+    def __init__(
+        self,
+        state_directory: Path,
+        node_name: str,
+        socket: Path,
+        runtime: str | None = None,
+        may_pull: Callable[[], bool] = lambda: False,
+        python_prefix: Path = Path(sys.base_prefix),
+    ) -> None:
+        self._name = sandbox_name(state_directory, node_name)
+        self._directory = state_directory / "docker"
+        self._engine = Engine(socket)
+        self._runtime = runtime
+        self._may_pull = may_pull
+        self._interpreters = interpreters(python_prefix)
+        self._yard: Yard | None = None
+
+    async def probe(self) -> SandboxReport:
+        try:
+            facts = await self._engine.facts()
+            if self._runtime is not None and self._runtime not in facts.runtimes:
+                raise _no_runtime(facts)
+            image, archive = own_image()
+            if await self._engine.image(image) is None:
+                await self._engine.import_image(archive, image, f"{LABEL}=1")
+        except EngineError as error:
+            raise SandboxUnavailable(
+                f"The container engine can not be used: {one_line(str(error))}",
+                "Start it, and let this user open its socket.",
+            ) from error
+        failures = []
+        for interpreter in self._interpreters:
+            yard = self._make_yard(facts, interpreter, image)
+            try:
+                report = await self._try(yard, facts)
+            except _Failed as failure:
+                failures.append(str(failure))
+                continue
+            self._yard = yard
+            return report
+        raise SandboxUnavailable(
+            f"Containers do not work here: {one_line(failures[0])}",
+            "Try `docker run --rm --network none --read-only IMAGE true`; it should end well.",
+        )
+
+    async def run(
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
+        recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Ended:
+        assert self._yard is not None, "probe comes first"
+        run = ContainerRun(self._yard, confinement, output, companion, recall, errand)
+        return await run.to_its_end(started)
+
+    async def reap(self) -> None:
+        for container in await self._engine.labelled(f"{_NODE_LABEL}={self._name}"):
+            await self._engine.remove(container)
+        if self._directory.is_dir():
+            for directory in self._directory.iterdir():
+                await asyncio.to_thread(remove, directory)
+
+    def _make_yard(self, facts: Facts, interpreter: Interpreter, image: str) -> Yard:
+        hull = Hull(
+            label=f"{_NODE_LABEL}={self._name}",
+            security=("no-new-privileges", f"seccomp={self._filter(facts)}"),
+            runtime=self._runtime,
+            user_namespace="keep-id" if facts.name == "Podman" and facts.is_rootless else "",
+            footprint=_OF_GVISOR if self._runtime == RUNSC else Footprint(),
+        )
+        return Yard(
+            engine=self._engine,
+            name=self._name,
+            directory=self._directory,
+            hull=hull,
+            interpreter=interpreter,
+            footing=on_own_image(interpreter),
+            own_image=image,
+            person=_person(facts),
+            find_image=self._find_image,
+        )
+
+    def _filter(self, facts: Facts) -> str:
+        """Docker takes its text, Podman the name of a file."""
+        text = json.dumps(profile(this_machine()))
+        if facts.name != "Podman":
+            return text
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path = self._directory.parent / "seccomp.json"
+        path.write_text(text)
+        return str(path)
+
+    async def _find_image(self, name: str) -> Image:
+        found = await self._engine.image(name)
+        if found is not None:
+            return found
+        if not self._may_pull():
+            raise InputFailed(
+                f"this node has no image {name}, and its owner does not let it fetch any",
+                EndReason.DECLINED,
+            )
+        try:
+            await self._engine.pull(name)
+        except EngineError as error:
+            raise InputFailed(f"the image {name} can not be had: {one_line(str(error))}") from error
+        found = await self._engine.image(name)
+        if found is None:
+            raise InputFailed(f"the image {name} is not what was fetched under that name")
+        return found
+
+    async def _try(self, yard: Yard, facts: Facts) -> SandboxReport:
+        """Runs the interpreter inside, and holds what it sees against what was asked for."""
+        said = bytearray()
+        seen: dict[str, str] = {}
+
+        async def listen(_: str, data: bytes) -> None:
+            said.extend(data)
+
+        trial = small_trial("probe", "-c", f"{yard.interpreter.trial}\n{_TRIAL}")
+        run = ContainerRun(yard, trial, listen)
+
+        async def look() -> None:
+            limits = {
+                "memory": run.casing.memory_bytes,
+                "pids": run.casing.processes,
+                "cpu": run.casing.quota_microseconds,
+            }
+            for controller, limit in limits.items():
+                found = run.counted and run.counted.mechanism(controller, limit)
+                seen[controller] = found or "none"
+            seen["disk"] = "tmpfs" if run.casing.work.is_file_system else "watchdog"
+
+        ended = await run.to_its_end(look)
+        text = said.decode(errors="replace").strip()
+        if ended.reason is not EndReason.COMPLETED:
+            raise _Failed(f"{ended.detail}; {text}")
+        return self._report(facts, seen, json.loads(text.splitlines()[-1]), trial)
+
+    def _report(
+        self, facts: Facts, seen: dict[str, str], inside: dict[str, object], trial: Confinement
+    ) -> SandboxReport:
+        if inside["capabilities"] or inside["interfaces"] != ["lo"]:
+            raise _Failed(f"the engine does not keep to what it is told: {inside}")
+        if seen["disk"] == "tmpfs" and inside["work_bytes"] != trial.disk_bytes:
+            raise _Failed("the engine does not see what is mounted on this machine")
+        is_gvisor = self._runtime == RUNSC
+        own = "own uid" if os.geteuid() == 0 else "the provider's user"
+        return SandboxReport(
+            driver=RUNSC if is_gvisor else "docker",
+            memory=seen["memory"],
+            processes=seen["pids"],
+            cpu=seen["cpu"],
+            disk=seen["disk"],
+            network="namespaces",
+            syscalls="gVisor" if is_gvisor else _filtered(inside),
+            user="user namespace" if facts.is_rootless else own,
+            kinds=tuple(TaskKind),
+            notes=(f"containers by {facts.name} {facts.version}",),
+        )
+
+
+class _Failed(Exception):
+    """A trial did not end as it should have; says how it did."""
+
+
+def _filtered(inside: dict[str, object]) -> str:
+    return "seccomp" if inside["filter"] == "2" else "none"
+
+
+def _no_runtime(facts: Facts) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"{facts.name} does not know the runtime runsc.",
+        "Install gVisor and name it in the engine's configuration (`runsc install` for Docker).",
+    )
+
+
+def _person(facts: Facts) -> Callable[[], Person]:
+    """As root a new one each time; else ourselves, so that what he leaves is ours to remove.
+
+    An engine without root has a user namespace, in which we are root for Docker and keep our own
+    number for Podman.
+    """
+    if os.geteuid() == 0:
+        return _new_person
+    is_root_inside = facts.is_rootless and facts.name == "Docker"
+    user, group = (0, 0) if is_root_inside else (os.geteuid(), os.getegid())
+    return lambda: Person(user, group, owns_files_of_host=False)
+
+
+def _new_person() -> Person:
+    uid = new_uid()
+    return Person(uid, uid, owns_files_of_host=True)

@@ -1,0 +1,56 @@
+"""What the kernel counts for a container, in the control group that the engine has made for it."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from potluck.provider.sandbox.cgroup import Group
+from potluck.provider.sandbox.hierarchy import CONTROLLERS, Hierarchy, controller_mounts
+
+_LIMITS = {
+    "memory": ("memory.limit_in_bytes", "memory.max"),
+    "pids": ("pids.max",),
+    "cpu": ("cpu.cfs_quota_us", "cpu.max"),
+}
+
+
+class Counted:
+    """The group of one container, which is gone with its last process."""
+
+    def __init__(self, version: int, directories: dict[str, Path]) -> None:
+        self._version = version
+        self._directories = directories
+        parents = {controller: path.parent for controller, path in directories.items()}
+        name = next(iter(directories.values())).name
+        self.group = Group(Hierarchy(version, parents, ""), name)
+
+    def mechanism(self, controller: str, limit: int) -> str | None:
+        """What holds it to this limit, found out by reading what is in force."""
+        for name in _LIMITS[controller]:
+            with suppress(OSError, KeyError):
+                told = (self._directories[controller] / name).read_text().split()[0]
+                return f"cgroup v{self._version}" if told == str(limit) else None
+        return None
+
+
+def counted(pid: int) -> Counted | None:
+    """By its first process; None where its groups can not be seen from here."""
+    try:
+        told = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    mounts = controller_mounts(Path("/proc/self/mountinfo").read_text())
+    found = {}
+    for line in told.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for name in controllers.split(","):
+            if name in CONTROLLERS and name in mounts:
+                found[name] = mounts[name] / path.lstrip("/")
+    if found and all(path.is_dir() for path in found.values()):
+        return Counted(1, found)
+    unified = next((line[3:] for line in told.splitlines() if line.startswith("0::")), None)
+    if unified is None or "cgroup2" not in mounts:
+        return None
+    directory = mounts["cgroup2"] / unified.lstrip("/")
+    if not (directory / "memory.max").exists():
+        return None
+    return Counted(2, dict.fromkeys(CONTROLLERS, directory))

@@ -1,0 +1,84 @@
+"""The system-call filter in the words of container runtimes: the same rules as in `seccomp.py`.
+
+A runtime compiles it by libseccomp, which compares all 64 bits of an argument where the kernel
+looks at 32; so families are also refused when the other half is not empty. A process of another
+architecture is killed by libseccomp's own rule.
+"""
+
+import errno
+from collections.abc import Iterable
+
+from potluck.provider.sandbox import seccomp
+from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Machine
+
+_ARCHITECTURES = {Machine.X86_64: "SCMP_ARCH_X86_64", Machine.AARCH64: "SCMP_ARCH_AARCH64"}
+_FAMILIES = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
+_LOW_HALF = 0xFFFFFFFF
+_BITS = 32
+
+Condition = dict[str, int | str]
+Rule = dict[str, object]
+
+
+def profile(machine: Machine) -> dict[str, object]:
+    return {
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "architectures": [_ARCHITECTURES[machine]],
+        "syscalls": [
+            _refuse(sorted(ABSENT), errno.ENOSYS),
+            _refuse(sorted(FORBIDDEN), errno.EPERM),
+            *_any_bit("clone", seccomp.CLONE_NAMESPACES),
+            *_any_bit("unshare", seccomp.UNSHARE_NAMESPACES),
+            *_sockets(),
+            _refuse(["socketpair"], errno.EAFNOSUPPORT, _differs(0, seccomp.AF_UNIX)),
+            _refuse(["ioctl"], errno.EPERM, _masked(1, _LOW_HALF, seccomp.TIOCSTI)),
+            _refuse(["ioctl"], errno.EPERM, _masked(1, _LOW_HALF, seccomp.TIOCLINUX)),
+            *_personalities(),
+        ],
+    }
+
+
+def _any_bit(name: str, bits: int) -> list[Rule]:
+    each = [1 << place for place in range(_BITS) if bits >> place & 1]
+    return [_refuse([name], errno.EPERM, _masked(0, bit, bit)) for bit in each]
+
+
+def _sockets() -> list[Rule]:
+    """Whatever is not one of the families; of netlink all but the routing table."""
+    others = [family for family in range(max(_FAMILIES)) if family not in _FAMILIES]
+    refused = [_compared(0, "SCMP_CMP_EQ", family) for family in others]
+    refused.append(_compared(0, "SCMP_CMP_GT", max(_FAMILIES)))
+    rules = [_refuse(["socket"], errno.EAFNOSUPPORT, condition) for condition in refused]
+    netlink = _compared(0, "SCMP_CMP_EQ", seccomp.AF_NETLINK)
+    not_routes = _differs(2, seccomp.NETLINK_ROUTE)
+    return [*rules, _refuse(["socket"], errno.EAFNOSUPPORT, netlink, not_routes)]
+
+
+def _personalities() -> list[Rule]:
+    """All but the plain one (no bit) and the question (every bit): in any other there is a bit
+    with one beside it, round the corner too, that differs."""
+    assert (seccomp.PLAIN_PERSONALITY, seccomp.ASK_PERSONALITY) == (0, _LOW_HALF)
+    pairs = [(1 << place, 1 << (place + 1) % _BITS) for place in range(_BITS)]
+    differing = [_masked(0, bit | beside, bit) for bit, beside in pairs]
+    return [_refuse(["personality"], errno.EPERM, condition) for condition in differing]
+
+
+def _refuse(names: Iterable[str], number: int, *conditions: Condition) -> Rule:
+    return {
+        "names": list(names),
+        "action": "SCMP_ACT_ERRNO",
+        "errnoRet": number,
+        "args": list(conditions),
+    }
+
+
+def _differs(argument: int, value: int) -> Condition:
+    return _compared(argument, "SCMP_CMP_NE", value)
+
+
+def _masked(argument: int, mask: int, value: int) -> Condition:
+    return {"index": argument, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _compared(argument: int, operation: str, value: int) -> Condition:
+    return {"index": argument, "value": value, "valueTwo": 0, "op": operation}

@@ -1,0 +1,302 @@
+"""One run in a container, from its making to the last trace of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.model.error import PotluckError
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.docker import nvidia
+from potluck.provider.sandbox.docker.attach import attach
+from potluck.provider.sandbox.docker.bridge import Bridge
+from potluck.provider.sandbox.docker.casing import Casing, Hull
+from potluck.provider.sandbox.docker.engine import Engine, EngineError, Image
+from potluck.provider.sandbox.docker.group import Counted, counted
+from potluck.provider.sandbox.docker.root import Footing, on_any_image
+from potluck.provider.sandbox.docker.work import Work
+from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
+    PYTHON,
+    WORK,
+    Companion,
+    Confinement,
+    Ended,
+    Errand,
+    InputFailed,
+    Output,
+    Recall,
+    Spent,
+    Started,
+    Touched,
+    WorkDirectory,
+)
+from potluck.provider.sandbox.enclosure import sandbox_failed
+from potluck.provider.sandbox.event_loop import drop, undisturbed
+from potluck.provider.sandbox.log import Log
+from potluck.provider.sandbox.outfit import outfit
+from potluck.provider.sandbox.root import VARIABLES, Interpreter
+from potluck.provider.sandbox.verdict import Verdict, of_translated
+from potluck.provider.sandbox.wall import (
+    WATCH_SECONDS,
+    Guests,
+    Wall,
+    disk_wall,
+    first_touched,
+    log_limit,
+    memory_wall,
+    process_wall,
+    supervise,
+    time_wall,
+)
+
+# Where the work directory has no size of its own, all of it is looked through each time.
+_SLOW_WATCH_SECONDS = 0.5
+_NOTHING_SPENT = Spent(0.0, 0)
+
+
+class Person(Struct, frozen=True):
+    """Who a run is on this machine."""
+
+    user: int
+    group: int
+    owns_files_of_host: bool  # whether what is mounted writable must be handed to him
+
+
+class Yard(Struct, frozen=True):
+    """What a driver finds out or computes once, for all its runs."""
+
+    engine: Engine
+    name: str
+    directory: Path
+    hull: Hull
+    interpreter: Interpreter
+    footing: Footing
+    own_image: str
+    person: Callable[[], Person]
+    find_image: Callable[[str], Awaitable[Image]]  # raises InputFailed
+
+
+class ContainerRun:
+    """Used once: `to_its_end`."""
+
+    def __init__(
+        self,
+        yard: Yard,
+        confinement: Confinement,
+        output: Output,
+        companion: Companion | None = None,
+        recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> None:
+        self._yard = yard
+        self._confinement = confinement
+        self._companion = companion
+        self._recall = recall or Recall()
+        self._errand = errand
+        self._log = Log(output, confinement.log_bytes)
+        self._name = f"{yard.name}-{confinement.name}"
+        self._casing: Casing | None = None
+        self._work: Work | None = None
+        self._workplace: WorkDirectory | None = None  # once the code has been let go
+        self._container: str | None = None
+        self._bridge: Bridge | None = None
+        self._walls: list[Wall] = []
+        self._late: Touched | None = None
+        self._pumping: asyncio.Task[None] | None = None
+        self._run_seconds = 0.0
+        self._spent = _NOTHING_SPENT
+        self.counted: Counted | None = None
+
+    @property
+    def casing(self) -> Casing:
+        assert self._casing is not None
+        return self._casing
+
+    async def to_its_end(self, started: Started) -> Ended:
+        try:
+            touched = self._recall.said or await self._prepare() or await self._live(started)
+            await undisturbed(self._remove())
+            if self._pumping is not None:
+                await self._pumping
+            verdict = self._verdict(touched)
+            if self._workplace is not None:
+                await self._errand.after(self._workplace, verdict.reason)
+            return self._tell(verdict)
+        finally:
+            await undisturbed(self._clear())
+
+    async def _prepare(self) -> Touched | None:
+        """Sets everything up, short of letting the command begin."""
+        try:
+            image = await self._find_image()
+            self._casing = self._encase(image)
+            await undisturbed(self._create())
+            if self._bridge is None or not await self._bridge.ready():
+                said = self._bridge.last_words if self._bridge else ""
+                return sandbox_failed(said or "the container ended without a word")
+            self.counted = counted(await self._yard.engine.pid(self._container or ""))
+            work = self.casing.work
+            person = self._casing.user if self._hands_over else None
+            workplace = WorkDirectory(work.descriptor, person)
+            if (failed := await outfit(self._errand, workplace, self._recall)) is not None:
+                return failed
+            self._workplace = workplace
+        except InputFailed as failure:
+            return failure.touched
+        except (EngineError, PotluckError, OSError) as failure:
+            return sandbox_failed(f"the sandbox could not be set up: {failure}")
+        return None
+
+    async def _find_image(self) -> Image:
+        name = self._confinement.image
+        if name is None:
+            return Image(self._yard.own_image)
+        if nvidia.wants_cards(self._confinement.device_nodes):
+            nvidia.check_toolkit(await nvidia.toolkit_version())
+        return await self._yard.find_image(name)
+
+    def _encase(self, image: Image) -> Casing:
+        confinement, yard = self._confinement, self._yard
+        person = yard.person()
+        self._hands_over = person.owns_files_of_host
+        self._work = Work(yard.directory / confinement.name, confinement.disk_bytes)
+        self._work.put(confinement.files)
+        if self._hands_over:
+            self._work.hand_over(person.user, [m.source for m in confinement.mounts if m.writable])
+        footing = yard.footing if confinement.image is None else on_any_image()
+        parts = (confinement, yard.hull, footing, image, person.user, person.group, self._work)
+        return Casing(*parts)
+
+    async def _create(self) -> None:
+        """Not to be disturbed: what the engine has begun to make must be known to be removed."""
+        engine = self._yard.engine
+        self._container = await engine.create(self._name, self.casing.told())
+        attachment = await attach(engine.socket, self._container)
+        stdin = self._companion.stdin if self._companion else None
+        self._bridge = Bridge(attachment, stdin)
+        await engine.start(self._container)
+
+    async def _live(self, started: Started) -> Touched | None:
+        assert self._bridge is not None and self._workplace is not None
+        began = time.monotonic()
+        self._walls = self._limits(self._bridge)
+        self._bridge.begin(self._command(), self._variables())
+        await started()
+        self._pumping = asyncio.create_task(
+            self._log.pump(self._bridge.stdout, self._bridge.stderr)
+        )
+        walls = [time_wall(self._confinement.seconds), *self._walls]
+        guests = Guests(
+            *(self._recall, self._bridge.terminate, self._ask_spent, self._workplace),
+            *(self._errand, self._companion),
+        )
+        pace = WATCH_SECONDS if self.casing.work.is_file_system else _SLOW_WATCH_SECONDS
+        ended = self._bridge.ended()
+        touched = await supervise(ended, walls, self._log, self._pumping, guests, pace)
+        # What the kernel has counted is forgotten with the container, so it is asked now.
+        self._run_seconds = time.monotonic() - began
+        self._ask_spent()
+        self._late = first_touched(self._walls)
+        return touched
+
+    def _limits(self, bridge: Bridge) -> list[Wall]:
+        limit, work = self._confinement, self.casing.work
+        walls = [disk_wall(work.is_full, limit.disk_bytes)]
+        footprint = self._yard.hull.footprint
+        if footprint.processes:
+            bridge.count(self.casing.processes - footprint.processes)
+            walls.append(process_wall(lambda: bridge.is_crowded, limit.processes))
+        if self.counted is None:
+            return walls
+        group, most_bytes = self.counted.group, limit.memory_bytes + footprint.memory_bytes
+
+        def is_over() -> bool:
+            self._ask_spent()
+            return group.memory_bytes().beyond(work.used_bytes()) > most_bytes
+
+        return [
+            *walls,
+            process_wall(group.refused_a_process, limit.processes),
+            memory_wall(group.was_out_of_memory, limit.memory_bytes),
+            memory_wall(is_over, limit.memory_bytes),
+        ]
+
+    def _ask_spent(self) -> Spent:
+        """Keeps what was seen: a container that ends by itself takes the counts along."""
+        if self.counted is not None:
+            group = self.counted.group
+            self._spent = Spent(
+                max(self._spent.cpu_seconds, group.cpu_seconds() or 0.0),
+                max(self._spent.memory_peak_bytes, group.memory_peak_bytes() or 0),
+            )
+        return self._spent
+
+    def _command(self) -> list[str]:
+        config = self.casing.image.config
+        if self._confinement.image is None:
+            program, *rest = self._confinement.command
+            return [self._yard.interpreter.path if program == PYTHON else program, *rest]
+        entry = (config and config.entrypoint) or []
+        command = list(self._confinement.command) or (config and config.cmd) or []
+        return [*entry, *command]
+
+    def _variables(self) -> dict[str, str]:
+        asked = self._confinement.environment
+        if self._confinement.image is None:
+            return {**VARIABLES, **self._yard.interpreter.environment, **asked}
+        config = self.casing.image.config
+        brought = dict(each.partition("=")[::2] for each in (config and config.env) or ())
+        return {**brought, "HOME": WORK, "TMPDIR": VARIABLES["TMPDIR"], **asked}
+
+    def _verdict(self, touched: Touched | None) -> Verdict:
+        if touched is not None:
+            return Verdict(touched.reason, None, touched.detail)
+        own = self._own_end()
+        late = log_limit(self._log) if self._log.is_cut else self._late
+        return Verdict(late.reason, own.exit_code, late.detail) if late else own
+
+    def _own_end(self) -> Verdict:
+        status = self._bridge.wait_status if self._bridge else None
+        if status is None:
+            said = self._bridge.last_words if self._bridge else ""
+            detail = (
+                f"the container ended before its command: {said}"
+                if said
+                else ("the container ended before its command")
+            )
+            return Verdict(EndReason.SIGNAL, None, detail)
+        return of_translated(0, status)
+
+    def _tell(self, verdict: Verdict) -> Ended:
+        return Ended(
+            reason=verdict.reason,
+            exit_code=verdict.exit_code,
+            detail=verdict.detail,
+            run_seconds=self._run_seconds,
+            cpu_seconds=self._spent.cpu_seconds,
+            memory_peak_bytes=self._spent.memory_peak_bytes,
+            log_bytes=self._log.total_bytes,
+        )
+
+    async def _remove(self) -> None:
+        """What is written until its end is still heard, unless nobody listens any more."""
+        if self._bridge is not None and (self._pumping is None or self._pumping.done()):
+            await self._bridge.hang_up()
+        if self._container is not None:
+            container, self._container = self._container, None
+            await self._yard.engine.remove(container)
+
+    async def _clear(self) -> None:
+        """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
+        if self._pumping is not None:
+            await drop(self._pumping)
+        with suppress(EngineError):  # the next life looks for what is left
+            await self._remove()
+        if self._bridge is not None:
+            await self._bridge.close()
+        if self._work is not None:
+            await asyncio.to_thread(self._work.remove)

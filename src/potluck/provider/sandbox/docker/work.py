@@ -1,0 +1,106 @@
+"""The directory of the host that one container works in, and the few files that it is shown.
+
+As root it is a file system in memory of its own, so it has a size that holds. Otherwise it is a
+plain directory, and a watchdog looks how much is in it. Either is removed with the run, or by the
+next life of the provider.
+"""
+
+import ctypes
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from potluck.provider.sandbox.tree import size_bytes
+
+_NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
+
+
+class Work:
+    """`remove` when nothing runs in it any more."""
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        self._directory = directory
+        self._limit_bytes = limit_bytes
+        self.path = directory / "work"
+        remove(directory)
+        self.path.mkdir(parents=True)
+        self.is_file_system = os.geteuid() == 0 and _mount(self.path, limit_bytes)
+        self.path.chmod(0o777)
+        self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    @property
+    def temporary(self) -> Path:
+        return self.subdirectory(".tmp")
+
+    def subdirectory(self, name: str) -> Path:
+        path = self.path / name
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
+        return path
+
+    def put(self, files: Mapping[str, bytes]) -> None:
+        """Where the task finds and may change them."""
+        for name, content in files.items():
+            assert "/" not in name and name not in {"", ".", ".."}
+            path = self.path / name
+            path.write_bytes(content)
+            path.chmod(0o666)
+
+    def hand_over(self, uid: int, mounted: Iterable[Path]) -> None:
+        """Its directories belong to the task's user, and what else he may write to (the top)."""
+        for path in (self.path, *mounted):
+            os.chown(path, uid, uid)
+
+    def aside(self, name: str, text: str) -> Path:
+        """A file that is not where the task works."""
+        path = self._directory / name
+        path.write_text(text)
+        path.chmod(0o444)
+        return path
+
+    def used_bytes(self) -> int:
+        """Only of what the kernel counts as the run's memory."""
+        if not self.is_file_system:
+            return 0
+        space = os.fstatvfs(self.descriptor)
+        return (space.f_blocks - space.f_bfree) * space.f_frsize
+
+    def is_full(self) -> bool:
+        if not self.is_file_system:
+            return size_bytes(self.path) > self._limit_bytes
+        space = os.fstatvfs(self.descriptor)
+        return space.f_bavail == 0 or space.f_favail == 0
+
+    def remove(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+        remove(self._directory)
+
+
+def remove(directory: Path) -> None:
+    """Also what an earlier life has mounted there."""
+    if not directory.exists():
+        return
+    while (directory / "work").is_mount() and _unmount(directory / "work"):
+        pass
+    # What the task made unreadable for itself is ours to open up again.
+    for folder, _, _ in os.walk(directory):
+        with suppress(OSError):
+            Path(folder).chmod(0o700)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _mount(path: Path, limit_bytes: int) -> bool:
+    """Whether it could be; a container may keep its root from it."""
+    options = f"size={limit_bytes},mode=0777".encode()
+    flags = _NO_SETUID | _NO_DEVICES
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options) == 0)
+
+
+def _unmount(path: Path) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.umount2(os.fsencode(path), _DETACH) == 0)
