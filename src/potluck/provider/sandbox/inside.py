@@ -62,8 +62,10 @@ class Inside:
         return _used_bytes(self.work)
 
     def work_is_full(self) -> bool:
-        free = os.fstatvfs(self.work)
-        return free.f_bavail == 0 or free.f_favail == 0
+        """Also of names: the kernel keeps each, however empty, in memory that nobody counts."""
+        space = os.fstatvfs(self.work)
+        names = space.f_files - space.f_ffree
+        return space.f_bavail == 0 or names * _NAME_BYTES > space.f_blocks * space.f_frsize
 
     def glance(self) -> Glance:
         """Also keeps what was seen, for the account at the end."""
