@@ -21,6 +21,7 @@ class Upload(Struct, frozen=True):
     blob: BlobRef
     part_bytes: int
     parts_done: int
+    is_finished: bool  # the account has the bytes; only for who asks again
 
     @property
     def parts(self) -> int:
@@ -77,9 +78,17 @@ async def count_part(connection: Connection, upload_id: str, number: int) -> Upl
     return None if row is None else _upload(row)
 
 
-async def end(connection: Connection, upload_id: str) -> bool:
-    """False if it is no more: another call has ended it, or it was given up."""
-    return await connection.fetchval(_sql.end, upload_id) is not None
+async def finish(connection: Connection, upload_id: str) -> bool:
+    """False if it is not under way: another call has finished it, or it was given up."""
+    return await connection.fetchval(_sql.finish, upload_id) is not None
+
+
+async def give_up(connection: Connection, upload_id: str) -> None:
+    await connection.execute(_sql.give_up, upload_id)
+
+
+async def forget_finished(connection: Connection, kept: timedelta) -> None:
+    await connection.execute(_sql.forget_finished, kept)
 
 
 async def idle(connection: Connection, kept: timedelta, most: int) -> list[tuple[str, AccountId]]:
@@ -106,4 +115,5 @@ def _upload(row: Any) -> Upload:
         blob,
         row["part_bytes"],
         row["parts_done"],
+        row["is_finished"],
     )

@@ -39,6 +39,7 @@ async def _clear(parts: Parts, task_id: TaskId) -> None:
 async def drop_idle_uploads(parts: Parts) -> None:
     kept = timedelta(seconds=parts.settings.upload_idle_seconds)
     await _look(parts, lambda c: collect.forget_held(c, kept))
+    await _look(parts, lambda c: uploads.forget_finished(c, kept))
     for upload_id, account_id in await _look(parts, lambda c: uploads.idle(c, kept, _AT_ONCE)):
         async with parts.database.transaction() as connection:
             await blobs.lock_use(connection, account_id)

@@ -173,6 +173,8 @@ async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterat
 
 async def finish(parts: Parts, upload: Upload, sender: Sender | None = None) -> wire.Upload:
     """Puts the parts together. Not complete yet: it takes a while, ask again."""
+    if upload.is_finished:
+        return _told(upload)
     if upload.parts_done < upload.parts:
         raise Conflict(
             f"{upload.parts_done} parts of {upload.parts} are there.", "Send the others first."
@@ -215,7 +217,7 @@ async def _hand_over(parts: Parts, upload: Upload, key: str, sender: Sender | No
         if sender is not None:
             await hold_sender(connection, sender)
         await blobs.lock_use(connection, upload.account_id)
-        if not await uploads.end(connection, upload.id):
+        if not await uploads.finish(connection, upload.id):
             raise no_such_upload(upload.id)
         stored = Stored(upload.blob, key)
         unneeded = await blobs.add(connection, upload.account_id, [stored], pin)
@@ -227,7 +229,7 @@ async def _hand_over(parts: Parts, upload: Upload, key: str, sender: Sender | No
 async def _give_up(parts: Parts, upload: Upload) -> None:
     async with parts.database.transaction() as connection:
         await blobs.lock_use(connection, upload.account_id)
-        await uploads.end(connection, upload.id)
+        await uploads.give_up(connection, upload.id)
     await drop_parts(parts, upload.id)
 
 
@@ -261,4 +263,4 @@ def _part_key(upload: Upload, number: int) -> str:
 
 
 def _told(upload: Upload) -> wire.Upload:
-    return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=False)
+    return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=upload.is_finished)

@@ -3,28 +3,45 @@
 INSERT INTO uploads (id, account_id, attempt_id, sha256, size_bytes, part_bytes)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (account_id, coalesce(attempt_id, ''), sha256) DO UPDATE SET used_at = now()
-RETURNING *
+RETURNING *, false AS is_finished
 
 -- name: under_way
-SELECT * FROM uploads
+SELECT *, false AS is_finished FROM uploads
 WHERE account_id = $1 AND attempt_id IS NOT DISTINCT FROM $2 AND sha256 = $3
 
 -- name: of_account
-SELECT * FROM uploads WHERE id = $1 AND account_id = $2 AND attempt_id IS NULL
+SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done, false AS is_finished
+FROM uploads WHERE id = $1 AND account_id = $2 AND attempt_id IS NULL
+UNION ALL
+SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done, true
+FROM finished_uploads WHERE id = $1 AND account_id = $2 AND attempt_id IS NULL
 
 -- name: of_node
 -- As long as the attempt is live, and where it is.
-SELECT uploads.* FROM uploads JOIN attempts ON attempts.id = attempt_id
-WHERE uploads.id = $1 AND node_id = $2 AND finished_at IS NULL
+SELECT upload.* FROM (
+    SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done,
+        false AS is_finished FROM uploads
+    UNION ALL
+    SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done, true
+    FROM finished_uploads) AS upload
+JOIN attempts ON attempts.id = attempt_id
+WHERE upload.id = $1 AND node_id = $2 AND finished_at IS NULL
 
 -- name: count_part
 -- Nothing if somebody else has counted it.
 UPDATE uploads SET parts_done = parts_done + 1, used_at = now()
 WHERE id = $1 AND parts_done = $2
-RETURNING *
+RETURNING *, false AS is_finished
 
--- name: end
-DELETE FROM uploads WHERE id = $1 RETURNING id
+-- name: finish
+WITH done AS (DELETE FROM uploads WHERE id = $1 RETURNING *)
+INSERT INTO finished_uploads
+    (id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done)
+SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done FROM done
+RETURNING id
+
+-- name: give_up
+DELETE FROM uploads WHERE id = $1
 
 -- name: idle
 -- One account after the other: what an account uses is locked before its uploads.
@@ -35,3 +52,6 @@ DELETE FROM uploads WHERE id = $1 AND used_at < now() - $2::interval RETURNING i
 
 -- name: known
 SELECT id FROM uploads WHERE id = ANY($1::text[])
+
+-- name: forget_finished
+DELETE FROM finished_uploads WHERE finished_at < now() - $1::interval

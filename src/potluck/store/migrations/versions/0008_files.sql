@@ -85,6 +85,20 @@ CREATE TABLE uploads (
 );
 CREATE UNIQUE INDEX uploads_once ON uploads (account_id, coalesce(attempt_id, ''), sha256);
 CREATE INDEX uploads_by_use ON uploads (used_at);
+
+-- For whoever asks again because an answer was lost.
+CREATE TABLE finished_uploads (
+    id          text COLLATE "C" PRIMARY KEY,
+    account_id  text COLLATE "C" NOT NULL REFERENCES accounts,
+    attempt_id  text COLLATE "C" REFERENCES attempts,
+    sha256      bytea NOT NULL,
+    size_bytes  bigint NOT NULL,
+    part_bytes  integer NOT NULL,
+    parts_done  integer NOT NULL,
+    finished_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX finished_uploads_by_time ON finished_uploads (finished_at);
+
 CREATE TRIGGER count_new_uploads AFTER INSERT ON uploads
 REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION count_blob_use();
 CREATE TRIGGER count_gone_uploads AFTER DELETE ON uploads
