@@ -3,22 +3,59 @@
 The folders are the flow: `model` and `wire` are the values that everyone shares, `decide` chooses,
 `store`, `live` and `blobs` remember, `server`, `provider` and `consumer` act, `cli` is for people.
 
-`potluck.Potluck` is the consumer's client. It is fetched when first named, so that importing this
-package costs nothing.
+    @potluck.task(gpu=True)
+    def train(rate): ...
+
+    losses = list(train.map([0.1, 0.01, 0.001]))
+
+`potluck.Potluck` is the consumer's client. Each name is fetched when it is first used, so that
+importing this package costs nothing.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck as Potluck
+    from potluck.consumer.functions.dispatch import flush as flush
+    from potluck.consumer.functions.function import RemoteFunction as RemoteFunction
+    from potluck.consumer.functions.function import task as task
+    from potluck.consumer.functions.future import TaskFuture as TaskFuture
+    from potluck.consumer.functions.mapping import TaskMap as TaskMap
+    from potluck.model.error import PotluckError as PotluckError
+    from potluck.model.error import RemoteError as RemoteError
+    from potluck.model.error import TaskFailed as TaskFailed
+    from potluck.model.error import UntrustedResult as UntrustedResult
 
 __version__ = "0.1.0"
-__all__ = ["Potluck", "__version__"]
+_PLACES = {
+    "Potluck": "potluck.consumer",
+    "PotluckError": "potluck.model.error",
+    "RemoteError": "potluck.model.error",
+    "RemoteFunction": "potluck.consumer.functions.function",
+    "TaskFailed": "potluck.model.error",
+    "TaskFuture": "potluck.consumer.functions.future",
+    "TaskMap": "potluck.consumer.functions.mapping",
+    "UntrustedResult": "potluck.model.error",
+    "flush": "potluck.consumer.functions.dispatch",
+    "task": "potluck.consumer.functions.function",
+}
+__all__ = [
+    "Potluck",
+    "PotluckError",
+    "RemoteError",
+    "RemoteFunction",
+    "TaskFailed",
+    "TaskFuture",
+    "TaskMap",
+    "UntrustedResult",
+    "__version__",
+    "flush",
+    "task",
+]
 
 
 def __getattr__(name: str) -> object:
-    if name == "Potluck":
-        from potluck.consumer import Potluck
-
-        return Potluck
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'potluck' has no attribute {name!r}")

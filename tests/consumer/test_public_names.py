@@ -14,7 +14,52 @@ def test_the_names_of_the_consumer_are_pinned() -> None:
 
 def test_the_client_is_found_at_the_top() -> None:
     assert potluck.Potluck is potluck.consumer.Potluck
-    assert potluck.__all__ == ["Potluck", "__version__"]
+
+
+def test_the_names_at_the_top_are_pinned() -> None:
+    assert potluck.__all__ == [
+        "Potluck",
+        "PotluckError",
+        "RemoteError",
+        "RemoteFunction",
+        "TaskFailed",
+        "TaskFuture",
+        "TaskMap",
+        "UntrustedResult",
+        "__version__",
+        "flush",
+        "task",
+    ]
+    assert all(hasattr(potluck, name) for name in potluck.__all__)
+
+
+def test_the_options_of_a_task_are_pinned() -> None:
+    from potluck.consumer.functions.options import Wishes
+
+    assert sorted(Wishes.__annotations__) == [
+        "allow_pickle",
+        "client",
+        "cores",
+        "dependencies",
+        "device_memory",
+        "disk",
+        "environment",
+        "files",
+        "folder",
+        "from_wallets",
+        "gpu",
+        "labels",
+        "max_price",
+        "memory",
+        "name",
+        "owners",
+        "priority",
+        "retries",
+        "secrets",
+        "secrets_to_strangers",
+        "timeout",
+        "trust",
+    ]
 
 
 def test_importing_potluck_is_light() -> None:

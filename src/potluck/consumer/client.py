@@ -76,6 +76,7 @@ class Potluck:
 
     def _speak(self, transport: Transport) -> None:
         self._transport = transport
+        self._at_close: list[Callable[[], None]] = []
         self.account = OwnAccount(transport)
         self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)
@@ -90,7 +91,22 @@ class Potluck:
             self.close()
 
     def close(self) -> None:
+        while self._at_close:
+            self._at_close.pop()()
         self._transport.close()
+
+    def at_close(self, end: Callable[[], None]) -> None:
+        """Called before the connections end, for what was built on them."""
+        self._at_close.append(end)
+
+    def begin_anew(self) -> None:
+        """In a process that was forked: its connections are the parent's."""
+        self._at_close.clear()
+        self._transport.begin_anew()
+
+    @property
+    def transport(self) -> Transport:
+        return self._transport
 
     @property
     def url(self) -> str:

@@ -43,21 +43,28 @@ class Transport:
         self.url = url
         self.patience = patience
         self.ca_file = ca_file
-        self._bearer = bearer
-        self._pool = urllib3.PoolManager(
+        self.bearer = bearer
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> urllib3.PoolManager:
+        return urllib3.PoolManager(
             headers={
                 "User-Agent": f"potluck/{__version__}",
                 "Accept": "application/json",
             },
             maxsize=8,
             retries=False,
-            ssl_context=context(ca_file) if url.startswith("https:") else None,
+            ssl_context=context(self.ca_file) if self.url.startswith("https:") else None,
         )
+
+    def begin_anew(self) -> None:
+        """With connections of its own, and none of those that it had."""
+        self._pool = self._new_pool()
 
     def close(self) -> None:
         self._pool.clear()
-        if self._bearer is not None:
-            self._bearer.close()
+        if self.bearer is not None:
+            self.bearer.close()
 
     def call(
         self,
@@ -105,8 +112,8 @@ class Transport:
 
     def _refusal(self, response: BaseHTTPResponse, body: bytes) -> PotluckError:
         told = failure(response.status, body, self.url)
-        if isinstance(told, NotSignedIn) and self._bearer is not None:
-            told = self._bearer.explained(told)
+        if isinstance(told, NotSignedIn) and self.bearer is not None:
+            told = self.bearer.explained(told)
         if told.retry_after_seconds is None:
             asked = response.headers.get("Retry-After")
             told.retry_after_seconds = retry_after_seconds(asked, datetime.now(UTC))
@@ -139,11 +146,11 @@ class Transport:
                 preload_content=preload,
             )
 
-        if self._bearer is None:
+        if self.bearer is None:
             return send(None)
-        token = self._bearer.token()
+        token = self.bearer.token()
         response = send(token)
-        newer = self._bearer.renewed(token) if response.status == NotSignedIn.status else None
+        newer = self.bearer.renewed(token) if response.status == NotSignedIn.status else None
         if newer is None:
             return response
         response.close()

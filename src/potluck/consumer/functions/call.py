@@ -1,0 +1,135 @@
+"""A function and what it is asked to run with, as a request."""
+
+import threading
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+
+import msgspec
+
+from potluck.consumer.functions.capture import captured, is_same
+from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
+from potluck.consumer.functions.opening import Opener
+from potluck.consumer.functions.options import Options, secrets_of
+from potluck.consumer.functions.pickling import own_modules, pickled_function
+from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.error import InvalidInput
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import Requirements, TaskRequest
+
+# It goes out with every call, so a large one is sent once.
+_CODE_INLINE_BYTES = 32_768
+
+
+class Code:
+    """A function's pickle, made anew when something that it refers to is another object."""
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+        self._lock = threading.Lock()
+        self._made: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
+
+    def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
+        """The modules that travel by value, and the pickle. What a folder brings stays behind."""
+        with self._lock:
+            now = captured(self.function) if isinstance(self.function, FunctionType) else []
+            made = self._made.get(has_folder)
+            if made is None or not is_same(made[0], now):
+                by_value = [] if has_folder else own_modules(self.function)
+                made = now, by_value, pickled_function(self.function, by_value)
+                self._made[has_folder] = made
+            return made[1], made[2]
+
+
+class Order:
+    """How a function is asked for: its code and its options, with all they need uploaded."""
+
+    def __init__(self, code: Code, options: Options):
+        self.code = code
+        self.options = options
+        self._remembered = Remembered()
+
+    def modules(self) -> list[ModuleType]:
+        return self.code.get(self.options.folder is not None)[0]
+
+    def opener(self, dispatch: Dispatch) -> Opener:
+        if not self.options.allow_pickle:
+            return Opener()
+        return Opener(frozenset(wallet.lower() for wallet in self._trusted(dispatch)))
+
+    def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
+        options = self.options
+        dispatch.check_python()
+        spec = FunctionSpec(
+            name=_printable(self.code.function.__qualname__),
+            code=self._code(dispatch),
+            inputs=inputs,
+            python=PYTHON,
+            dependencies=options.dependencies,
+            environment=options.environment,
+            folder=self._folder(dispatch),
+            files=self._files(dispatch),
+            pickles_results=options.allow_pickle,
+        )
+        return TaskRequest(
+            spec,
+            name=options.name,
+            requirements=self._requirements(dispatch),
+            limits=options.limits,
+            priority=options.priority,
+            max_attempts=options.max_attempts,
+            items=items,
+            # Each item stands for itself: whoever iterates meets the error of the one that failed.
+            allow_failures=items or 0,
+            secrets=secrets_of(options),
+            trust=options.trust,
+            secrets_to_strangers=options.secrets_to_strangers,
+        )
+
+    def _code(self, dispatch: Dispatch) -> Value:
+        data = self.code.get(self.options.folder is not None)[1]
+        if len(data) <= _CODE_INLINE_BYTES:
+            return Value(data)
+        key = (dispatch, data)
+        blob = self._remembered.get(key)
+        return Value(
+            blob=blob or self._remembered.keep(key, dispatch.client.files.upload_bytes(data))
+        )
+
+    def _folder(self, dispatch: Dispatch) -> BlobRef | None:
+        folder = self.options.folder
+        if folder is None:
+            return None
+        key = (dispatch, "folder")
+        blob = self._remembered.get(key)
+        return blob or self._remembered.keep(key, dispatch.client.files.upload_folder(folder))
+
+    def _files(self, dispatch: Dispatch) -> tuple[NamedFile, ...]:
+        found = []
+        for path, file in self.options.files.items():
+            key = (dispatch, "file", path)
+            blob = self._remembered.get(key)
+            blob = blob or self._remembered.keep(key, dispatch.client.files.upload(file))
+            found.append(NamedFile(path, blob))
+        return tuple(found)
+
+    def _requirements(self, dispatch: Dispatch) -> Requirements:
+        """Where pickles are to be opened, only nodes run it whose pickles are."""
+        wanted = self.options.requirements
+        if not self.options.allow_pickle:
+            return wanted
+        trusted = self._trusted(dispatch)
+        named = {wallet.lower() for wallet in wanted.owners}
+        owners = tuple(each for each in trusted if not named or each.lower() in named)
+        if not owners:
+            raise InvalidInput(
+                "None of the owners that it may run at is one whose pickles are opened.",
+                "Name them with from_wallets= as well.",
+            )
+        return msgspec.structs.replace(wanted, owners=owners)
+
+    def _trusted(self, dispatch: Dispatch) -> tuple[str, ...]:
+        return (dispatch.wallet, *self.options.from_wallets)
+
+
+def _printable(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[:200] or "function"

@@ -1,0 +1,156 @@
+"""All that goes between this process and a server for its functions: made once for each client.
+
+Threads do not survive a fork, so a child process makes its own. At the end of the program what was
+submitted is still sent, for a few seconds; tasks go on without us.
+"""
+
+import atexit
+import os
+import sys
+import threading
+import time
+
+from potluck.consumer.client import Potluck
+from potluck.consumer.functions.collector import Collector
+from potluck.consumer.functions.sender import Sender
+from potluck.model.blob import INLINE_BYTES, BlobRef, Value
+from potluck.model.error import InvalidInput, PotluckError
+from potluck.model.ids import TaskId
+from potluck.model.node import NodeState
+from potluck.model.task import TaskState
+
+_EXIT_SECONDS = 10.0
+_KNOWN_SECONDS = 3600.0  # of a pin, which lasts a day
+_MOST_FETCHES = 4
+_LOCK = threading.RLock()
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class Dispatch:
+    """Of one client."""
+
+    def __init__(self, client: Potluck):
+        self.client = client
+        self.sender = Sender(client.transport)
+        self.collector = Collector(client.transport)
+        self._fetches = threading.Semaphore(_MOST_FETCHES)
+        self._pythons_known = False
+        self._wallet: str | None = None
+
+    def close(self) -> None:
+        self.sender.close()
+        self.collector.close()
+
+    def value(self, data: bytes, inline_bytes: int = INLINE_BYTES) -> Value:
+        """A large one as a blob, which is there when this returns."""
+        if len(data) <= inline_bytes:
+            return Value(data)
+        return Value(blob=self.client.files.upload_bytes(data))
+
+    def fetched(self, blob: BlobRef) -> bytes:
+        with self._fetches:
+            return self.client.files.download_bytes(blob)
+
+    def cancel(self, task_id: TaskId) -> bool:
+        """Whether it is called off now."""
+        try:
+            return self.client.cancel(task_id).state is TaskState.CANCELLED
+        except PotluckError:
+            return False
+
+    @property
+    def wallet(self) -> str:
+        if self._wallet is None:
+            self._wallet = self.client.me().address
+        return self._wallet
+
+    def check_python(self) -> None:
+        """Asked before the first task: a pickle is for one Python, and waiting would not help."""
+        if self._pythons_known:
+            return
+        nodes = [node for node in self.client.nodes() if node.state is NodeState.ONLINE]
+        found = {".".join(node.python_version.split(".")[:2]) for node in nodes}
+        if found and PYTHON not in found:
+            several = ", ".join(sorted(found))
+            raise InvalidInput(
+                f"This is Python {PYTHON}, and the pool has Python {several} only: a function that"
+                " was pickled by one can not be run by another.",
+                f"Run your program with Python {several}, or send it as a script: `potluck run`.",
+            )
+        self._pythons_known = True
+
+
+class Remembered:
+    """Something uploaded for a function, asked for again after a while: pins do not last."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[float, BlobRef]] = {}
+
+    def get(self, key: object) -> BlobRef | None:
+        at, blob = self._known.get(key, (0.0, None))
+        return blob if blob is not None and time.monotonic() - at < _KNOWN_SECONDS else None
+
+    def keep(self, key: object, blob: BlobRef) -> BlobRef:
+        self._known[key] = (time.monotonic(), blob)
+        return blob
+
+
+_DISPATCHES: dict[Potluck, Dispatch] = {}
+_DEFAULT: list[Potluck] = []  # made when it is first needed
+
+
+def dispatch_of(client: Potluck | None) -> Dispatch:
+    """The one for this client; without one, for the server that this machine is signed in to."""
+    with _LOCK:
+        if client is None:
+            if not _DEFAULT:
+                _DEFAULT.append(Potluck())
+            client = _DEFAULT[0]
+        if client not in _DISPATCHES:
+            _DISPATCHES[client] = Dispatch(client)
+            client.at_close(lambda: _end(client))
+        return _DISPATCHES[client]
+
+
+def _end(client: Potluck) -> None:
+    with _LOCK:
+        dispatch = _DISPATCHES.pop(client, None)
+    if dispatch is not None:
+        dispatch.close()
+
+
+def flush(timeout: float | None = None) -> bool:
+    """Waits until the server has every task that was submitted so far: then they are durable.
+
+    False if that was not so in time.
+    """
+    with _LOCK:
+        dispatches = list(_DISPATCHES.values())
+    until = None if timeout is None else time.monotonic() + timeout
+    is_done = True
+    for dispatch in dispatches:
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        is_done = dispatch.sender.flush(rest) and is_done
+    return is_done
+
+
+def _leave() -> None:
+    """At the end of the program; what the server does not take in time is lost, and said so."""
+    if not flush(_EXIT_SECONDS):
+        sys.stderr.write("potluck: the server did not take every task in time; some are lost.\n")
+
+
+def _begin_anew() -> None:
+    """In a child process: threads and connections are the parent's, which may hold the locks."""
+    global _LOCK
+    _LOCK = threading.RLock()
+    for client in _DISPATCHES:
+        client.begin_anew()
+    _DISPATCHES.clear()
+    _DEFAULT.clear()
+
+
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,111 @@
+"""`@potluck.task`: a function that runs here when it is called, and elsewhere when it is submitted.
+
+@potluck.task(memory="2GiB", dependencies=["numpy"])
+def norm(size: int) -> float: ...
+
+norm(3)                      # here
+norm.submit(3).result()      # on some node
+list(norm.map(range(1000)))  # on many
+"""
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, ParamSpec, TypeVar, Unpack, overload
+
+from potluck.consumer.functions.call import Code, Order
+from potluck.consumer.functions.dispatch import dispatch_of
+from potluck.consumer.functions.future import TaskFuture
+from potluck.consumer.functions.mapping import TaskMap
+from potluck.consumer.functions.options import Wishes, understood
+from potluck.consumer.functions.pickling import pickled_call
+from potluck.consumer.functions.sender import Parcel
+from potluck.model.error import InvalidInput
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RemoteFunction(Generic[P, R]):
+    def __init__(self, code: Code, function: Callable[P, R], wishes: Wishes):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._wishes = wishes
+        self._order = Order(code, understood(wishes))
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Runs here, as if it had not been decorated."""
+        return self._function(*arguments, **named)
+
+    local = __call__
+
+    def submit(self, *arguments: P.args, **named: P.kwargs) -> TaskFuture[R]:
+        """Asks for one call. It is durable once the server has it; `potluck.flush()` waits."""
+        dispatch = dispatch_of(self._order.options.client)
+        data = pickled_call(arguments, named, self._order.modules())
+        inputs = dispatch.value(data)
+        request = self._order.request(dispatch, inputs)
+        future: TaskFuture[R] = TaskFuture(dispatch, self._order.opener(dispatch))
+        dispatch.sender.put(Parcel(request, future))
+        return future
+
+    def map(
+        self,
+        *iterables: Iterable[object],
+        ordered: bool = True,
+        return_exceptions: bool = False,
+    ) -> TaskMap[R]:
+        """Calls it with the items of the iterables, one of each, as `map` does.
+
+        Generators are read as results are asked for. An item that failed raises its error when its
+        turn comes, or is that error with `return_exceptions`.
+        """
+        if not iterables:
+            raise InvalidInput("There is nothing to map over.", "Give it at least one iterable.")
+        dispatch = dispatch_of(self._order.options.client)
+        inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
+        return TaskMap(self._order, dispatch, inputs, ordered, return_exceptions)
+
+    def using(self, **wishes: Unpack[Wishes]) -> "RemoteFunction[P, R]":
+        """The same function with other options: `f.using(gpu=True).submit(…)`."""
+        merged: Wishes = {**self._wishes, **wishes}
+        return RemoteFunction(self._order.code, self._function, merged)
+
+    def __reduce__(self) -> tuple[object, tuple[tuple[Callable[P, R]]]]:
+        """In the sandbox it is the plain function: nothing of Potluck is needed there."""
+        return operator.itemgetter(0), ((self._function,),)
+
+    def __repr__(self) -> str:
+        return f"<potluck.task {self._function.__qualname__}>"
+
+
+@overload
+def task(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
+
+
+@overload
+def task(
+    **wishes: Unpack[Wishes],
+) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
+
+
+def task(
+    function: Callable[P, R] | None = None, /, **wishes: Unpack[Wishes]
+) -> RemoteFunction[P, R] | Callable[[Callable[P, R]], RemoteFunction[P, R]]:
+    """Lets a function run on other machines; with or without options."""
+    if function is not None:
+        return _remote(function, wishes)
+    understood(wishes)  # a mistake in them is said where they are
+    return functools.partial(_remote, wishes=wishes)
+
+
+def _remote(function: Callable[P, R], wishes: Wishes) -> RemoteFunction[P, R]:
+    if not hasattr(function, "__qualname__"):
+        raise InvalidInput("Only functions can be tasks.", "Write @potluck.task above a def.")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidInput(
+            f"{function.__qualname__} gives no value: it is a coroutine or a generator.",
+            "Return a list, or run the coroutine inside: asyncio.run(…).",
+        )
+    return RemoteFunction(Code(function), function, wishes)

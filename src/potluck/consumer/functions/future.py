@@ -1,0 +1,116 @@
+"""A call that was submitted: a future like any other, and the task behind it."""
+
+import os
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from potluck.consumer.functions.ending import ended
+from potluck.consumer.functions.opening import Failed, Opener
+from potluck.model.error import BadSettings, PotluckError
+from potluck.model.ids import TaskId
+from potluck.wire.results import ResultPiece, TaskResult
+
+if TYPE_CHECKING:
+    from potluck.consumer.functions.dispatch import Dispatch
+
+T = TypeVar("T")
+
+
+class TaskFuture(Future[T]):
+    """Its result is what the function returned; `task_id` is known once the server has it.
+
+    It works with `concurrent.futures.wait` and `as_completed`. `cancel` calls the task off, also
+    while it runs.
+    """
+
+    def __init__(self, dispatch: "Dispatch", opener: Opener):
+        super().__init__()
+        self.task_id: TaskId | None = None
+        self._dispatch = dispatch
+        self._opener = opener
+        self._process = os.getpid()
+        self._called_off = False
+
+    def result(self, timeout: float | None = None) -> T:
+        self._check_process()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._check_process()
+        return super().exception(timeout)
+
+    def cancel(self) -> bool:
+        """True if there will be no result: the task is called off, or was not even sent."""
+        if self.done():
+            return self.cancelled()
+        self._called_off = True
+        task_id = self.task_id
+        if self._dispatch.sender.take_back(self) or (task_id and self._dispatch.cancel(task_id)):
+            return self._end_as_cancelled()
+        # On its way: it is called off as soon as it has an id. Or it is over, and its result comes.
+        return False
+
+    def submitted(self, task_id: TaskId) -> None:
+        self.task_id = task_id
+        if self._called_off:
+            self._dispatch.sender.call_off(task_id)
+            self._end_as_cancelled()
+        else:
+            self._dispatch.collector.watch(task_id, self)
+
+    def refused(self, error: PotluckError) -> None:
+        self._fail(error)
+
+    def lost(self, error: PotluckError) -> None:
+        self._fail(error)
+
+    def told(self, result: TaskResult) -> None:
+        if result.pieces:
+            self._take(result.pieces[-1])
+        elif result.state.is_final:
+            self._fail(ended(result))
+
+    def _take(self, piece: ResultPiece) -> None:
+        """A large value is fetched by a thread of its own: others wait for theirs."""
+        blob = piece.value.blob
+        if blob is None:
+            self._open(piece.value.data, piece)
+            return
+
+        def fetch() -> None:
+            try:
+                data = self._dispatch.fetched(blob)
+            except PotluckError as error:
+                self._fail(error)
+            else:
+                self._open(data, piece)
+
+        threading.Thread(target=fetch, name="potluck-fetch", daemon=True).start()
+
+    def _open(self, data: bytes, piece: ResultPiece) -> None:
+        if piece.is_error:
+            self._fail(self._opener.error(data, piece))
+            return
+        value = self._opener.value(data, piece)
+        if isinstance(value, Failed):
+            self._fail(value.error)
+        elif not self.done():
+            self.set_result(cast(T, value))
+
+    def _fail(self, error: PotluckError) -> None:
+        if not self.done():
+            self.set_exception(error)
+
+    def _end_as_cancelled(self) -> bool:
+        """Those who wait for several futures at once are told by the second call."""
+        if super().cancel():
+            self.set_running_or_notify_cancel()
+        return self.cancelled()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BadSettings(
+                "This future belongs to the process that this one was forked from.",
+                "Ask for its result there, or submit the call here.",
+            )

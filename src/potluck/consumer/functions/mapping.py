@@ -1,0 +1,314 @@
+"""A function over many inputs: arrays of items go out as the inputs are read, results come in.
+
+Inputs are read by whoever asks for the next result, and only so far ahead as keeps the pool busy:
+a generator of a million costs the memory of a few arrays. The first array goes out soon, whatever
+the generator does. Results come in the order of the inputs, or as they are there.
+"""
+
+import heapq
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar, cast
+
+from potluck.consumer.functions.call import Order
+from potluck.consumer.functions.dispatch import Dispatch
+from potluck.consumer.functions.ending import item_ended
+from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.functions.pickling import pickled_items
+from potluck.consumer.functions.sender import Parcel
+from potluck.model.blob import INLINE_BYTES
+from potluck.model.error import InvalidInput, PotluckError, UntrustedResult
+from potluck.model.ids import TaskId
+from potluck.wire import item_file
+from potluck.wire.results import ResultPiece, TaskResult
+
+T = TypeVar("T")
+
+ARRAY_ITEMS = 10_000
+_FEW_ITEMS = 1_000  # so many may go as a blob; more are cut to what needs none
+_ARRAY_BYTES = 8 * 2**20
+_AHEAD_ITEMS = 4 * ARRAY_ITEMS
+_READ_ITEMS = 500  # between two looks at the clock
+_READ_SECONDS = 0.05
+
+
+class TaskMap(Generic[T]):
+    """The results of `.map()`. Whoever stops early closes it, or lets it go: the rest is called
+    off. `task_ids` are those of the arrays so far.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        dispatch: Dispatch,
+        inputs: Iterator[tuple[object, ...]],
+        ordered: bool,
+        return_exceptions: bool,
+    ):
+        self._order = order
+        self._dispatch = dispatch
+        self._opener = order.opener(dispatch)
+        self._reader = _Reader(order, inputs)
+        self._sequence = _Sequence() if ordered else _AsTheyCome()
+        self._return_exceptions = return_exceptions
+        self._inbox = _Inbox()
+        self._arrays: list[_Array] = []
+        self._sent = self._delivered = 0
+        self._feed()
+
+    @property
+    def task_ids(self) -> list[TaskId]:
+        return [array.task_id for array in self._arrays if array.task_id is not None]
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        ready = self._sequence.ready
+        while not ready:
+            news = self._inbox.take()
+            if news:
+                self._absorb(news)
+            elif not self._feed():
+                if self._delivered == self._sent:
+                    raise StopIteration
+                self._inbox.wait()
+        self._delivered += 1
+        value = ready.popleft()
+        if type(value) is not Failed:
+            return cast(T, value)
+        if self._return_exceptions:
+            return cast(T, value.error)
+        raise value.error
+
+    def __enter__(self) -> "TaskMap[T]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_arrays"):  # it was made
+            self.close()
+
+    def close(self) -> None:
+        """What nobody will be told is not computed either."""
+        for array in self._arrays:
+            array.call_off()
+        self._arrays.clear()
+        self._reader.end()
+        self._sent = self._delivered
+        self._sequence.ready.clear()
+
+    def _feed(self) -> bool:
+        """Sends another array, if there is room and something to send."""
+        if self._sent - self._delivered >= _AHEAD_ITEMS:
+            return False
+        items = self._reader.next_items()
+        if not items:
+            return False
+        inputs = self._dispatch.value(item_file.pack(items))
+        request = self._order.request(self._dispatch, inputs, len(items))
+        array = _Array(self._dispatch, self._inbox, self._sent, len(items))
+        self._arrays.append(array)
+        self._sent += len(items)
+        self._dispatch.sender.put(Parcel(request, array))
+        return True
+
+    def _absorb(self, news: "list[tuple[_Array, TaskResult | PotluckError]]") -> None:
+        for array, told in news:
+            for start, values in _opened(array, told, self._opener, self._dispatch):
+                self._sequence.add(array.offset + start, values)
+            if array.is_over and array in self._arrays:
+                self._arrays.remove(array)
+
+
+class _Reader:
+    """Inputs, read and pickled ahead by at most an array."""
+
+    def __init__(self, order: Order, inputs: Iterator[tuple[object, ...]]):
+        self._order = order
+        self._inputs = inputs
+        self._pickled: deque[bytes] = deque()
+        self._bytes = 0
+        self._is_over = False
+
+    def next_items(self) -> list[bytes]:
+        """As many as make an array; fewer, if it takes long to get them."""
+        until = time.monotonic() + _READ_SECONDS
+        while not (self._is_over or self._is_full()):
+            self._read(until)
+            if time.monotonic() > until:
+                break
+        return self._taken()
+
+    def end(self) -> None:
+        self._is_over = True
+        self._pickled.clear()
+
+    def _is_full(self) -> bool:
+        return len(self._pickled) >= ARRAY_ITEMS or self._bytes >= _ARRAY_BYTES
+
+    def _read(self, until: float) -> None:
+        read: list[tuple[object, ...]] = []
+        clock = time.monotonic
+        for item in self._inputs:
+            read.append(item)
+            if len(read) == _READ_ITEMS or clock() > until:
+                break
+        else:
+            self._is_over = True
+        pickled = pickled_items(read, self._order.modules())
+        self._pickled.extend(pickled)
+        self._bytes += sum(map(len, pickled))
+
+    def _taken(self) -> list[bytes]:
+        taken: list[bytes] = []
+        size = item_file.index_bytes(0)
+        while self._pickled and len(taken) < ARRAY_ITEMS:
+            size += len(self._pickled[0]) + 8
+            most = INLINE_BYTES if len(taken) >= _FEW_ITEMS else _ARRAY_BYTES
+            if taken and size > most:
+                break
+            taken.append(self._pickled.popleft())
+        self._bytes -= sum(map(len, taken))
+        return taken
+
+
+class _Inbox:
+    """What the threads that wait for results have brought for one map."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._news: list[tuple[_Array, TaskResult | PotluckError]] = []
+
+    def put(self, array: "_Array", told: TaskResult | PotluckError) -> None:
+        with self._turn:
+            self._news.append((array, told))
+            self._turn.notify()
+
+    def take(self) -> "list[tuple[_Array, TaskResult | PotluckError]]":
+        with self._turn:
+            news, self._news = self._news, []
+            return news
+
+    def wait(self) -> None:
+        with self._turn:
+            self._turn.wait_for(lambda: self._news)
+
+
+class _Array:
+    """One task of a map: its items stand from `offset` on among all of them."""
+
+    def __init__(self, dispatch: Dispatch, inbox: _Inbox, offset: int, count: int):
+        self.task_id: TaskId | None = None
+        self.offset = offset
+        self.seen = bytearray(count)
+        self.is_over = False
+        self._dispatch = dispatch
+        self._inbox = inbox
+        self._is_unwanted = False
+
+    def submitted(self, task_id: TaskId) -> None:
+        self.task_id = task_id
+        if self._is_unwanted:
+            self._dispatch.sender.call_off(task_id)
+        else:
+            self._dispatch.collector.watch(task_id, self)
+
+    def refused(self, error: PotluckError) -> None:
+        self._inbox.put(self, error)
+
+    def lost(self, error: PotluckError) -> None:
+        self._inbox.put(self, error)
+
+    def told(self, result: TaskResult) -> None:
+        self._inbox.put(self, result)
+
+    def call_off(self) -> None:
+        self._is_unwanted = True
+        if self.task_id is not None:
+            self._dispatch.collector.forget(self.task_id)
+            self._dispatch.sender.call_off(self.task_id)
+        else:
+            self._dispatch.sender.take_back(self)
+
+
+class _AsTheyCome:
+    def __init__(self) -> None:
+        self.ready: deque[object] = deque()
+
+    def add(self, start: int, values: list[object]) -> None:  # noqa: ARG002 - wherever it is
+        self.ready.extend(values)
+
+
+class _Sequence:
+    """What came too early waits until all before it are there."""
+
+    def __init__(self) -> None:
+        self.ready: deque[object] = deque()
+        self._early: list[tuple[int, list[object]]] = []
+        self._next = 0
+
+    def add(self, start: int, values: list[object]) -> None:
+        heapq.heappush(self._early, (start, values))
+        while self._early and self._early[0][0] == self._next:
+            values = heapq.heappop(self._early)[1]
+            self.ready.extend(values)
+            self._next += len(values)
+
+
+def _opened(
+    array: _Array, told: TaskResult | PotluckError, opener: Opener, dispatch: Dispatch
+) -> Iterator[tuple[int, list[object]]]:
+    """Runs of items with their values, each item once; at the end also those that gave nothing."""
+    if isinstance(told, PotluckError):
+        array.is_over = True
+        for start, end in _gaps(array):
+            yield start, [Failed(told)] * (end - start)
+        return
+    for piece in told.pieces:
+        run = array.seen[piece.start : piece.end]
+        if len(run) == piece.end - piece.start and not any(run):
+            array.seen[piece.start : piece.end] = b"\1" * len(run)
+            yield piece.start, _values(piece, told, opener, dispatch)
+    if told.state.is_final and not told.has_more:
+        array.is_over = True
+        for start, end in _gaps(array):
+            yield start, [Failed(item_ended(told, item)) for item in range(start, end)]
+
+
+def _values(
+    piece: ResultPiece, told: TaskResult, opener: Opener, dispatch: Dispatch
+) -> list[object]:
+    count = piece.end - piece.start
+    try:
+        blob = piece.value.blob
+        data = piece.value.data if blob is None else dispatch.fetched(blob)
+        if piece.is_error:
+            error = opener.error(data, piece) if data else item_ended(told, piece.start)
+            return [Failed(error)] * count
+        found = item_file.unpack(data, count)
+    except InvalidInput as error:
+        return [Failed(UntrustedResult(error.detail, "No sound node answers so."))] * count
+    except PotluckError as error:
+        return [Failed(error)] * count
+    if len(found) != count:
+        short = UntrustedResult("There are not as many values as items.", "Try it again.")
+        return [Failed(short)] * count
+    return opener.values(found, piece)
+
+
+def _gaps(array: _Array) -> list[tuple[int, int]]:
+    """Runs of items that nothing was told of; they count as told from now on."""
+    gaps = []
+    start = array.seen.find(0)
+    while start >= 0:
+        end = array.seen.find(1, start)
+        end = len(array.seen) if end < 0 else end
+        array.seen[start:end] = b"\1" * (end - start)
+        gaps.append((start, end))
+        start = array.seen.find(0)
+    return gaps

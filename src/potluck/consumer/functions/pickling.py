@@ -1,0 +1,108 @@
+"""Functions and arguments as bytes, which are unpickled in a sandbox and nowhere else.
+
+A node has the standard library, the dependencies that the function names, and the task's folder.
+Modules of one's own, beside the one that the function is in, are on none of them: so they travel
+with it, by value, unless a folder brings them.
+"""
+
+import io
+import pickle
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import cloudpickle
+
+from potluck.model.error import InvalidInput
+
+# Which modules travel is a setting of cloudpickle's for the whole process.
+_LOCK = threading.RLock()
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def pickled_function(function: Callable[..., object], by_value: list[ModuleType]) -> bytes:
+    with _travelling(by_value), _explained(f"The function {function.__qualname__}"):
+        data: bytes = cloudpickle.dumps(function)
+        return data
+
+
+def pickled_call(
+    arguments: tuple[object, ...], named: dict[str, object], by_value: list[ModuleType]
+) -> bytes:
+    """A tuple of what is given by place; with what is given by name, a list of both."""
+    return pickled_items([[arguments, named] if named else arguments], by_value)[0]
+
+
+def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[bytes]:
+    """Each by itself. One pickler for all of them: making it costs more than a small item."""
+    buffer = io.BytesIO()
+    pickler = cloudpickle.Pickler(buffer)
+    dump, forget, shared = pickle.Pickler.dump, pickler.clear_memo, pickler.globals_ref
+    ends = [0]
+    with _travelling(by_value), _explained("An argument"):
+        for item in items:
+            dump(pickler, item)
+            forget()
+            if shared:
+                shared.clear()
+            ends.append(buffer.tell())
+    data = buffer.getvalue()
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def own_modules(function: Callable[..., object]) -> list[ModuleType]:
+    """Those that are loaded from where the function's own module is, and not installed."""
+    top = _top(sys.modules.get(function.__module__))
+    standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name != "__main__" and name.partition(".")[0] != "potluck"
+        if (path := _path(module)) is not None and path.is_relative_to(top)
+        if not _INSTALLED & set(path.parts) and not any(map(path.is_relative_to, standard))
+    ]
+
+
+def _top(module: ModuleType | None) -> Path:
+    """The directory that the module's outermost package is in."""
+    path = _path(module)
+    if module is None or path is None:
+        return Path.cwd()
+    packages = module.__name__.count(".") + (path.name == "__init__.py")
+    return path.parents[packages]
+
+
+def _path(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).absolute() if isinstance(file, str) else None
+
+
+@contextmanager
+def _travelling(modules: list[ModuleType]) -> Iterator[None]:
+    """As long as we pickle, and no longer: others in this process use cloudpickle too."""
+    with _LOCK:
+        known = cloudpickle.list_registry_pickle_by_value()
+        ours = [module for module in modules if module.__name__ not in known]
+        try:
+            for module in ours:
+                cloudpickle.register_pickle_by_value(module)
+            yield
+        finally:
+            for module in ours:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"{what} can not be pickled: {error}.",
+            "Open files, locks and connections can not travel: make them inside the function.",
+        ) from error

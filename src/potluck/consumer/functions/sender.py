@@ -1,0 +1,187 @@
+"""What was submitted, on its way: one thread sends all that has gathered while the last list went.
+
+So a loop of `.submit()` costs a few requests, and a single call waits for nobody. A list that got
+no answer is sent again under the same key until the server has said what became of it. The room
+for what waits is bounded: whoever is faster than the network waits in `put`.
+"""
+
+import threading
+import time
+from collections import deque
+from typing import Protocol
+from uuid import uuid4
+
+from msgspec import Struct
+
+from potluck.consumer.ask import ask
+from potluck.consumer.transport import Transport, asked_seconds
+from potluck.model.error import PotluckError, by_code
+from potluck.model.ids import TaskId
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import TaskRequest
+from potluck.wire import routes
+from potluck.wire.consumer import TaskView
+from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
+
+_LIST_BYTES = 4 * 2**20
+_MOST_WAITING = 10_000
+_MOST_WAITING_BYTES = 64 * 2**20
+_ENVELOPE_BYTES = 1_000  # of a request, beside what is in it
+
+
+class Addressee(Protocol):
+    """Who is told what became of a request. One of the two is called, once."""
+
+    def submitted(self, task_id: TaskId) -> None: ...
+
+    def refused(self, error: PotluckError) -> None: ...
+
+
+class Parcel(Struct, eq=False):
+    request: TaskRequest
+    addressee: Addressee
+
+    @property
+    def content_bytes(self) -> int:
+        spec = self.request.spec
+        return len(spec.code.data) + len(spec.inputs.data) if isinstance(spec, FunctionSpec) else 0
+
+
+class Sender:
+    def __init__(self, transport: Transport):
+        self._transport = transport
+        self._turn = threading.Condition()
+        self._waiting: deque[Parcel] = deque()
+        self._waiting_bytes = 0
+        self._unwanted: deque[TaskId] = deque()
+        self._put = self._answered = 0
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="potluck-sender", daemon=True)
+        self._thread.start()
+
+    def put(self, parcel: Parcel) -> None:
+        with self._turn:
+            while (
+                len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES
+            ) and not self._is_closed:
+                self._turn.wait()
+            self._waiting.append(parcel)
+            self._waiting_bytes += parcel.content_bytes
+            self._put += 1
+            self._turn.notify_all()
+
+    def take_back(self, addressee: Addressee) -> bool:
+        """What was not sent yet is not sent; false if it is on its way."""
+        with self._turn:
+            for parcel in self._waiting:
+                if parcel.addressee is addressee:
+                    self._waiting.remove(parcel)
+                    self._waiting_bytes -= parcel.content_bytes
+                    self._answered += 1
+                    self._turn.notify_all()
+                    return True
+        return False
+
+    def call_off(self, task_id: TaskId) -> None:
+        """Nobody waits for it any more; it is cancelled when there is time for it."""
+        with self._turn:
+            self._unwanted.append(task_id)
+            self._turn.notify_all()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Waits until the server has answered for all that was put before; false: not in time."""
+        with self._turn:
+            upto = self._put
+            return self._turn.wait_for(
+                lambda: self._answered >= upto and not self._unwanted, timeout
+            )
+
+    def close(self) -> None:
+        with self._turn:
+            self._is_closed = True
+            self._turn.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(self._transport.patience.read_seconds)
+
+    def _run(self) -> None:
+        while (parcels := self._next()) is not None:
+            if parcels:
+                self._send(parcels)
+                with self._turn:
+                    self._answered += len(parcels)
+                    self._turn.notify_all()
+            else:
+                self._cancel()
+
+    def _next(self) -> list[Parcel] | None:
+        """All that waits, up to the measure of a list; none, if something is to be cancelled."""
+        with self._turn:
+            self._turn.wait_for(lambda: self._waiting or self._unwanted or self._is_closed)
+            if not self._waiting:
+                return [] if self._unwanted else None
+            taken: list[Parcel] = []
+            size = 0
+            while self._waiting and len(taken) < MOST_TASKS:
+                size += self._waiting[0].content_bytes * 4 // 3 + _ENVELOPE_BYTES
+                if taken and size > _LIST_BYTES:
+                    break
+                taken.append(self._waiting.popleft())
+            self._waiting_bytes -= sum(parcel.content_bytes for parcel in taken)
+            self._turn.notify_all()
+            return taken
+
+    def _send(self, parcels: list[Parcel]) -> None:
+        body = SubmitTasks(tuple(parcel.request for parcel in parcels))
+        try:
+            answers = self._answers(body)
+        except PotluckError as error:
+            if len(parcels) > 1 and not error.retryable:
+                # One of them may be what is wrong; it is no matter to the others.
+                for parcel in parcels:
+                    self._send([parcel])
+                return
+            answers = None
+            refusal = error
+        for index, parcel in enumerate(parcels):
+            if answers is None:
+                parcel.addressee.refused(refusal)
+            else:
+                _tell(parcel.addressee, answers[index])
+
+    def _answers(self, body: SubmitTasks) -> list[Submitted]:
+        """Asked under one key until there is an answer; the network may take its time."""
+        headers = {"Idempotency-Key": uuid4().hex}
+        patience = self._transport.patience
+        give_up_at = time.monotonic() + patience.give_up_seconds
+        failures = 0
+        while True:
+            try:
+                answer = ask(
+                    self._transport, routes.SUBMIT_TASKS, TasksSubmitted, body=body, headers=headers
+                )
+                assert len(answer.tasks) == len(body.tasks)
+                return answer.tasks
+            except PotluckError as error:
+                failures += 1
+                if not error.retryable or time.monotonic() > give_up_at or self._is_closed:
+                    raise
+                time.sleep(patience.pause_seconds(failures, asked_seconds(error)))
+
+    def _cancel(self) -> None:
+        with self._turn:
+            task_id = self._unwanted[0]
+        try:
+            named = {"task_id": task_id}
+            ask(self._transport, routes.CANCEL_TASK, TaskView, named, repeatable=True)
+        except PotluckError:
+            pass  # it is over, or nobody answers: it ends by its own limits
+        with self._turn:
+            self._unwanted.popleft()
+            self._turn.notify_all()
+
+
+def _tell(addressee: Addressee, answer: Submitted) -> None:
+    if answer.task_id is not None:
+        addressee.submitted(answer.task_id)
+    else:
+        addressee.refused(by_code(answer.code)(answer.detail, answer.hint))

@@ -1,0 +1,136 @@
+"""A node on the wire that answers as a test likes: well, badly, or to do harm.
+
+It registers, leases and reports as a provider does, in a thread, and runs nothing in a sandbox:
+what a function gives is what `answers` says it is.
+"""
+
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from potluck.model.blob import Value
+from potluck.model.ids import NodeId
+from potluck.model.lease import Lease
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import EndReason
+from potluck.wire import routes
+from potluck.wire.codec import encode_json
+from potluck.wire.provider import (
+    AcquireLeases,
+    Finished,
+    Grant,
+    ItemOutcome,
+    ItemsDone,
+    LeasesGranted,
+    Report,
+    Reports,
+    ReturnedItems,
+    Started,
+)
+from tests.processes import ServerProcess
+from tests.wallets import Wallet
+
+GIB = 2**30
+# What it answers to a grant, between that it has started and nothing more.
+Answers = Callable[[Grant, Lease], list[Report]]
+
+
+def gives(data: bytes) -> Answers:
+    """Of a single call."""
+    return lambda _, lease: [Finished(lease, EndReason.COMPLETED, value=Value(data))]
+
+
+def raises(data: bytes) -> Answers:
+    return lambda _, lease: [Finished(lease, EndReason.EXCEPTION, value=Value(data))]
+
+
+def gives_items(pack: Callable[[Grant, int, int], bytes]) -> Answers:
+    """Of an array: what `pack` says for each run of items."""
+
+    def answer(grant: Grant, lease: Lease) -> list[Report]:
+        returned = tuple(
+            ReturnedItems(each.start, each.end, 0.001, Value(pack(grant, each.start, each.end)))
+            for each in grant.items
+        )
+        return [ItemsDone(lease, returned=returned), Finished(lease, EndReason.COMPLETED)]
+
+    return answer
+
+
+def raises_items(error: bytes) -> Answers:
+    def answer(grant: Grant, lease: Lease) -> list[Report]:
+        outcomes = tuple(
+            ItemOutcome(item, EndReason.EXCEPTION, 0.001, error=error)
+            for each in grant.items
+            for item in range(each.start, each.end)
+        )
+        return [ItemsDone(lease, outcomes), Finished(lease, EndReason.COMPLETED)]
+
+    return answer
+
+
+class StandIn:
+    def __init__(self, server: ServerProcess, name: str, **described: Any) -> None:
+        self.answers: Answers = gives(b"\xc0")
+        self.specs: list[FunctionSpec] = []
+        self._api = server.node(name)
+        self._is_over = threading.Event()
+        offer = {
+            "description": _description(name, **described),
+            "statements": [Wallet(name).state(server.url, name)],
+        }
+        registered = self._api.post(routes.REGISTER_NODE.path, offer)
+        assert "node_id" in registered, registered
+        self.node_id = NodeId(registered["node_id"])
+        self._thread = threading.Thread(target=self._work)
+
+    @contextmanager
+    def working(self) -> Iterator["StandIn"]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._is_over.set()
+            self._thread.join()
+            self._api.call("POST", routes.LEAVE.url(node_id=self.node_id), b"{}")
+            self._api.close()
+
+    def _work(self) -> None:
+        while not self._is_over.is_set():
+            asked = self._call(routes.ACQUIRE_LEASES, AcquireLeases(wait_seconds=0.5))
+            for grant in msgspec.json.decode(asked, type=LeasesGranted).grants:
+                assert isinstance(grant.spec, FunctionSpec)
+                self.specs.append(grant.spec)
+                lease = Lease(grant.attempt_id, grant.token)
+                self._report(Started(lease), *self.answers(grant, lease))
+
+    def _report(self, *reports: Report) -> None:
+        answered = msgspec.json.decode(self._call(routes.REPORT, Reports(reports)))
+        assert all(each["accepted"] for each in answered["answers"]), answered
+
+    def _call(self, route: routes.Route, body: msgspec.Struct) -> bytes:
+        path = route.url(node_id=self.node_id)
+        answer = self._api.call(route.method, path, encode_json(body))
+        assert answer.status < 300, answer.data
+        return answer.data
+
+
+def _description(name: str, **described: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "platform": "linux",
+        "python_version": platform.python_version(),
+        "potluck_version": "0",
+        "cores": 4,
+        "memory_bytes": 16 * GIB,
+        "disk_bytes": 64 * GIB,
+        "sandbox": {"driver": "bwrap", "kinds": ["script", "function", "command"]},
+        "devices": [
+            {"kind": "cpu", "uuid": name, "vendor": "v", "model": "m", "memory_bytes": GIB}
+        ],
+        **described,
+    }
