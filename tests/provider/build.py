@@ -1,13 +1,19 @@
 """Values in the words of the domain, for the provider's tests."""
 
 from pathlib import Path
+from typing import cast
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements
+from potluck.provider.files.courier import Courier
+from potluck.provider.files.freight import Freight
+from potluck.provider.files.outbox import Outbox
 from potluck.provider.identity import NodeKey
+from potluck.provider.link import Link
 from potluck.provider.settings import ProviderSettings
+from potluck.provider.throttle import Throttle
 from potluck.store.mint import new_attempt_id, new_task_id
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
@@ -55,6 +61,13 @@ def a_lease() -> tuple[Lease, TaskId]:
 
 def completed(lease: Lease) -> Finished:
     return Finished(lease, EndReason.COMPLETED, 0)
+
+
+def idle_freight(directory: Path) -> Freight:
+    """For attempts that are brought nothing and whose files nobody fetches."""
+    lease, _ = a_lease()
+    courier = Courier(cast(Link, None), lease, Throttle())
+    return Freight(Outbox.open(directory, lease.attempt_id), courier)
 
 
 def settings_for(url: str, data_directory: Path) -> ProviderSettings:

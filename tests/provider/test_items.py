@@ -8,19 +8,24 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.spec import FunctionSpec
 from potluck.model.task import MIB, EndReason, Limits, Requirements
 from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.event import Event
 from potluck.provider.expose.exposed import Exposed
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.porter import Porter
 from potluck.provider.items import RangeRun
 from potluck.provider.journal import _read
+from potluck.provider.kinds.job import Job
+from potluck.provider.kinds.plan import plan_of
 from potluck.provider.prepare.outcome import BARE
-from potluck.provider.runner import _confinement
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Driver, Recall, unnoticed
+from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.spool import LogSpool
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
-from tests.provider.build import a_grant, lease_of
+from tests.provider.build import a_grant, idle_freight, lease_of
 from tests.provider.fake_server import FakeServer
 from tests.provider.process import provider_process
 from tests.provider.test_daemon import providing
@@ -74,15 +79,20 @@ class Ran:
 
     def __init__(self, driver: Driver, directory: Path) -> None:
         self._driver = driver
+        self.freight = idle_freight(directory)
         self.spool = LogSpool.open(directory, a_grant().attempt_id)
         self.log = AttemptLog(self.spool, 0.1)
         self.outcomes: list[ItemOutcome] = []
         self.recall = Recall()
 
     async def run(self, grant: Grant) -> EndReason:
-        confinement = _confinement(grant, BARE, Exposed())
-        run = RangeRun(grant, confinement, self.log, self.outcomes.append, self.recall)
-        ended = await run.to_its_end(self._driver, unnoticed)
+        told: list[Event] = []
+        parts = (BARE, Exposed(), Inputs(), self.log, told.append, self.recall, self.freight)
+        job = Job(grant, *parts)
+        assert not isinstance(grant.spec, FunctionSpec)
+        plan = plan_of(job, grant.spec)
+        run = RangeRun(job, plan.confinement, Porter(job, plan.puts))
+        ended = await run.to_its_end(self._driver, self.outcomes.append)
         self.log.flush()
         return ended.reason
 
@@ -129,7 +139,7 @@ async def test_an_item_finds_everything_as_the_first_one_did(
     ran = Ran(driver, tmp_path)
     messy_then_curious = MANNERS.replace("item == number", "(6, 11)[item] == number")
     assert await ran.run(a_range(messy_then_curious, range(2))) is EndReason.COMPLETED
-    assert ran.text() == "item 1:\n['.tmp', 'script.py'] 1000 ['script.py'] __main__\n"
+    assert ran.text() == "item 1:\n['.tmp', 'output', 'script.py'] 1000 ['script.py'] __main__\n"
 
 
 # As caches of modules are; and a directory in the place of what must be put back.
@@ -154,7 +164,7 @@ async def test_what_an_item_made_read_only_is_not_there_for_the_next(
     ran = Ran(driver, tmp_path)
     assert await ran.run(a_range(READ_ONLY, range(2))) is EndReason.COMPLETED
     assert ran.reasons == dict.fromkeys(range(2), EndReason.COMPLETED)
-    assert ran.text().endswith("item 1:\n['.tmp', 'script.py']\n")
+    assert ran.text().endswith("item 1:\n['.tmp', 'output', 'script.py']\n")
 
 
 async def test_who_touches_a_wall_and_ends_at_once_leaves_no_blame_behind(tmp_path: Path) -> None:

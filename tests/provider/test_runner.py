@@ -15,6 +15,7 @@ from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.aside import Show
 from potluck.provider.expose.expose import expose, hide
 from potluck.provider.expose.exposed import Exposed, Machine
+from potluck.provider.files.cache import FileCache
 from potluck.provider.prepare.index import PackageIndex
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.runner import MayRun, Runner, anything
@@ -25,7 +26,7 @@ from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 from tests.prepare.package_index import loopback_index, wheel
-from tests.provider.build import WALLET, a_grant
+from tests.provider.build import WALLET, a_grant, idle_freight
 from tests.provider.test_expose import Rig
 
 PATIENT = """
@@ -58,7 +59,8 @@ class Desk:
         show: Show = hide,
     ) -> None:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
-        self.runner = Runner(driver, preparer, 0.05, None, may_run, show)
+        cache = FileCache(directory / "files", 2**30)
+        self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = Recall()
         self.events: list[Event] = []
@@ -68,7 +70,10 @@ class Desk:
     async def running(self, grant: Grant) -> AsyncIterator[asyncio.Task[Finished]]:
         self.spool = LogSpool.open(self._directory, grant.attempt_id)
         log = AttemptLog(self.spool, 0.01)
-        run = asyncio.create_task(self.runner.run(grant, log, self.events.append, self.recall))
+        self.freight = idle_freight(self._directory)
+        run = asyncio.create_task(
+            self.runner.run(grant, log, self.events.append, self.freight, self.recall)
+        )
         try:
             yield run
         finally:

@@ -7,7 +7,8 @@ DATA/unwritten.json  those of them that provider.toml does not say yet (owner/un
 DATA/power.json    the power limits that devices had before the owner's (owner/power.py)
 DATA/lock          held (flock) while a provider runs here
 DATA/node.json     the node id that each server gave this directory
-DATA/attempts/     for each server: the journal and the logs of what is held
+DATA/attempts/     for each server: the journal, and the logs and files of what is held
+DATA/files/        files that tasks have named, for each account its own (files/cache.py)
 """
 
 import hashlib

@@ -24,6 +24,7 @@ class Recovered(Struct, frozen=True):
     finished: Finished | None
     log_pieces: int
     outcomes: tuple[ItemsDone, ...] = ()  # of its items, as far as the server lacks them
+    parcels: int = 0  # that it has left for its owner, on our disk
 
 
 class PrepareBegan(Struct, frozen=True):
@@ -58,6 +59,22 @@ class RunEnded(Struct, frozen=True):
     attempt_id: AttemptId
     finished: Finished | None
     log_pieces: int  # all that it wrote, on our disk
+    parcels: int = 0  # that it has left for its owner, on our disk
+
+
+class ParcelsShipped(Struct, frozen=True):
+    """The server has this many of its files, or does not take them."""
+
+    attempt_id: AttemptId
+    parcels: int
+    log_pieces: int  # the log has a line about each that was not taken
+
+
+class ValueRefused(Struct, frozen=True):
+    """The server does not take what the function returned."""
+
+    attempt_id: AttemptId
+    detail: str
 
 
 class LogAcknowledged(Struct, frozen=True):
@@ -124,6 +141,8 @@ Event = (
     | ItemsEnded
     | ItemsAccepted
     | RunEnded
+    | ParcelsShipped
+    | ValueRefused
     | LogAcknowledged
     | LogCut
     | FinishAccepted

@@ -2,17 +2,21 @@
 
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 import aiohttp
 from msgspec import Struct
 
 from potluck.model.error import ServerUnreachable
-from potluck.wire import routes
 from potluck.wire.answer import decoded, failure
 from potluck.wire.routes import Route
 
 T = TypeVar("T")
+
+_ELSEWHERE = 307
+_CHUNK_BYTES = 2**18
 
 
 class Call(Struct, frozen=True):
@@ -22,6 +26,9 @@ class Call(Struct, frozen=True):
     path: str
     body: bytes
     patience: aiohttp.ClientTimeout
+    content_type: str = "application/json"
+    headers: dict[str, str] = {}
+    parameters: dict[str, str] = {}  # of the address
 
 
 class Exchange:
@@ -32,22 +39,61 @@ class Exchange:
         self.url = url
 
     async def send(self, call: Call, kind: type[T], token: str | None = None) -> T:
-        packed = call.route is routes.APPEND_LOG
-        headers = {"Content-Type": "application/msgpack" if packed else "application/json"}
+        async with self._respond(call, token) as response:
+            return self._answer(response.status, await response.read(), kind)
+
+    @asynccontextmanager
+    async def stream(
+        self, call: Call, token: str
+    ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
+        """The status of a good answer, and its bytes as they come.
+
+        Where the server names another place, that one is asked, without the token.
+        """
+        async with AsyncExitStack() as open_ones:
+            response = await open_ones.enter_async_context(self._respond(call, token))
+            if response.status == _ELSEWHERE:
+                # Taken as it stands: quoted anew, its signature would be of something else.
+                place = type(response.url)(response.headers.get("Location", ""), encoded=True)
+                elsewhere = self._elsewhere(call, place)
+                response = await open_ones.enter_async_context(elsewhere)
+            if response.status >= 300:
+                raise failure(response.status, await response.read(), self.url)
+            yield response.status, response.content.iter_chunked(_CHUNK_BYTES)
+
+    @asynccontextmanager
+    async def _respond(
+        self, call: Call, token: str | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"Content-Type": call.content_type, **call.headers}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         try:
             async with self._session.request(
                 call.route.method,
                 self.url + call.path,
+                params=call.parameters,
                 data=call.body,
                 headers=headers,
                 timeout=call.patience,
                 # A redirect would carry the token to a place that nobody named.
                 allow_redirects=False,
             ) as response:
-                return self._answer(response.status, await response.read(), kind)
+                yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(self.url, error) from error
+
+    @asynccontextmanager
+    async def _elsewhere(
+        self, call: Call, place: aiohttp.typedefs.StrOrURL
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {name: value for name, value in call.headers.items() if name == "Range"}
+        try:
+            async with self._session.get(
+                place, headers=headers, timeout=call.patience, allow_redirects=False
+            ) as response:
+                yield response
+        except (aiohttp.ClientError, ValueError, TimeoutError, OSError) as error:
             raise _unreachable(self.url, error) from error
 
     def _answer(self, status: int, body: bytes, kind: type[T]) -> T:

@@ -7,14 +7,14 @@ is kept up to the same limit; the rest is dropped with a mark, and fails nobody.
 from collections.abc import Callable
 
 from potluck.model.task import MIB, EndReason
-from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.masked_log import LogWriter
 from potluck.provider.sandbox.driver import Touched
 
 
 class ItemLog:
     """Written to by one item at a time."""
 
-    def __init__(self, log: AttemptLog, limit_bytes: int) -> None:
+    def __init__(self, log: LogWriter, limit_bytes: int) -> None:
         self._log = log
         self._limit_bytes = limit_bytes
         self._kept_bytes = 0
@@ -24,9 +24,9 @@ class ItemLog:
         self._is_full = False
         self._over: Callable[[Touched], None] = _nobody
 
-    def begin(self, item: int, over: Callable[[Touched], None]) -> None:
+    def begin(self, item: int, over: Callable[[Touched], None] | None = None) -> None:
         """From now on this item writes; `over` is told if it writes too much."""
-        self._item, self._over = item, over
+        self._item, self._over = item, over or _nobody
         self._item_bytes, self._is_titled = 0, False
 
     async def write(self, stream: str, data: bytes) -> None:
@@ -54,4 +54,4 @@ class ItemLog:
 
 
 def _nobody(_: Touched) -> None:
-    """Before the first item nobody is to blame."""
+    """Before the first item nobody is to blame; one that is alone has a wall of its own."""

@@ -2,9 +2,13 @@
 
 Inside, `sandbox/each.py` is told one item after the other and answers how it ended. An item that
 touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a bad
-item never fails its neighbours, and every wall holds for each of them. Recalled, the item that runs
-has no outcome, whatever it made of the signal, and none is begun after it. What items could do to
-each other inside is between a consumer and his own code.
+item never fails its neighbours, and every wall holds for each of them; one that spoils what was
+brought for all costs the sandbox, too, but nobody's outcome. Recalled, the item that runs has no
+outcome, whatever it made of the signal, and none is begun after it. What items could do to each
+other inside is between a consumer and his own code. An image need not have a Python, so an item in
+one has a sandbox of its own.
+
+What an item leaves is taken before its outcome counts.
 """
 
 import asyncio
@@ -17,23 +21,25 @@ from pathlib import Path
 
 import msgspec
 
+from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason
-from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.files.porter import Porter
 from potluck.provider.item_log import ItemLog
+from potluck.provider.kinds.job import Job
 from potluck.provider.line import one_line
 from potluck.provider.sandbox import each
 from potluck.provider.sandbox.driver import (
+    PYTHON,
     Confinement,
     Driver,
     Ended,
-    Recall,
     Started,
     Touched,
     View,
     unnoticed,
 )
 from potluck.provider.sandbox.verdict import Verdict, of_code
-from potluck.wire.provider import Grant, ItemOutcome
+from potluck.wire.provider import ItemOutcome
 
 _OPEN = "open"
 _DETAIL_CHARACTERS = 200
@@ -41,6 +47,9 @@ _ANSWER_BYTES = 64
 # Every item has its own clock; the whole has one that only stands behind these.
 _SPARE_SECONDS = 60.0
 _ALL_DONE = Touched(EndReason.COMPLETED, "all items have an outcome")
+# What is no item's own doing, and would meet the next one too.
+_FOR_ALL = (EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED)
+_SPOILT = Touched(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
 _INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what runs the items")
 
 
@@ -49,67 +58,89 @@ class RangeRun:
 
     stdin = -1
 
-    def __init__(
-        self,
-        grant: Grant,
-        confinement: Confinement,
-        log: AttemptLog,
-        record: Callable[[ItemOutcome], None],
-        recall: Recall,
-    ) -> None:
+    def __init__(self, job: Job, confinement: Confinement, porter: Porter) -> None:
+        grant = job.grant
         self._limits = grant.limits
-        self._items_total = grant.items_total
-        self._confinement = confinement
-        self._log = ItemLog(log, grant.limits.log_bytes)
-        self._record = record
-        self._recall = recall
+        self._is_script = isinstance(grant.spec, ScriptSpec)
+        self._confinement = msgspec.structs.replace(
+            confinement,
+            environment={**confinement.environment, "POTLUCK_ITEMS": str(grant.items_total)},
+        )
+        self._porter = porter
+        self._started: Started = job.started
+        self._log = ItemLog(job.log, grant.limits.log_bytes)
+        self._recall = job.recall
         self._left = deque(item for part in grant.items for item in range(part.start, part.end))
         self._began: float | None = None  # when the first of those left was told to begin
+        self._is_spoilt = False  # what was brought for all of them, by one that has ended
 
-    async def to_its_end(self, driver: Driver, started: Started) -> Ended:
+    async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> Ended:
         """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        self._record = record
+        has_image = self._confinement.image is not None
         spent = Ended(_ALL_DONE.reason, 0, _ALL_DONE.detail, 0.0, 0.0, 0, 0)
         while self._left:
-            ended = await self._in_one_sandbox(driver, started)
+            ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
             spent = _together(spent, ended)
             if self._is_the_end_of_all(ended):
                 return spent
-            if self._left:
-                self._conclude(_blamed(ended))
-            started = unnoticed
+            if self._left and not self._is_spoilt:
+                self._conclude(_own(ended) if has_image else _blamed(ended))
+            self._started = unnoticed
         return msgspec.structs.replace(
             spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
         )
 
     def _is_the_end_of_all(self, ended: Ended) -> bool:
         """Whether it was not an item that ended the sandbox, and a fresh one would not help."""
+        if self._is_spoilt:
+            return False
         recalled = self._recall.said
         if recalled is not None and ended.reason is recalled.reason:
             return bool(self._left)
         no_item_began = bool(self._left) and self._began is None
-        return ended.reason is EndReason.SANDBOX_FAILED or no_item_began
+        return ended.reason in _FOR_ALL or no_item_began
 
-    async def _in_one_sandbox(self, driver: Driver, started: Started) -> Ended:
-        self._began = None
+    async def _in_one_sandbox(self, driver: Driver) -> Ended:
+        self._began, self._is_spoilt, self._porter.item = None, False, None
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.setblocking(False)
         self.stdin = theirs.fileno()
         scope = each.ENCLOSED if driver.encloses_processes else _OPEN
         with self._channel, theirs:
             return await driver.run(
-                self._command(scope), self._log.write, started, self, self._recall
+                self._command(scope),
+                self._log.write,
+                self._started,
+                self,
+                self._recall,
+                self._porter,
             )
 
+    async def _alone(self, driver: Driver) -> Ended:
+        """The next item, in a sandbox of its own."""
+        item = self._porter.item = self._left[0]
+        self._log.begin(item)
+        self._began = time.monotonic()
+        return await driver.run(
+            msgspec.structs.replace(
+                self._confinement,
+                environment={**self._confinement.environment, "POTLUCK_ITEM": str(item)},
+            ),
+            self._log.write,
+            self._started,
+            recall=self._recall,
+            errand=self._porter,
+        )
+
     def _command(self, scope: str) -> Confinement:
-        interpreter, unbuffered, *rest = self._confinement.command
+        words, interpreter, manner = self._confinement.command, PYTHON, each.PROGRAM
+        if self._is_script:
+            words, interpreter, manner = words[2:], words[0], each.SCRIPT
         source = Path(each.__file__).read_text()
         return msgspec.structs.replace(
             self._confinement,
-            command=(interpreter, unbuffered, "-c", source, scope, *rest),
-            environment={
-                **self._confinement.environment,
-                "POTLUCK_ITEMS": str(self._items_total),
-            },
+            command=(interpreter, "-u", "-c", source, scope, manner, *words),
             own_processes=1,
             seconds=self._limits.run_seconds * len(self._left) + _SPARE_SECONDS,
             log_bytes=sys.maxsize,
@@ -119,6 +150,7 @@ class RangeRun:
         """One item after the other, until all are done or one of them costs the sandbox."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._channel, self._hear)
+        has_ended = False  # one of them, in here
         try:
             while self._left:
                 self._told: asyncio.Future[bytes | Touched] = loop.create_future()
@@ -127,17 +159,22 @@ class RangeRun:
                     return self._recall.said
                 if isinstance(heard, Touched) or not heard:
                     return heard or None
+                if heard == each.SPOILT and has_ended:
+                    self._is_spoilt, self._porter.item = True, None
+                    return _SPOILT
                 await view.drained()
                 if (touched := view.touched()) is not None:
                     return touched
+                await self._porter.collect(view.work)
                 self._conclude(_verdict(heard))
+                has_ended = True
         finally:
             loop.remove_reader(self._channel)
         return _ALL_DONE
 
     async def _ask(self, item: int) -> bytes | Touched:
         """How it ended, or which wall it touched; empty when nobody is there to answer."""
-        self._began = time.monotonic()
+        self._began, self._porter.item = time.monotonic(), item
         self._log.begin(item, self._tell)
         try:
             self._channel.send(b"%d" % item)
@@ -185,11 +222,15 @@ def _verdict(answer: bytes) -> Verdict:
         return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
 
 
+def _own(ended: Ended) -> Verdict:
+    return Verdict(ended.reason, ended.exit_code, ended.detail)
+
+
 def _blamed(ended: Ended) -> Verdict:
     """The end of a sandbox is the outcome of the item that ran in it."""
     if ended.reason is EndReason.COMPLETED:
         return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
-    return Verdict(ended.reason, ended.exit_code, ended.detail)
+    return _own(ended)
 
 
 def _together(before: Ended, ended: Ended) -> Ended:

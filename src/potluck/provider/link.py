@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
+from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.local.trust import context
@@ -25,6 +26,7 @@ from potluck.model.back_off import BackOff
 from potluck.model.error import (
     Conflict,
     DeviceBound,
+    Forbidden,
     InvalidInput,
     NodeKeyRefused,
     NotFound,
@@ -43,6 +45,7 @@ from potluck.wire import routes
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.codec import encode_json, encode_packed
 from potluck.wire.consumer import Health
+from potluck.wire.files import AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 from potluck.wire.own_origin import origin_of
 from potluck.wire.owner import LeaveNode
 from potluck.wire.provider import (
@@ -66,6 +69,12 @@ ListHeld = Callable[[], tuple[Lease, ...]]
 # While the server is silent, a person hears of it this often.
 _SAY_AGAIN_SECONDS = 10.0
 _LEAVE_SECONDS = 3.0
+
+_LEASE = "Potluck-Lease"
+_BYTES, _PACKED = "application/octet-stream", "application/msgpack"
+_PARTIAL = 206
+# What the server says of files that it does not take; trying again would not help.
+_REFUSALS: Errors = (Conflict, InvalidInput, Forbidden)
 
 
 class Link:
@@ -205,7 +214,66 @@ class Link:
             lambda: encode_packed(chunk),
             LogAppended,
             answers=(Conflict, InvalidInput),
+            extra=Extra(content_type=_PACKED),
         )
+
+    async def begin_upload(self, begin: BeginNodeUpload) -> Upload:
+        """Raises StaleLease, and QuotaExceeded or InvalidInput where it is not taken."""
+        return await self._persist(
+            routes.BEGIN_NODE_UPLOAD, lambda: encode_json(begin), Upload, answers=_REFUSALS
+        )
+
+    async def put_part(self, lease: Lease, upload_id: str, number: int, data: bytes) -> Upload:
+        """Raises NotFound where the upload is over, and what `begin_upload` raises."""
+        call = Extra({"upload_id": upload_id, "number": str(number)}, lease, _BYTES)
+        return await self._persist(
+            routes.PUT_NODE_PART, lambda: data, Upload, answers=(NotFound, *_REFUSALS), extra=call
+        )
+
+    async def finish_upload(self, lease: Lease, upload_id: str) -> Upload:
+        call = Extra({"upload_id": upload_id}, lease)
+        return await self._persist(
+            routes.FINISH_NODE_UPLOAD, bytes, Upload, answers=(NotFound, *_REFUSALS), extra=call
+        )
+
+    async def add_files(self, files: AddFiles) -> None:
+        await self._persist(
+            routes.ADD_FILES,
+            lambda: encode_packed(files),
+            object,
+            answers=_REFUSALS,
+            extra=Extra(content_type=_PACKED),
+        )
+
+    async def keep_checkpoint(self, kept: KeepCheckpoint) -> None:
+        await self._persist(
+            routes.KEEP_CHECKPOINT, lambda: encode_json(kept), object, answers=_REFUSALS
+        )
+
+    @asynccontextmanager
+    async def open_blob(
+        self, lease: Lease, sha256: str, start: int
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Its bytes from `start` on. Tries once: whoever reads knows how far he has come."""
+        path = routes.GET_NODE_BLOB.url(node_id=self.node_id, sha256=sha256)
+        call = Call(
+            routes.GET_NODE_BLOB,
+            path,
+            b"",
+            aiohttp.ClientTimeout(
+                sock_connect=self._settings.connect_seconds,
+                sock_read=self._settings.answer_seconds,
+            ),
+            headers={_LEASE: lease.token, **({"Range": f"bytes={start}-"} if start else {})},
+            parameters={"attempt_id": lease.attempt_id},
+        )
+        token = await self._node_session.token()
+        try:
+            async with self._exchange.stream(call, token) as (status, chunks):
+                yield chunks if status == _PARTIAL or not start else _behind(chunks, start)
+        except NotSignedIn:
+            await self._node_session.token(refused=token)
+            raise
 
     async def leave(self, *, wish: int = 0, is_for_good: bool = False) -> None:
         """Says goodbye once; whoever is silent now may be gone for good."""
@@ -225,6 +293,7 @@ class Link:
         *,
         answers: Errors = (),
         patience: aiohttp.ClientTimeout | None = None,
+        extra: "Extra | None" = None,
     ) -> T:
         """Repeats the call until it succeeds or fails in a way that is an answer.
 
@@ -234,7 +303,9 @@ class Link:
         while True:
             try:
                 node_id = self.node_id
-                answer = await self._once(route, body(), kind, patience or self._patience())
+                answer = await self._once(
+                    route, body(), kind, patience or self._patience(), extra or Extra()
+                )
                 self._silence.broken()
                 self._skews.tell()
                 return answer
@@ -262,11 +333,18 @@ class Link:
                 self._silence.noticed(again)
 
     async def _once(
-        self, route: Route, body: bytes, kind: type[T], patience: aiohttp.ClientTimeout
+        self,
+        route: Route,
+        body: bytes,
+        kind: type[T],
+        patience: aiohttp.ClientTimeout,
+        extra: "Extra | None" = None,
     ) -> T:
         """A token may have ended a moment early; then the call is made again with the next one."""
-        path = route.url(node_id=self._node_id or "")
-        call = Call(route, path, body, patience)
+        extra = extra or Extra()
+        path = route.url(node_id=self._node_id or "", **extra.names)
+        headers = {} if extra.lease is None else {_LEASE: extra.lease.token}
+        call = Call(route, path, body, patience, extra.content_type, headers)
         token = await self._node_session.token()
         try:
             return await self._exchange.send(call, kind, token)
@@ -279,6 +357,22 @@ class Link:
             total=wait_seconds + self._settings.answer_seconds,
             sock_connect=self._settings.connect_seconds,
         )
+
+
+class Extra(Struct, frozen=True):
+    """What some calls have besides a body of JSON: names in the path, a lease, other bytes."""
+
+    names: dict[str, str] = {}
+    lease: Lease | None = None
+    content_type: str = "application/json"
+
+
+async def _behind(chunks: AsyncIterator[bytes], start: int) -> AsyncIterator[bytes]:
+    """For a server that sends the whole where a part was asked for."""
+    async for chunk in chunks:
+        if len(chunk) > start:
+            yield chunk[start:]
+        start = max(0, start - len(chunk))
 
 
 class Silence:

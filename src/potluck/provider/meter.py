@@ -4,6 +4,7 @@ import psutil
 from msgspec import Struct
 
 from potluck.model.usage import Usage
+from potluck.provider.files.outbox import Outbox
 from potluck.provider.sandbox.driver import Ended
 
 
@@ -18,11 +19,13 @@ def measure_node() -> NodeLoad:
     return NodeLoad(percent, psutil.virtual_memory().used)
 
 
-def usage_of(ended: Ended, prepare_seconds: float) -> Usage:
+def usage_of(ended: Ended, prepare_seconds: float, input_bytes: int, outbox: Outbox) -> Usage:
     return Usage(
         prepare_seconds=prepare_seconds,
         run_seconds=max(ended.run_seconds, 0.0),
         cpu_seconds=max(ended.cpu_seconds, 0.0),
         memory_peak_bytes=max(ended.memory_peak_bytes, 0),
         log_bytes=max(ended.log_bytes, 0),
+        input_bytes=input_bytes,
+        output_bytes=outbox.size_bytes,
     )

@@ -1,8 +1,9 @@
-"""Runs one attempt: its dependencies first, then its code, both in the sandbox.
+"""Runs one attempt: its files and dependencies first, then its code in the sandbox.
 
 However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
 Recalled, it ends with the reason of that: at once while it is prepared, since no work is lost by
-that, and after its grace once the code runs. Nothing of the attempt is left running afterwards.
+that, and after its grace once the code runs. Nothing of the attempt is left running afterwards, and
+what it has left for its owner is in the outbox.
 """
 
 import asyncio
@@ -10,30 +11,37 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from potluck.model.error import InvalidInput, PotluckError, SandboxUnavailable
+from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
-from potluck.model.script import ScriptMetadata, read_metadata
-from potluck.model.spec import ScriptSpec, kind_of
+from potluck.model.script import ScriptMetadata
+from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, blobs_of
 from potluck.model.task import EndReason
 from potluck.model.usage import Usage
 from potluck.provider.attempt_log import AttemptLog
-from potluck.provider.event import CodeStarted, Event, PrepareBegan
+from potluck.provider.event import PrepareBegan
 from potluck.provider.expose.aside import Aside, Show
 from potluck.provider.expose.expose import hide
 from potluck.provider.expose.exposed import Exposed
+from potluck.provider.files.cache import FileCache
+from potluck.provider.files.freight import Freight
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.porter import Porter
 from potluck.provider.items import RangeRun
+from potluck.provider.kinds.function import run_function
+from potluck.provider.kinds.job import Job, Outcome, Tell
+from potluck.provider.kinds.plan import dependencies_of, plan_of
 from potluck.provider.line import one_line
+from potluck.provider.masked_log import MaskedLog
 from potluck.provider.meter import usage_of
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended, Recall, Started
+from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall
 from potluck.provider.sandbox.event_loop import drop
 from potluck.wire.provider import Finished, Grant
 
 T = TypeVar("T")
-Tell = Callable[[Event], None]
 # A sentence that says why the node's owner does not take it; None when it may run.
 MayRun = Callable[[Grant], str | None]
 
@@ -57,6 +65,7 @@ class Runner:
         self,
         driver: Driver,
         preparer: Preparer,
+        cache: FileCache,
         outcome_seconds: float,
         only_account_id: AccountId | None,
         may_run: MayRun = anything,
@@ -65,38 +74,51 @@ class Runner:
         self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
+        self._cache = cache
         self._only_account_id = only_account_id
         self._may_run = may_run
         self._aside = Aside(show)
 
     async def run(
-        self, grant: Grant, log: AttemptLog, tell: Tell, recall: Recall | None = None
+        self,
+        grant: Grant,
+        log: AttemptLog,
+        tell: Tell,
+        freight: Freight,
+        recall: Recall | None = None,
     ) -> Finished:
         began = time.monotonic()
         recall = recall or Recall()
+        masked = MaskedLog(log, grant.secrets.values())
+
+        def failed(reason: EndReason, detail: str) -> Finished:
+            return _failed(grant, reason, detail, time.monotonic() - began)
+
         try:
             self._check_owner(grant)
             self._check_terms(grant)
-            environment = await _unless(recall, self._prepare(grant, log, tell))
+            environment = await _unless(recall, self._prepare(grant, masked, tell))
+            inputs = await _unless(recall, self._bring(grant, freight))
             prepare_seconds = time.monotonic() - began
-            finished = await self._run_code(grant, environment, log, tell, prepare_seconds, recall)
+            exposed = await _unless(recall, self._expose(grant))
+            job = Job(grant, environment, exposed, inputs, masked, tell, recall, freight)
+            return _finished(job, await self._run_job(job), prepare_seconds)
         except _Declined as declined:
-            finished = _failed(grant, EndReason.DECLINED, str(declined), 0.0)
+            return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
         except _Recalled:
             assert recall.said is not None
-            finished = _failed(
-                grant, recall.said.reason, recall.said.detail, time.monotonic() - began
-            )
+            return failed(recall.said.reason, recall.said.detail)
         except PrepareFailed as failure:
-            finished = _failed(grant, failure.reason, failure.detail, time.monotonic() - began)
+            return failed(failure.reason, failure.detail)
+        except InputFailed as failure:
+            return failed(failure.touched.reason, failure.touched.detail)
         except (PotluckError, OSError) as error:
-            finished = _failed(
-                grant, EndReason.SANDBOX_FAILED, str(error), time.monotonic() - began
-            )
+            return failed(EndReason.SANDBOX_FAILED, str(error))
         finally:
             self._preparer.release(grant.attempt_id)
+            self._cache.release(grant.attempt_id)
+            await masked.close()
             log.flush()
-        return finished
 
     def _check_owner(self, grant: Grant) -> None:
         if self._only_account_id not in (None, grant.account_id):
@@ -115,9 +137,9 @@ class Runner:
             raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
         return exposed
 
-    async def _prepare(self, grant: Grant, log: AttemptLog, tell: Tell) -> Environment:
-        metadata = _metadata_of(grant)
-        if metadata == ScriptMetadata():
+    async def _prepare(self, grant: Grant, log: MaskedLog, tell: Tell) -> Environment:
+        wanted = dependencies_of(grant.spec)
+        if wanted == ScriptMetadata():
             return BARE
         tell(PrepareBegan(grant.attempt_id))
 
@@ -126,49 +148,36 @@ class Runner:
             await log.write("potluck", data)
 
         return await self._preparer.prepare(
-            grant.attempt_id, grant.account_id, metadata, grant.limits, remark
+            grant.attempt_id, grant.account_id, wanted, grant.limits, remark
         )
 
-    async def _run_code(
-        self,
-        grant: Grant,
-        environment: Environment,
-        log: AttemptLog,
-        tell: Tell,
-        prepare_seconds: float,
-        recall: Recall,
-    ) -> Finished:
-        async def started() -> None:
-            tell(CodeStarted(grant.attempt_id))
+    async def _bring(self, grant: Grant, freight: Freight) -> Inputs:
+        blobs = [*blobs_of(grant.spec), *([] if grant.checkpoint is None else [grant.checkpoint])]
+        if not blobs:
+            return Inputs()
+        return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
 
-        exposed = await _unless(recall, self._expose(grant))
-        confinement = _confinement(grant, environment, exposed)
-        if grant.items_total is not None:
-            ended = await self._run_items(grant, confinement, log, tell, started, recall)
-        else:
-            ended = await self._driver.run(confinement, log.write, started, recall=recall)
-        return Finished(
-            Lease(grant.attempt_id, grant.token),
-            ended.reason,
-            ended.exit_code,
-            one_line(ended.detail),
-            usage_of(ended, prepare_seconds),
+    async def _run_job(self, job: Job) -> Outcome:
+        match job.grant.spec:
+            case FunctionSpec():
+                return await run_function(job, self._driver)
+            case ScriptSpec() | CommandSpec() | ContainerSpec() as spec:
+                return Outcome(await self._run_command(job, spec))
+
+    async def _run_command(self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Ended:
+        plan = plan_of(job, spec)
+        porter = Porter(job, plan.puts)
+        if job.grant.items_total is not None:
+            return await self._run_items(RangeRun(job, plan.confinement, porter), job)
+        return await self._driver.run(
+            plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
         )
 
-    async def _run_items(
-        self,
-        grant: Grant,
-        confinement: Confinement,
-        log: AttemptLog,
-        tell: Tell,
-        started: Started,
-        recall: Recall,
-    ) -> Ended:
+    async def _run_items(self, run: RangeRun, job: Job) -> Ended:
         """Outcomes are told as they gather, also those of a range that is stopped half-way."""
-        outcomes = Outcomes(grant.attempt_id, tell, self._outcome_seconds)
+        outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
         try:
-            run = RangeRun(grant, confinement, log, outcomes.add, recall)
-            return await run.to_its_end(self._driver, started)
+            return await run.to_its_end(self._driver, outcomes.add)
         finally:
             outcomes.flush()
 
@@ -185,46 +194,17 @@ async def _unless(recall: Recall, preparing: Coroutine[Any, Any, T]) -> T:
         await drop(work, asked)
 
 
-def _metadata_of(grant: Grant) -> ScriptMetadata:
-    if not isinstance(grant.spec, ScriptSpec):
-        return ScriptMetadata()
-    try:
-        return read_metadata(grant.spec.source)
-    except InvalidInput as error:
-        raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
-
-
-def _confinement(grant: Grant, environment: Environment, exposed: Exposed) -> Confinement:
-    if not isinstance(grant.spec, ScriptSpec):
-        raise SandboxUnavailable(f"This node runs no tasks of kind {kind_of(grant.spec)}.")
-    filename = _plain_name(grant.spec.filename)
-    # A name that begins with a dash would be read as an option of Python.
-    script = f"./{filename}" if filename.startswith("-") else filename
-    return Confinement(
-        name=grant.attempt_id,
-        command=(environment.interpreter, "-u", script, *grant.spec.arguments),
-        memory_bytes=grant.requirements.memory_bytes,
-        disk_bytes=grant.requirements.disk_bytes,
-        processes=grant.limits.processes,
-        cores=grant.requirements.cores,
-        seconds=grant.limits.run_seconds,
-        log_bytes=grant.limits.log_bytes,
-        environment={
-            **grant.spec.environment,
-            **exposed.environment,
-            "POTLUCK_TASK_ID": grant.task_id,
-            "POTLUCK_ATTEMPT_ID": grant.attempt_id,
-        },
-        files={filename: grant.spec.source.encode()},
-        mounts=(*environment.mounts, *exposed.mounts),
-        device_nodes=exposed.device_nodes,
+def _finished(job: Job, outcome: Outcome, prepare_seconds: float) -> Finished:
+    ended = outcome.ended
+    usage = usage_of(ended, prepare_seconds, job.inputs.fetched_bytes, job.freight.outbox)
+    return Finished(
+        Lease(job.grant.attempt_id, job.grant.token),
+        ended.reason,
+        ended.exit_code,
+        one_line(ended.detail),
+        usage,
+        outcome.value,
     )
-
-
-def _plain_name(filename: str) -> str:
-    """The last part of a path as any system writes it; the sandbox takes plain names only."""
-    name = filename.replace("\\", "/").rpartition("/")[2]
-    return name if name.strip(".") else "script.py"
 
 
 def _failed(grant: Grant, reason: EndReason, detail: str, prepare_seconds: float) -> Finished:

@@ -33,6 +33,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     index_hosts: str = ""  # further ones that serve its files: `name` or `name:port`, with commas
     allow_builds: bool = False  # of source distributions, whose code then runs in the sandbox
     environments_bytes: Count = SHELF_BYTES  # of all installed dependencies together
+    files_bytes: Count = 20 * 2**30  # of all files of tasks that are kept for the next one
     price_micro_per_hour: Count = 0  # of each device
     labels: tuple[ShortText, ...] = ()  # that tasks may ask for, such as region=eu
     share_between_accounts: bool = False  # fractions of one device for tasks of several accounts

@@ -7,8 +7,8 @@ for the journal before the acts that rely on them). It guarantees:
 - an attempt is started at most once, however often its grant comes;
 - a device serves a new attempt only when the runs on it leave it room, and a run that was called
   off counts until it has really ended;
-- `Finished` is sent only when the server has acknowledged every log piece and every outcome of an
-  item;
+- `Finished` is sent only when the server has acknowledged every log piece, every file that it has
+  left and every outcome of an item;
 - what was granted is reported or was called off by the server, also when the provider shuts down:
   what ran or waited then is reported as given back, and what had ended keeps its outcome;
 - nothing is reported about an attempt that the server called off;
@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AttemptId, TaskId
@@ -40,12 +41,14 @@ from potluck.provider.event import (
     LeaseLost,
     LogAcknowledged,
     LogCut,
+    ParcelsShipped,
     PrepareBegan,
     Recovered,
     Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
+    ValueRefused,
 )
 from potluck.provider.instruction import (
     Conclude,
@@ -77,7 +80,7 @@ class Phase(StrEnum):
     WAITING = "waiting"  # granted; a device of it is still taken by a run that is ending
     RUNNING = "running"  # its run has been started
     STOPPING = "stopping"  # its run was told to end and has not ended yet
-    SHIPPING = "shipping"  # ended; the server lacks pieces of its log
+    SHIPPING = "shipping"  # ended; the server lacks pieces of its log, or files
     REPORTING = "reporting"  # ended; `Finished` was sent and has no answer yet
 
 
@@ -92,6 +95,9 @@ class Holding(Struct):
     finished: Finished | None = None
     log_pieces: int = 0  # known when it has ended
     acknowledged_pieces: int = 0
+    parcels: int = 0  # that it has left for its owner; known when it has ended
+    shipped_parcels: int = 0
+    value_refused: str = ""  # why the server does not take what the function returned
     is_log_cut: bool = False  # the server wants no more of its log
     outcomes: list[ItemsDone] = []  # of its items, as far as the server lacks them
     silence_seconds: float | None = None  # of the server, after which it is to be stopped
@@ -112,7 +118,7 @@ class Holding(Struct):
     @property
     def is_shipped(self) -> bool:
         has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
-        return has_log and not self.outcomes
+        return has_log and self.shipped_parcels >= self.parcels and not self.outcomes
 
 
 class Attempts:
@@ -159,6 +165,10 @@ class Attempts:
                 return self._items_accepted(report)
             case RunEnded():
                 return self._run_ended(event)
+            case ParcelsShipped():
+                return self._parcels_shipped(event)
+            case ValueRefused(attempt_id, detail):
+                return self._value_refused(attempt_id, detail)
             case LogAcknowledged(attempt_id, pieces):
                 return self._log_acknowledged(attempt_id, pieces)
             case LogCut(attempt_id):
@@ -203,6 +213,7 @@ class Attempts:
             Phase.SHIPPING,
             finished=finished,
             log_pieces=event.log_pieces,
+            parcels=event.parcels,
         )
         holding.outcomes = list(event.outcomes)
         self._holdings[event.lease.attempt_id] = holding
@@ -243,12 +254,27 @@ class Attempts:
             return self._start_waiting()
         # What ended by itself just before it was stopped keeps its outcome.
         finished = event.finished or _given_back(holding)
-        holding.log_pieces = event.log_pieces
+        holding.log_pieces = max(holding.log_pieces, event.log_pieces)
+        holding.parcels = event.parcels
         return [*self._conclude(holding, finished), *self._start_waiting()]
 
     def _conclude(self, holding: Holding, finished: Finished) -> list[Instruction]:
         holding.phase, holding.finished, holding.grant = Phase.SHIPPING, finished, None
         return [Conclude(finished), *self._report_if_shipped(holding)]
+
+    def _parcels_shipped(self, event: ParcelsShipped) -> list[Instruction]:
+        holding = self._holdings.get(event.attempt_id)
+        if holding is None:
+            return []
+        holding.shipped_parcels = event.parcels
+        holding.log_pieces = max(holding.log_pieces, event.log_pieces)
+        return self._report_if_shipped(holding)
+
+    def _value_refused(self, attempt_id: AttemptId, detail: str) -> list[Instruction]:
+        """A report must not name what the server does not have."""
+        if (holding := self._holdings.get(attempt_id)) is not None:
+            holding.value_refused = detail
+        return []
 
     def _log_acknowledged(self, attempt_id: AttemptId, pieces: int) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
@@ -269,6 +295,9 @@ class Attempts:
         if finished is None or holding.phase is not Phase.SHIPPING or not holding.is_shipped:
             return []
         holding.phase = Phase.REPORTING
+        if holding.value_refused and finished.value is not None:
+            detail = f"What it returned was not taken: {holding.value_refused}"
+            finished = replace(finished, reason=EndReason.EXCEPTION, detail=detail, value=None)
         return [SendReport(finished)]
 
     def _finish_accepted(self, attempt_id: AttemptId) -> list[Instruction]:

@@ -26,6 +26,10 @@ from potluck.provider.announcement import (
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.control.message import AttemptNow
 from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
+from potluck.provider.files.courier import Courier
+from potluck.provider.files.freight import Freight
+from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
+from potluck.provider.files.ship import ship_parcels
 from potluck.provider.instruction import (
     Conclude,
     Drop,
@@ -64,11 +68,12 @@ from potluck.wire.provider import Finished, Grant
 log = structlog.get_logger()
 
 
-class ShippedLog(Struct, frozen=True):
-    """A log and the duty that carries it to the server."""
+class Shipment(Struct, frozen=True):
+    """What an attempt writes and leaves, and the duties that carry it to the server."""
 
     log: AttemptLog
-    shipping: asyncio.Task[None]
+    freight: Freight
+    duties: tuple[asyncio.Task[None], ...]
 
 
 class Workbench:
@@ -90,7 +95,7 @@ class Workbench:
         self._throttle = throttle
         self._log_flush_seconds = settings.log_flush_seconds
         self._attempts = Attempts(settings.stop_after_silence_seconds)
-        self._logs: dict[AttemptId, ShippedLog] = {}
+        self._shipments: dict[AttemptId, Shipment] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
         self._recalls: dict[AttemptId, Recall] = {}
         self._since: dict[AttemptId, float] = {}
@@ -108,7 +113,9 @@ class Workbench:
         self._duties = duties
         self._journal = Journal.open(self._directory)
         kept = self._journal.kept
-        remove_strays(self._directory, {each.leased.lease.attempt_id for each in kept})
+        held = {each.leased.lease.attempt_id for each in kept}
+        remove_strays(self._directory, held)
+        remove_stray_outboxes(self._directory, held)
         self.tell([self._recovered(each) for each in kept])
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
@@ -178,8 +185,9 @@ class Workbench:
         for run in self._runs.values():
             run.cancel()
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
-        for shipped in self._logs.values():
+        for shipped in self._shipments.values():
             shipped.log.spool.close()
+            shipped.freight.outbox.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -204,11 +212,14 @@ class Workbench:
             self._changed.set()
 
     def _write(self, batch: list[Instruction]) -> None:
-        """An outcome says that there is no more log, so the log must be as durable as it is."""
+        """An outcome says that there is no more log and no more files, so these must be as durable
+        as it is."""
         assert self._journal is not None, "work has begun"
         for instruction in batch:
             if isinstance(instruction, Conclude):
-                self._sync_log(instruction.finished.lease.attempt_id)
+                self._sync(instruction.finished.lease.attempt_id)
+            elif isinstance(instruction, Keep):
+                self._sync_files(instruction.report.lease.attempt_id)
         self._journal.write(filter(None, map(_record, batch)))
 
     def _perform(self, instruction: Instruction) -> None:
@@ -225,25 +236,26 @@ class Workbench:
                 self.reports.send(report)
             case Forget(attempt_id):
                 self.reports.withdraw(attempt_id)
-                self._discard_log(attempt_id)
+                self._discard(attempt_id)
                 self._since.pop(attempt_id, None)
 
     def _start(self, grant: Grant) -> None:
-        attempt_log = self._open_log(Lease(grant.attempt_id, grant.token))
+        shipped = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, grant.task_id)
         recall = self._recalls[grant.attempt_id] = Recall()
         self._runs[grant.attempt_id] = asyncio.create_task(
-            self._runner.run(grant, attempt_log, progress, recall)
+            self._runner.run(grant, shipped.log, progress, shipped.freight, recall)
         )
-        self._duties.create_task(self._attend(grant, attempt_log))
+        self._duties.create_task(self._attend(grant, shipped))
 
-    async def _attend(self, grant: Grant, attempt_log: AttemptLog) -> None:
+    async def _attend(self, grant: Grant, shipped: Shipment) -> None:
         """Waits for the end of a run; a duty, as an end that can not be recorded must stop us."""
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
         finished = None if run.cancelled() else _outcome(grant, run)
-        self.tell([RunEnded(grant.attempt_id, finished, attempt_log.pieces)])
+        parcels = len(shipped.freight.outbox)
+        self.tell([RunEnded(grant.attempt_id, finished, shipped.log.pieces, parcels)])
         await self._all_done()
         self._announce(_announcement(grant, finished))
 
@@ -258,27 +270,43 @@ class Workbench:
     def _recovered(self, kept: Kept) -> Recovered:
         lease = kept.leased.lease
         outcomes = tuple(kept.outcomes.values())
-        pieces = self._open_log(lease).pieces
-        return Recovered(lease, kept.leased.task_id, kept.finished, pieces, outcomes)
+        left = self._open(lease)
+        pieces, parcels = left.log.pieces, len(left.freight.outbox)
+        return Recovered(lease, kept.leased.task_id, kept.finished, pieces, outcomes, parcels)
 
-    def _open_log(self, lease: Lease) -> AttemptLog:
+    def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)
         attempt_log = AttemptLog(spool, self._log_flush_seconds)
-        shipping = self._duties.create_task(
-            ship_log(self._link, lease, attempt_log, self.tell, self._throttle)
+        freight = Freight(
+            Outbox.open(self._directory, lease.attempt_id),
+            Courier(self._link, lease, self._throttle),
         )
-        self._logs[lease.attempt_id] = ShippedLog(attempt_log, shipping)
-        return attempt_log
+        duties = (
+            ship_log(self._link, lease, attempt_log, self.tell, self._throttle),
+            ship_parcels(freight, lease.attempt_id, attempt_log, self.tell),
+        )
+        shipment = Shipment(
+            attempt_log, freight, tuple(self._duties.create_task(duty) for duty in duties)
+        )
+        self._shipments[lease.attempt_id] = shipment
+        return shipment
 
-    def _sync_log(self, attempt_id: AttemptId) -> None:
-        if attempt_id in self._logs:
-            self._logs[attempt_id].log.sync()
+    def _sync(self, attempt_id: AttemptId) -> None:
+        if attempt_id in self._shipments:
+            self._shipments[attempt_id].log.sync()
+        self._sync_files(attempt_id)
 
-    def _discard_log(self, attempt_id: AttemptId) -> None:
-        shipped = self._logs.pop(attempt_id, None)
+    def _sync_files(self, attempt_id: AttemptId) -> None:
+        if attempt_id in self._shipments:
+            self._shipments[attempt_id].freight.outbox.sync()
+
+    def _discard(self, attempt_id: AttemptId) -> None:
+        shipped = self._shipments.pop(attempt_id, None)
         if shipped is not None:
-            shipped.shipping.cancel()
+            for duty in shipped.duties:
+                duty.cancel()
             shipped.log.spool.discard()
+            shipped.freight.outbox.discard()
 
 
 def _record(instruction: Instruction) -> Record | None:

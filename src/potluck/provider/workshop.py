@@ -9,6 +9,7 @@ from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.provider.detect.tried import Detection
 from potluck.provider.expose.expose import expose
+from potluck.provider.files.cache import FileCache
 from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.prepare.settings import PrepareSettings
@@ -23,6 +24,7 @@ from potluck.wire.provider import Grant
 class Workshop(Struct, frozen=True):
     driver: Driver
     preparer: Preparer
+    cache: FileCache
     report: SandboxReport
 
     async def reap(self) -> None:
@@ -41,7 +43,7 @@ class Workshop(Struct, frozen=True):
         show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
         only = None if self.report.is_safe_for_strangers else account_id
         seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
-        return Runner(self.driver, self.preparer, seconds, only, is_taken, show)
+        return Runner(self.driver, self.preparer, self.cache, seconds, only, is_taken, show)
 
 
 def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
@@ -62,4 +64,5 @@ async def open_workshop(settings: ProviderSettings, throttle: Throttle, sandbox:
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
     )
-    return Workshop(driver, preparer, report)
+    cache = FileCache(settings.data_directory / "files", settings.files_bytes)
+    return Workshop(driver, preparer, cache, report)

@@ -1,0 +1,117 @@
+"""Brings what a task keeps in its checkpoint directory to safety, and back for the next attempt.
+
+While it runs: at intervals, if anything has changed. When it ends without having succeeded: once
+more, after its last process, so that what it wrote on being asked to end counts. A file that
+changes while it is read makes that try worthless, and it is tried again soon; whoever renames whole
+files into place is never caught so.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from potluck.model.blob import BlobRef
+from potluck.model.error import PotluckError, StaleLease
+from potluck.model.task import EndReason
+from potluck.provider.files.freight import Freight
+from potluck.provider.files.outbox import Role
+from potluck.provider.files.pack import Moved, pack
+from potluck.provider.files.unpack import opened, unpack
+from potluck.provider.files.walk import Passed, walk
+from potluck.provider.masked_log import LogWriter
+from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory
+
+NAME = CHECKPOINT.removeprefix(f"{WORK}/")
+_AGAIN_SECONDS = 1.0
+
+Marks = tuple[tuple[str, int, int, int], ...]
+
+
+class Checkpoints:
+    """Of one attempt."""
+
+    def __init__(
+        self, freight: Freight, log: LogWriter, every_seconds: float, room_bytes: int
+    ) -> None:
+        self._freight = freight
+        self._log = log
+        self._every_seconds = every_seconds
+        self._room_bytes = room_bytes
+        self._kept: Marks = ()
+
+    def restore(self, work: WorkDirectory, archive: Path | None) -> None:
+        """Makes the directory, with what an earlier attempt left in it."""
+        with opened(work, NAME):
+            pass
+        if archive is not None:
+            unpack(archive, work, self._room_bytes, NAME)
+        self._kept = _marks(work)
+
+    async def keep(self, work: WorkDirectory) -> None:
+        """Until it is cancelled."""
+        seconds = self._every_seconds
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self._keep_once(work)
+                seconds = self._every_seconds
+            except Moved:
+                seconds = min(_AGAIN_SECONDS, self._every_seconds)
+
+    async def keep_last(self, work: WorkDirectory, reason: EndReason) -> None:
+        """Nothing runs any more. The outbox brings it to the server before the end is told."""
+        if reason is EndReason.COMPLETED:
+            return
+        marks = await asyncio.to_thread(_marks, work)
+        if marks != self._kept and await self._fits(marks):
+            content = pack(work.descriptor, NAME)
+            await asyncio.to_thread(self._freight.outbox.add, Role.CHECKPOINT, "", content)
+            self._freight.outbox.announce()
+
+    async def _keep_once(self, work: WorkDirectory) -> None:
+        marks = await asyncio.to_thread(_marks, work)
+        if marks == self._kept or not await self._fits(marks):
+            return
+        with tempfile.TemporaryFile() as file:
+            blob = await asyncio.to_thread(_write, file, pack(work.descriptor, NAME))
+            try:
+                await self._freight.courier.send(blob, _reader(file))
+                await self._freight.courier.keep_checkpoint(blob)
+            except StaleLease:
+                return  # whoever takes leases back says so
+            except PotluckError as error:
+                await self._log.remark(f"the checkpoint was not taken: {error.detail}")
+        self._kept = marks
+
+    async def _fits(self, marks: Marks) -> bool:
+        """Files that are mostly nothing can be larger than the task's whole disk."""
+        if sum(size for _, _, size, _ in marks) <= self._room_bytes:
+            return True
+        await self._log.remark("the checkpoint is larger than the task's disk; it is not kept")
+        return False
+
+
+def _marks(work: WorkDirectory) -> Marks:
+    found = walk(work.descriptor, NAME, Passed())
+    return tuple(each.mark for each in found if not each.is_directory)
+
+
+def _write(file: IO[bytes], chunks: Iterator[bytes]) -> BlobRef:
+    digest, size = sha256(), 0
+    for chunk in chunks:
+        file.write(chunk)
+        digest.update(chunk)
+        size += len(chunk)
+    file.flush()
+    return BlobRef(digest.hexdigest(), size)
+
+
+def _reader(file: IO[bytes]) -> Callable[[int, int], bytes]:
+    def read(start: int, size: int) -> bytes:
+        file.seek(start)
+        return file.read(size)
+
+    return read

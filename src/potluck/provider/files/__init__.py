@@ -1,0 +1,1 @@
+"""Files of tasks on this node: brought, cached, unpacked, collected and sent."""

@@ -1,0 +1,136 @@
+"""Blobs that tasks have named, kept on this node for the next task that does.
+
+One directory for each account: what two accounts have in common they do not share here, so that
+nothing of one can be noticed by the other. What is in use stays; of the rest the longest unused
+goes first when there is no room. A file of an earlier life is read once, and hashed, before it is
+used again.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from potluck.model.blob import BlobRef
+from potluck.model.error import SandboxUnavailable
+from potluck.provider.files.courier import Courier
+from potluck.provider.files.fetch import Damaged, fetch
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.sandbox.driver import InputFailed
+
+_READ_BYTES = 2**20
+_PART = ".part"
+
+
+class FileCache:
+    """One for a data directory. Whoever holds blobs, by a name of his own, must release them."""
+
+    def __init__(self, directory: Path, most_bytes: int) -> None:
+        self._directory = directory
+        self._most_bytes = most_bytes
+        self._held: dict[str, set[Path]] = {}
+        self._turns: dict[Path, tuple[asyncio.Lock, int]] = {}
+        self._checked: set[Path] = set()
+        self._coming: dict[Path, int] = {}  # what is being fetched takes its room in advance
+
+    async def hold(
+        self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: Courier
+    ) -> Inputs:
+        """All of them, here and in use until they are released. Raises what the server refuses,
+        InputFailed and SandboxUnavailable."""
+        wanted = {self._path(account_id, blob): blob for blob in blobs}
+        self._held.setdefault(name, set()).update(wanted)
+        fetched = [await self._bring(path, blob, courier) for path, blob in wanted.items()]
+        return Inputs({blob.sha256: path for path, blob in wanted.items()}, sum(fetched))
+
+    def share(self, name: str, other: str) -> None:
+        """What the one holds the other holds too, until that releases it."""
+        self._held.setdefault(other, set()).update(self._held.get(name, ()))
+
+    def release(self, name: str) -> None:
+        self._held.pop(name, None)
+
+    @asynccontextmanager
+    async def _turn(self, path: Path) -> AsyncIterator[None]:
+        """Two tasks that need the same file at once fetch it once."""
+        lock, waiting = self._turns.get(path, (asyncio.Lock(), 0))
+        self._turns[path] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._turns.pop(path)
+            if waiting > 1:
+                self._turns[path] = (lock, waiting - 1)
+
+    async def _bring(self, path: Path, blob: BlobRef, courier: Courier) -> int:
+        """How many bytes had to be fetched for it."""
+        async with self._turn(path):
+            if await asyncio.to_thread(self._is_here, path, blob):
+                return 0
+            self._coming[path] = blob.size_bytes
+            try:
+                await asyncio.to_thread(self._make_room, blob.size_bytes)
+                await fetch(courier, blob, path)
+            except Damaged:
+                raise InputFailed(
+                    f"the file {blob.sha256[:12]}… came damaged, three times"
+                ) from None
+            finally:
+                del self._coming[path]
+            self._checked.add(path)
+            return blob.size_bytes
+
+    def _is_here(self, path: Path, blob: BlobRef) -> bool:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            return False
+        if path not in self._checked and _hash_of(path) != blob.sha256:
+            path.unlink()
+            return False
+        self._checked.add(path)
+        os.utime(path)
+        return True
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Removes the longest unused until all that is coming fits."""
+        files = [one for one in self._files() if _whole(one[0]) not in self._coming]
+        in_use = set().union(*self._held.values())
+        needed_bytes = sum(self._coming.values()) + sum(status.st_size for _, status in files)
+        for other, status in sorted(files, key=lambda one: one[1].st_mtime):
+            if needed_bytes <= self._most_bytes:
+                break
+            if _whole(other) not in in_use:
+                other.unlink(missing_ok=True)
+                self._checked.discard(other)
+                needed_bytes -= status.st_size
+        free_bytes = shutil.disk_usage(self._directory).free
+        if needed_bytes > self._most_bytes or size_bytes > free_bytes:
+            raise SandboxUnavailable(
+                f"This node has no room for a file of {size_bytes} bytes that the task needs."
+            )
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self._directory.glob("*/*"):
+            with suppress(FileNotFoundError):
+                yield path, path.stat()
+
+    def _path(self, account_id: str, blob: BlobRef) -> Path:
+        account = hashlib.sha256(account_id.encode()).hexdigest()[:16]
+        return self._directory / account / blob.sha256
+
+
+def _whole(path: Path) -> Path:
+    """What a file is, or is a part of."""
+    return path.with_name(path.name.removesuffix(_PART))
+
+
+def _hash_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_READ_BYTES):
+            digest.update(data)
+    return digest.hexdigest()

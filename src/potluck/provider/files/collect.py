@@ -1,0 +1,75 @@
+"""Takes what a run has left in its output directory into the outbox."""
+
+import os
+from collections.abc import Iterator
+
+from potluck.model.blob import MOST_OUTPUT_FILES
+from potluck.provider.files.outbox import Outbox, Role
+from potluck.provider.files.walk import Passed, walk
+from potluck.provider.sandbox.driver import WorkDirectory
+
+OUTPUT_NAME = "output"
+_CHUNK_BYTES = 2**20
+_NAMED = 3  # in a remark
+
+
+def is_empty(work: WorkDirectory, directory: str = OUTPUT_NAME) -> bool:
+    """Whether there is nothing to collect, which costs next to nothing to ask."""
+    return next(walk(work.descriptor, directory, Passed()), None) is None
+
+
+def collect(
+    work: WorkDirectory,
+    outbox: Outbox,
+    most_bytes: int,
+    prefix: str = "",
+    directory: str = OUTPUT_NAME,
+) -> list[str]:
+    """Sentences for the task's owner about what was left out.
+
+    A file can be larger than all that the task may fill, if most of it is nothing; such a one is
+    left out, as it would fill this machine instead.
+    """
+    passed, too_large, most_files = Passed(), [], MOST_OUTPUT_FILES - len(outbox)
+    taken = left = 0
+    for found in walk(work.descriptor, directory, passed):
+        if found.is_directory:
+            continue
+        left += 1
+        if left > most_files:
+            break
+        if taken + found.status.st_size > most_bytes:
+            too_large.append(found.path)
+            continue
+        try:
+            descriptor = found.open()
+        except OSError:
+            passed.paths.append(found.path)
+            continue
+        taken += found.status.st_size
+        content = _content(descriptor, found.status.st_size)
+        outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
+    remarks = []
+    if passed:
+        remarks.append(f"left out, as they are no plain files: {_listed(passed.paths)}")
+    if too_large:
+        remarks.append(f"left out, as they are larger than the disk: {_listed(too_large)}")
+    if left > most_files:
+        remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
+    return [f"output: {each}" for each in remarks]
+
+
+def _content(descriptor: int, left: int) -> Iterator[bytes]:
+    """No more than it was said to be, should somebody still write to it."""
+    try:
+        while left and (data := os.read(descriptor, min(left, _CHUNK_BYTES))):
+            left -= len(data)
+            yield data
+    finally:
+        os.close(descriptor)
+
+
+def _listed(paths: list[str]) -> str:
+    shown = ", ".join(paths[:_NAMED])
+    more = len(paths) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown

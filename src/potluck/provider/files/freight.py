@@ -1,0 +1,14 @@
+"""How the files of one attempt get from the server to this node, and back."""
+
+from msgspec import Struct
+
+from potluck.provider.files.courier import Courier
+from potluck.provider.files.outbox import Outbox
+
+
+class Freight(Struct, frozen=True):
+    """What leaves is put into the outbox, which somebody carries to the server; what can not wait
+    for that is the courier's to bring or fetch at once."""
+
+    outbox: Outbox
+    courier: Courier

@@ -1,0 +1,150 @@
+"""What an attempt has left for its owner, on the provider's disk, until the server has all of it.
+
+The bytes of everything stand one behind the other in one file, and an index says what is where, so
+that ten thousand small files cost one fsync. What was added survives kill -9 and a lost power line
+after `sync`; before that it is as if it had never been. Nothing is made on disk for an attempt that
+leaves nothing.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from potluck.local.durable import sync
+from potluck.model.blob import INLINE_BYTES, BlobRef, Value
+from potluck.model.ids import AttemptId
+from potluck.provider.framing import frame, frames
+
+_DIRECTORY = "outbox"
+_CONTENT, _INDEX = "content", "index"
+
+
+class Role(StrEnum):
+    """What the server is to do with it."""
+
+    OUTPUT = "output"  # a file by its path
+    VALUE = "value"  # what a function returned; a report names it
+    CHECKPOINT = "checkpoint"  # for the next attempt
+
+
+class Parcel(Struct, frozen=True, array_like=True):
+    """Something that is to reach the server, and where its bytes stand."""
+
+    role: Role
+    path: str
+    offset: int
+    blob: BlobRef
+
+
+class Outbox:
+    """Of one attempt. Added to by one at a time, from any thread; read by whoever sends it."""
+
+    def __init__(self, directory: Path, parcels: list[Parcel]) -> None:
+        self._directory = directory
+        self.parcels = parcels
+        self._unsynced: list[Parcel] = []
+        self._content = -1
+        self._end = sum(each.blob.size_bytes for each in parcels)
+        self._grown = asyncio.Event()
+
+    @classmethod
+    def open(cls, directory: Path, attempt_id: AttemptId) -> Self:
+        """As an earlier life left it, or empty."""
+        own = directory / _DIRECTORY / attempt_id
+        index = own / _INDEX
+        content = index.read_bytes() if index.exists() else b""
+        return cls(own, [msgspec.msgpack.decode(each, type=Parcel) for _, each in frames(content)])
+
+    def __len__(self) -> int:
+        return len(self.parcels)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the files that the task has left."""
+        return sum(each.blob.size_bytes for each in self.parcels if each.role is Role.OUTPUT)
+
+    def add(self, role: Role, path: str, chunks: Iterable[bytes]) -> Parcel:
+        """Takes the chunks as they come; `announce` when done, in the event loop."""
+        self._open()
+        digest, size = hashlib.sha256(), 0
+        for chunk in chunks:
+            _write_all(self._content, chunk, self._end + size)
+            digest.update(chunk)
+            size += len(chunk)
+        parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
+        self._end += size
+        self._unsynced.append(parcel)
+        self.parcels.append(parcel)
+        return parcel
+
+    def announce(self) -> None:
+        """Wakes whoever sends what is here."""
+        self._grown.set()
+
+    def keep_value(self, data: bytes) -> Value:
+        """Small ones as they are. A large one has to be with the server before it is named."""
+        if len(data) <= INLINE_BYTES:
+            return Value(data)
+        parcel = self.add(Role.VALUE, "", [data])
+        self.announce()
+        return Value(blob=parcel.blob)
+
+    def read(self, parcel: Parcel, start: int, size: int) -> bytes:
+        self._open()
+        left = parcel.blob.size_bytes - start
+        return os.pread(self._content, min(size, left), parcel.offset + start)
+
+    def sync(self) -> None:
+        """The bytes first: the index never says more than is there."""
+        if not self._unsynced:
+            return
+        fresh, self._unsynced = self._unsynced, []
+        os.fsync(self._content)
+        with (self._directory / _INDEX).open("ab") as index:
+            index.write(b"".join(frame(msgspec.msgpack.encode(each)) for each in fresh))
+            index.flush()
+            os.fsync(index.fileno())
+        sync(self._directory)
+        sync(self._directory.parent)
+
+    async def more_than(self, parcels: int) -> None:
+        while len(self.parcels) <= parcels:
+            self._grown.clear()
+            await self._grown.wait()
+
+    def close(self) -> None:
+        if self._content >= 0:
+            os.close(self._content)
+        self._content = -1
+
+    def discard(self) -> None:
+        self.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _open(self) -> None:
+        if self._content < 0:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._content = os.open(self._directory / _CONTENT, flags, 0o600)
+
+
+def remove_stray_outboxes(directory: Path, held: set[AttemptId]) -> None:
+    """Of attempts that the journal no longer knows."""
+    for path in (directory / _DIRECTORY).glob("*"):
+        if path.name not in held:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _write_all(descriptor: int, content: bytes, offset: int) -> None:
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written

@@ -1,0 +1,69 @@
+"""Carries files into the directory that a task works in, and what it leaves out of it."""
+
+import asyncio
+
+from potluck.model.task import EndReason
+from potluck.provider.checkpoint import Checkpoints
+from potluck.provider.files.collect import OUTPUT_NAME, collect, is_empty
+from potluck.provider.files.unpack import opened, put, unpack
+from potluck.provider.kinds.job import Job
+from potluck.provider.sandbox.driver import WorkDirectory
+
+
+class Porter:
+    """The errand of one run. Of an array each item has its own files, and there are no
+    checkpoints: an item that has ended is one."""
+
+    def __init__(self, job: Job, puts: dict[str, bytes]) -> None:
+        grant = job.grant
+        self._job = job
+        self._puts = puts
+        self._room_bytes = grant.requirements.disk_bytes
+        self._is_array = grant.items_total is not None
+        self._checkpoints = Checkpoints(
+            job.freight, job.log, grant.limits.checkpoint_seconds, self._room_bytes
+        )
+        self.item: int | None = None  # that runs now
+
+    async def before(self, work: WorkDirectory) -> None:
+        """Small things at once; what has to be unpacked takes a while."""
+        if self._job.grant.spec.folder is None and self._job.grant.checkpoint is None:
+            self._bring(work)
+        else:
+            await asyncio.to_thread(self._bring, work)
+
+    async def during(self, work: WorkDirectory) -> None:
+        if not self._is_array:
+            await self._checkpoints.keep(work)
+
+    async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        if not self._is_array:
+            await self.collect(work)
+            await self._checkpoints.keep_last(work, reason)
+        elif self.item is not None and self._job.recall.said is None:
+            await self.collect(work)
+
+    async def collect(self, work: WorkDirectory, directory: str = OUTPUT_NAME) -> None:
+        """What is in the output directory now; of an array, as the files of the item that ran."""
+        if is_empty(work, directory):
+            return
+        prefix = "" if self.item is None else f"{self.item}/"
+        outbox = self._job.freight.outbox
+        collecting = asyncio.to_thread(collect, work, outbox, self._room_bytes, prefix, directory)
+        for remark in await collecting:
+            await self._job.log.remark(remark)
+        outbox.announce()
+
+    def _bring(self, work: WorkDirectory) -> None:
+        spec, inputs = self._job.grant.spec, self._job.inputs
+        for path in (OUTPUT_NAME, *(file.path.rpartition("/")[0] for file in spec.files)):
+            with opened(work, path):
+                pass
+        if spec.folder is not None:
+            unpack(inputs.path_of(spec.folder), work, self._room_bytes)
+        if not self._is_array:
+            checkpoint = self._job.grant.checkpoint
+            archive = None if checkpoint is None else inputs.path_of(checkpoint)
+            self._checkpoints.restore(work, archive)
+        for path, content in self._puts.items():
+            put(work, path, content, self._room_bytes)

@@ -1,0 +1,139 @@
+"""Puts an archive where a task works, or a file, and nothing anywhere else.
+
+Every step goes through a descriptor of the directory above, and no link is followed. What is put
+there belongs to the task.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from potluck.model.task import MIB, EndReason
+from potluck.provider.files.archive import BadArchive, Entry, read_entries
+from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
+
+_CHUNK_BYTES = 2**20
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def unpack(archive: Path, work: WorkDirectory, room_bytes: int, below: str = "") -> None:
+    """Into the directory `below` the work directory. Raises InputFailed with a sentence."""
+    what = f"the archive of {below}" if below else "the folder"
+    try:
+        with archive.open("rb") as file:
+            entries = read_entries(file)
+            _check_room(entries, what, room_bytes)
+            with opened(work, below) as top:
+                _write(file, entries, top, work.uid)
+    except BadArchive as error:
+        raise InputFailed(f"{what} can not be unpacked: {error}") from error
+    except OSError as error:
+        raise _failed(f"{what} can not be unpacked", error, room_bytes) from error
+
+
+def put(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None:
+    """A file of the platform's own making, over whatever file of the task's is there."""
+    above, _, name = path.rpartition("/")
+    try:
+        with opened(work, above) as directory:
+            descriptor = os.open(name, _ANEW, 0o644, dir_fd=directory)
+            with os.fdopen(descriptor, "wb") as file:
+                _own(descriptor, work.uid)
+                file.write(content)
+    except OSError as error:
+        raise _failed(f"{path} can not be put where it belongs", error, room_bytes) from error
+
+
+@contextmanager
+def opened(work: WorkDirectory, path: str) -> Iterator[int]:
+    """A directory below the work directory, made if it is not there, as is each above it."""
+    descriptor = os.dup(work.descriptor)
+    try:
+        for name in filter(None, path.split("/")):
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=descriptor)
+            inner = os.open(name, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+            _own(descriptor, work.uid)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(archive: BinaryIO, entries: list[Entry], top: int, uid: int | None) -> None:
+    """Neighbours in an archive are mostly neighbours in a directory, which stays open for them."""
+    work, current, directory = WorkDirectory(top, uid), "", os.dup(top)
+    try:
+        for entry in entries:
+            above, name = (entry.path, "") if entry.is_directory else _split(entry.path)
+            if above != current:
+                with opened(work, above) as found:
+                    os.dup2(found, directory, inheritable=False)
+                current = above
+            if name:
+                _write_file(archive, entry, name, directory, uid)
+    finally:
+        os.close(directory)
+
+
+def _split(path: str) -> tuple[str, str]:
+    above, _, name = path.rpartition("/")
+    return above, name
+
+
+def _write_file(
+    archive: BinaryIO, entry: Entry, name: str, directory: int, uid: int | None
+) -> None:
+    descriptor = os.open(name, _NEW, 0o755 if entry.is_program else 0o644, dir_fd=directory)
+    try:
+        _own(descriptor, uid)
+        archive.seek(entry.offset)
+        left = entry.size_bytes
+        while left:
+            data = archive.read(min(left, _CHUNK_BYTES))
+            if not data:
+                raise BadArchive("it is cut off")
+            _write_all(descriptor, data)
+            left -= len(data)
+        os.utime(descriptor, (entry.modified_at, entry.modified_at))
+    finally:
+        os.close(descriptor)
+
+
+def _own(descriptor: int, uid: int | None) -> None:
+    if uid is not None:
+        os.fchown(descriptor, uid, uid)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _check_room(entries: list[Entry], what: str, room_bytes: int) -> None:
+    size_bytes = sum(entry.size_bytes for entry in entries)
+    if size_bytes > room_bytes:
+        raise _no_room(f"{what} takes {size_bytes / MIB:.1f} MiB", room_bytes)
+
+
+def _failed(what: str, error: OSError, room_bytes: int) -> InputFailed:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _no_room(what, room_bytes)
+    if error.errno in (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EROFS):
+        return InputFailed(f"{what}: two things would have the same path")
+    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EOVERFLOW):
+        return InputFailed(f"{what}: {os.strerror(error.errno)}")
+    raise error
+
+
+def _no_room(what: str, room_bytes: int) -> InputFailed:
+    return InputFailed(
+        f"{what}; the task has {room_bytes / MIB:.1f} MiB of disk", EndReason.DISK_LIMIT
+    )

@@ -1,0 +1,114 @@
+"""Goes through a directory that somebody else has filled, and perhaps still does.
+
+Every step goes through a descriptor of the directory above and no link is followed, so whatever is
+moved about meanwhile, nothing outside is ever opened.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from potluck.model.blob import PathText
+
+MOST_DEPTH = 64
+_MOST_NAMES = 100_000
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe would keep us waiting, a terminal would become ours.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Found(Struct, frozen=True):
+    """A file or directory; `parent` is open until the next one is asked for."""
+
+    path: str
+    parent: int
+    name: str
+    status: os.stat_result
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+    @property
+    def mark(self) -> tuple[str, int, int, int]:
+        """Another one when it has changed."""
+        return (self.path, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns)
+
+    def open(self) -> int:
+        """For reading; raises OSError also when it is no regular file any more."""
+        descriptor = os.open(self.name, _FILE, dir_fd=self.parent)
+        now = os.fstat(descriptor)
+        if not stat.S_ISREG(now.st_mode) or now.st_ino != self.status.st_ino:
+            os.close(descriptor)
+            raise FileNotFoundError(self.path)
+        return descriptor
+
+
+class Passed(Struct):
+    """What was seen and is nothing that can be taken along."""
+
+    paths: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
+    """All regular files and directories in the directory `below` the open one, in order.
+
+    Directories come before what is in them. What is neither, can not be read, or has no name that
+    others could use is passed over and noted.
+    """
+    with ExitStack() as stack, suppress(FileNotFoundError, NotADirectoryError):
+        descriptor = os.open(below, _DIRECTORY, dir_fd=top)
+        stack.callback(os.close, descriptor)
+        yield from _walk(descriptor, "", passed)
+
+
+def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
+    for name in _names(directory):
+        path = f"{above}{name}"
+        try:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            continue
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_path(path):
+            passed.paths.append(path)
+            continue
+        yield Found(path, directory, name, status)
+        if is_directory:
+            yield from _inside(directory, name, path, passed)
+
+
+def _names(directory: int) -> list[str]:
+    """Not all of them where there are more than anybody can want."""
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
+
+
+def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found]:
+    try:
+        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError:
+        passed.paths.append(path)
+        return
+    try:
+        yield from _walk(descriptor, f"{path}/", passed)
+    finally:
+        os.close(descriptor)
+
+
+def _is_path(path: str) -> bool:
+    if path.count("/") >= MOST_DEPTH:
+        return False
+    try:
+        msgspec.convert(path, PathText)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return False
+    return True

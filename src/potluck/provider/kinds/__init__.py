@@ -1,0 +1,1 @@
+"""How each kind of task becomes a command in a sandbox, one kind a file."""

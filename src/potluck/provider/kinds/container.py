@@ -1,0 +1,10 @@
+"""A command in a container image, or what the image itself runs."""
+
+from potluck.model.spec import ContainerSpec
+from potluck.provider.kinds.confine import confine
+from potluck.provider.kinds.job import Job, Plan
+
+
+def plan_container(job: Job, spec: ContainerSpec) -> Plan:
+    """An empty command is the image's own."""
+    return Plan(confine(job, spec.command, spec.image))

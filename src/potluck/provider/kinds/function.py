@@ -1,0 +1,24 @@
+"""A Python function, called in a sandboxed interpreter that is kept warm for the next call."""
+
+from potluck.model.spec import FunctionSpec
+from potluck.provider.kinds.job import Job, Outcome
+from potluck.provider.warm.arguments import Arguments
+from potluck.provider.warm.call import Call
+from potluck.provider.warm.confinement import confine_function
+from potluck.provider.warm.items import FunctionRange
+from potluck.provider.warm.key import key_of
+from potluck.provider.warm.pool import WarmPool
+
+
+async def run_function(
+    job: Job, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
+) -> Outcome:
+    confinement = confine_function(job)
+    key = key_of(job, spec, confinement)
+    total = job.grant.items_total
+    with Arguments(spec.inputs, job.inputs, total) as arguments:
+        async with pool.beside(job.grant, key):
+            if total is None:
+                return await Call(job, spec, arguments).to_its_end(pool, key, confinement)
+            items = FunctionRange(job, spec, arguments, outcome_seconds)
+            return await items.to_its_end(pool, key, confinement)

@@ -1,0 +1,44 @@
+"""A Python file, with the dependencies that it names."""
+
+import msgspec
+
+from potluck.model.blob import PathText
+from potluck.model.error import InvalidInput
+from potluck.model.script import ScriptMetadata, read_metadata
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import EndReason
+from potluck.provider.kinds.confine import confine
+from potluck.provider.kinds.job import Job, Plan
+from potluck.provider.prepare.outcome import PrepareFailed
+
+
+def needs_of(spec: ScriptSpec) -> ScriptMetadata:
+    try:
+        return read_metadata(spec.source)
+    except InvalidInput as error:
+        raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
+
+
+def plan_script(job: Job, spec: ScriptSpec) -> Plan:
+    """Put there after the folder: most scripts also lie in the folder that comes with them."""
+    filename = _place_of(spec)
+    # A name that begins with a dash would be read as an option of Python.
+    script = f"./{filename}" if filename.startswith("-") else filename
+    command = (job.environment.interpreter, "-u", script, *spec.arguments)
+    return Plan(confine(job, command), {filename: spec.source.encode()})
+
+
+def _place_of(spec: ScriptSpec) -> str:
+    """Within its folder, if it has one; else the last part of a path as any system writes it."""
+    if spec.folder is not None and _is_path(spec.filename):
+        return spec.filename
+    name = spec.filename.replace("\\", "/").rpartition("/")[2]
+    return name if _is_path(name) else "script.py"
+
+
+def _is_path(name: str) -> bool:
+    try:
+        msgspec.convert(name, PathText)
+    except msgspec.ValidationError:
+        return False
+    return True
