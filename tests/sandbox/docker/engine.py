@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from tests.processes import await_true
 
 ENGINES = ("docker", "podman", "docker+runsc")
 # gVisor's own ways to trap system calls need more of a processor than a virtual one may have.
-_RUNSC = {"path": shutil.which("runsc"), "runtimeArgs": ["--platform=ptrace", "--network=none"]}
+_RUNSC_OPTIONS = ["--platform=ptrace", "--network=none", "--oci-seccomp"]
+_RUNSC = {"path": shutil.which("runsc"), "runtimeArgs": _RUNSC_OPTIONS}
 
 
 class Started(Struct, frozen=True):
@@ -64,14 +65,17 @@ def skip_unless_possible(name: str) -> None:
 
 
 @contextmanager
-def starting(name: str) -> Iterator[Started]:
+def starting(name: str, wrapper: Sequence[str] = ()) -> Iterator[Started]:
+    """With the words of a wrapper before its own, such as those that enter a namespace."""
     skip_unless_possible(name)
     # Short, since the path of a socket may have 107 characters.
     directory = Path(tempfile.mkdtemp(prefix="potluck-"))
     socket = directory / "engine.sock"
     words = _podman(directory, socket) if name == "podman" else _dockerd(directory, socket)
     with (directory / "log").open("wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            [*wrapper, *words], stdout=log, stderr=log, start_new_session=True
+        )
     engine = Started(name, socket)
     try:
         await_true(lambda: _answers(engine, process, directory), f"{name} answers", 30)
