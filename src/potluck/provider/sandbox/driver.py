@@ -94,6 +94,7 @@ class Recall:
         self._deadline = math.inf
         self._asked = asyncio.Event()
         self._nearer = asyncio.Event()
+        self._others: list[Recall] = []
 
     def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
         """The detail is a sentence for the owner of the task."""
@@ -102,6 +103,15 @@ class Recall:
         self._deadline = min(self._deadline, time.monotonic() + grace_seconds)
         self._asked.set()
         self._nearer.set()
+        for other in self._others:
+            other.ask(reason, grace_seconds, detail)
+
+    def pass_on(self, other: "Recall") -> None:
+        """Whoever asks this one asks the other too, also if that has been before."""
+        self._others.append(other)
+        if self.said is not None:
+            grace_seconds = self._deadline - time.monotonic()
+            other.ask(self.said.reason, grace_seconds, self.said.detail)
 
     async def asked(self) -> Touched:
         await self._asked.wait()
