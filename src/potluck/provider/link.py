@@ -255,9 +255,9 @@ class Link:
         self, lease: Lease, sha256: str, start: int
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Its bytes from `start` on. Tries once: whoever reads knows how far he has come."""
-        path = routes.GET_NODE_BLOB.url(node_id=self.node_id, sha256=sha256)
+        path = routes.GET_INPUT.url(node_id=self.node_id, sha256=sha256)
         call = Call(
-            routes.GET_NODE_BLOB,
+            routes.GET_INPUT,
             path,
             b"",
             aiohttp.ClientTimeout(
