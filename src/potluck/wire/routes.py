@@ -78,12 +78,7 @@ PUT_PART = Route("PUT", "/v1/uploads/{upload_id}/parts/{number}")
 FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")
 GET_BLOB = Route("GET", "/v1/blobs/{sha256}")
 
-TASK_FILES = Route("GET", "/v1/tasks/{task_id}/files")
 
-BEGIN_UPLOAD = Route("POST", "/v1/uploads")
-PUT_PART = Route("PUT", "/v1/uploads/{upload_id}/parts/{number}")
-FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")
-GET_BLOB = Route("GET", "/v1/blobs/{sha256}")
 
 LIST_DEVICES = Route("GET", "/v1/devices")
 DEVICE_HISTORY = Route("GET", "/v1/devices/{device_id}/history")
@@ -104,9 +99,4 @@ PUT_NODE_PART = Route("PUT", "/v1/nodes/{node_id}/uploads/{upload_id}/parts/{num
 FINISH_NODE_UPLOAD = Route("POST", "/v1/nodes/{node_id}/uploads/{upload_id}/finish")
 ADD_FILES = Route("POST", "/v1/nodes/{node_id}/files")
 KEEP_CHECKPOINT = Route("POST", "/v1/nodes/{node_id}/checkpoints")
-BEGIN_NODE_UPLOAD = Route("POST", "/v1/nodes/{node_id}/uploads")
-PUT_NODE_PART = Route("PUT", "/v1/nodes/{node_id}/uploads/{upload_id}/parts/{number}")
-FINISH_NODE_UPLOAD = Route("POST", "/v1/nodes/{node_id}/uploads/{upload_id}/finish")
 GET_INPUT = Route("GET", "/v1/nodes/{node_id}/blobs/{sha256}")
-ADD_FILES = Route("POST", "/v1/nodes/{node_id}/files")
-KEEP_CHECKPOINT = Route("POST", "/v1/nodes/{node_id}/checkpoints")
