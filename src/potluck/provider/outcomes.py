@@ -8,6 +8,7 @@ from potluck.provider.event import Event, ItemsEnded
 from potluck.wire.provider import ItemOutcome
 
 MOST_OUTCOMES = 100
+_MOST_ERROR_BYTES = 2**18
 
 
 class Outcomes:
@@ -24,7 +25,8 @@ class Outcomes:
 
     def add(self, outcome: ItemOutcome) -> None:
         self._gathered.append(outcome)
-        if len(self._gathered) >= MOST_OUTCOMES:
+        error_bytes = sum(len(one.error) for one in self._gathered)
+        if len(self._gathered) >= MOST_OUTCOMES or error_bytes > _MOST_ERROR_BYTES:
             self.flush()
         elif self._timer is None:
             loop = asyncio.get_running_loop()

@@ -1,0 +1,1 @@
+"""Functions in sandboxed interpreters that stay warm: loaded once, called many times."""

@@ -1,0 +1,20 @@
+"""What a function raised, as it comes from inside: plain data, of which we show the first line."""
+
+from potluck.provider.line import one_line
+from potluck.wire.plain_values import PlainError, decode, encode
+
+_DETAIL_CHARACTERS = 200
+
+
+def in_a_line(error: bytes) -> str:
+    """Its type and message; nothing, where it is nonsense."""
+    try:
+        told = decode(error)
+        return one_line(f"{told['type']}: {told['message']}", _DETAIL_CHARACTERS)
+    except (PlainError, KeyError, TypeError):
+        return ""
+
+
+def of_ours(kind: str, message: str) -> bytes:
+    """What kept the value of a call from its owner, in the same shape."""
+    return encode({"type": kind, "message": message, "traceback": ""})

@@ -1,0 +1,229 @@
+"""A range of a function's items: as many as possible in one interpreter, in few frames.
+
+Answers come in the order of the items. An item that breaks the interpreter gets the outcome of
+that, and the rest go on in a fresh one. Which item it was is known for sure if it has been told;
+else those that may have been it are done once more, with care: an item at a time, each announced.
+"""
+
+import asyncio
+import hashlib
+from collections import deque
+
+from msgspec.structs import replace
+
+from potluck.model.blob import INLINE_BYTES, BlobRef, Value
+from potluck.model.error import PotluckError, StaleLease
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import EndReason, ItemRange
+from potluck.provider.event import ItemsEnded
+from potluck.provider.files.porter import Porter
+from potluck.provider.kinds.job import Job, Outcome
+from potluck.provider.line import one_line
+from potluck.provider.outcomes import Outcomes
+from potluck.provider.sandbox.driver import Confinement, Ended, Touched
+from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.warm.arguments import Arguments
+from potluck.provider.warm.failure import in_a_line, of_ours
+from potluck.provider.warm.interpreter import Broken, Interpreter
+from potluck.provider.warm.key import WarmKey
+from potluck.provider.warm.pool import Borrower, WarmPool
+from potluck.provider.warm.serve import COLLECTED
+from potluck.provider.warm.visit import Answer, NotLoaded, Visit, VisitLog
+from potluck.wire.provider import ItemOutcome, ReturnedItems
+
+_DETAIL_CHARACTERS = 200
+# Below this an item's clock is too short to be told late.
+_SHORT_SECONDS = 1.0
+_ALL_DONE = "all items have an outcome"
+# No item is to blame for these, and a fresh interpreter would not help.
+_NOBODYS = {EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED}
+
+
+class FunctionRange:
+    """Used once: `to_its_end`."""
+
+    def __init__(
+        self, job: Job, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+    ) -> None:
+        self._job = job
+        self._spec = spec
+        self._arguments = arguments
+        self._flush_seconds = flush_seconds
+        self._porter = Porter(job, {})
+        self._log = VisitLog(job, _nobody_is_to_blame)
+        self._outcomes = Outcomes(job.grant.attempt_id, job.tell, flush_seconds)
+        self._left = deque(job.grant.items)
+        self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
+        self._at: int | None = None  # the item that runs, if it has been told
+        self._spent = Ended(EndReason.COMPLETED, 0, _ALL_DONE, 0.0, 0.0, 0, 0)
+        self._has_started = False
+
+    async def to_its_end(self, pool: WarmPool, key: WarmKey, confinement: Confinement) -> Outcome:
+        """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        attempt_id = self._job.grant.attempt_id
+        borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
+        try:
+            while self._left:
+                self._at = None
+                broken = await self._in_one(pool, key, confinement, borrower)
+                if broken is not None and not self._goes_on_after(broken):
+                    return Outcome(self._all_spent(broken))
+            return Outcome(self._all_spent())
+        finally:
+            self._outcomes.flush()
+
+    async def _in_one(
+        self, pool: WarmPool, key: WarmKey, confinement: Confinement, borrower: Borrower
+    ) -> Ended | None:
+        """How the interpreter broke, if it did."""
+        try:
+            async with pool.lend(key, confinement, borrower) as interpreter:
+                return await self._in(interpreter)
+        except Broken as broken:
+            return broken.ended
+
+    async def _in(self, interpreter: Interpreter) -> Ended | None:
+        if not self._has_started:
+            self._has_started = True
+            await self._job.started()
+        visit = Visit(self._job, self._spec, interpreter)
+        ended: Ended | None = None
+        try:
+            await interpreter.race(self._serve(interpreter, visit))
+        except NotLoaded as failure:
+            self._fail_all(failure.error)
+        except Broken as broken:
+            ended = broken.ended
+        self._add(visit.account(ended or self._spent, 0))
+        return ended
+
+    async def _serve(self, interpreter: Interpreter, visit: Visit) -> None:
+        await visit.begin(self._is_careful, self._flush_seconds)
+        sending = asyncio.create_task(self._send(interpreter, list(self._left)))
+        try:
+            while self._left:
+                heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
+                if isinstance(heard, int):
+                    self._at = heard
+                    continue
+                count = self._count(visit, heard)
+                if self._is_careful:
+                    await self._check_walls(interpreter, visit)
+                if heard.files:
+                    await self._take_files(interpreter, heard.files)
+                await self._conclude(heard, count)
+                interpreter.served_items += count
+        finally:
+            await drop(sending)
+        await interpreter.view.drained()
+
+    async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
+        for part in left:
+            for batch in self._arguments.batches(part):
+                size = self._arguments.size(batch)
+                await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+
+    def _count(self, visit: Visit, answer: Answer) -> int:
+        """How many items it is the answer of: the next ones, of which it must be."""
+        count = 1 if answer.is_error else int.from_bytes(answer.data[:8], "little")
+        is_next = answer.start == self._left[0].start and 0 < count <= len(self._left[0])
+        if not is_next:
+            raise visit.nonsense()
+        return count
+
+    async def _check_walls(self, interpreter: Interpreter, visit: Visit) -> None:
+        await interpreter.view.drained()
+        if (touched := interpreter.view.touched()) is not None:
+            interpreter.touch(touched)
+            raise visit.nonsense()
+
+    async def _take_files(self, interpreter: Interpreter, number: int) -> None:
+        """Before the outcomes count; then there is room again."""
+        await self._porter.collect(interpreter.view.work, f"{COLLECTED}{number}")
+        await interpreter.send(b"D", str(number).encode())
+
+    async def _conclude(self, answer: Answer, count: int) -> None:
+        start = answer.start
+        if answer.is_error:
+            self._add_failure(start, answer.seconds, answer.data)
+        else:
+            try:
+                values = await self._kept(answer.data)
+            except StaleLease:
+                pass  # whoever takes leases back says so
+            except PotluckError as error:
+                told = of_ours(type(error).__name__, f"{error.detail} {error.hint}")
+                for item in range(start, start + count):
+                    self._add_failure(item, answer.seconds / count, told)
+            else:
+                returned = ReturnedItems(start, start + count, answer.seconds, values)
+                self._job.tell(ItemsEnded(self._job.grant.attempt_id, (), (returned,)))
+        self._pop(count)
+
+    async def _kept(self, data: bytes) -> Value:
+        """Large ones have to be with the server before they are named."""
+        if len(data) <= INLINE_BYTES:
+            return Value(data)
+        digest = await asyncio.to_thread(hashlib.sha256, data)
+        blob = BlobRef(digest.hexdigest(), len(data))
+
+        def read(start: int, size: int) -> bytes:
+            return data[start : start + size]
+
+        await self._job.freight.courier.send(blob, read)
+        return Value(blob=blob)
+
+    def _add_failure(self, item: int, seconds: float, error: bytes) -> None:
+        self._outcomes.add(
+            ItemOutcome(item, EndReason.EXCEPTION, seconds, None, in_a_line(error), error)
+        )
+
+    def _fail_all(self, error: bytes) -> None:
+        """None of them can be called."""
+        for part in self._left:
+            for item in range(part.start, part.end):
+                self._add_failure(item, 0.0, error)
+        self._left.clear()
+
+    def _goes_on_after(self, broken: Ended) -> bool:
+        """Whether an item is to blame, or at least can be found."""
+        recalled = self._job.recall.said
+        if recalled is not None or broken.reason in _NOBODYS or not self._has_started:
+            return False
+        if self._at is not None and self._at == self._left[0].start:
+            detail = one_line(broken.detail, _DETAIL_CHARACTERS)
+            seconds = broken.run_seconds
+            self._outcomes.add(
+                ItemOutcome(self._at, broken.reason, seconds, broken.exit_code, detail)
+            )
+            self._pop(1)
+            self._is_careful = True
+            return True
+        was_careful, self._is_careful = self._is_careful, True
+        return not was_careful
+
+    def _pop(self, count: int) -> None:
+        first = self._left.popleft()
+        if len(first) > count:
+            self._left.appendleft(ItemRange(first.start + count, first.end))
+
+    def _add(self, one: Ended) -> None:
+        total = self._spent
+        self._spent = replace(
+            total,
+            run_seconds=total.run_seconds + one.run_seconds,
+            cpu_seconds=total.cpu_seconds + one.cpu_seconds,
+            memory_peak_bytes=max(total.memory_peak_bytes, one.memory_peak_bytes),
+        )
+
+    def _all_spent(self, broken: Ended | None = None) -> Ended:
+        spent = replace(self._spent, log_bytes=self._log.total_bytes)
+        if broken is None:
+            return spent
+        return replace(
+            spent, reason=broken.reason, exit_code=broken.exit_code, detail=broken.detail
+        )
+
+
+async def _nobody_is_to_blame(_: Touched) -> None:
+    """Items print into one log; where that is full the rest is dropped, and fails nobody."""

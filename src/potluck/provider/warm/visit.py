@@ -1,0 +1,141 @@
+"""One attempt in one interpreter: what it says and hears there, and what it has spent."""
+
+import struct
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import MIB, EndReason
+from potluck.provider.kinds.job import Job
+from potluck.provider.sandbox.driver import Ended, Spent, Touched
+from potluck.provider.warm import serve
+from potluck.provider.warm.arguments import whole
+from potluck.provider.warm.channel import INTERFERED, Frame, Gone
+from potluck.provider.warm.interpreter import Interpreter
+
+_NOTHING = Spent(0.0, 0)
+_UNLOADED = Touched(EndReason.EXCEPTION, "the function could not be loaded")
+
+
+class NotLoaded(Exception):
+    """The function could not be unpickled there; with what it raised, as plain data."""
+
+    def __init__(self, error: bytes) -> None:
+        super().__init__()
+        self.error = error
+
+
+class Answer(Struct, frozen=True):
+    """Items from `start` on: what they returned, as an item file, or what the one item raised."""
+
+    start: int
+    seconds: float
+    data: bytes
+    is_error: bool
+    files: int  # number of the place where their files are; 0: they left none
+
+
+class Visit:
+    """Within `Interpreter.race`, all of it."""
+
+    def __init__(self, job: Job, spec: FunctionSpec, interpreter: Interpreter) -> None:
+        self._job = job
+        self._spec = spec
+        self._interpreter = interpreter
+        self._began = time.monotonic()
+        self._before = interpreter.view.spent() if interpreter.has_served else _NOTHING
+        seconds = job.grant.limits.run_seconds
+        self._too_long = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+
+    async def begin(self, is_careful: bool, flush_seconds: float) -> None:
+        """Loads the function if that is not done, and says whose items come now."""
+        interpreter, grant = self._interpreter, self._job.grant
+        if not interpreter.has_served:
+            code = whole(self._spec.code, self._job.inputs)
+            await interpreter.send(b"L", code)
+            await self._loaded()
+        is_array = grant.items_total is not None
+        flags = (
+            serve.CAREFUL * is_careful
+            | serve.ARRAY * is_array
+            | serve.PICKLED * self._spec.pickles_results
+            | serve.FRESH * (not interpreter.has_served)
+        )
+        variables = {"POTLUCK_TASK_ID": grant.task_id, "POTLUCK_ATTEMPT_ID": grant.attempt_id}
+        if is_array:
+            variables["POTLUCK_ITEMS"] = str(grant.items_total)
+        told = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
+        await interpreter.send(b"J", serve.JOB.pack(flags, flush_seconds), told)
+
+    async def _loaded(self) -> None:
+        frame = await self._next(0.0)
+        if frame.kind == b"X":
+            self._interpreter.touch(_UNLOADED)
+            raise NotLoaded(frame.data)
+        if frame.kind != b"R":
+            raise self.nonsense()
+
+    async def hear(self, spare_seconds: float = 0.0) -> Answer | int:
+        """An answer, or the item that runs by now. An item has its time, and a little more where
+        what has been done is not told at once."""
+        frame = await self._next(spare_seconds)
+        try:
+            if frame.kind == b"A":
+                return int(serve.AT.unpack(frame.data)[0])
+            files, seconds, start = serve.ANSWER.unpack_from(frame.data)
+        except struct.error:
+            raise self.nonsense() from None
+        if frame.kind not in (b"V", b"F") or not 0 <= seconds < 1e9:
+            raise self.nonsense()
+        data = frame.data[serve.ANSWER.size :]
+        return Answer(start, seconds, data, frame.kind == b"F", files)
+
+    def account(self, ended: Ended, log_bytes: int) -> Ended:
+        """What this attempt has spent, however it ended."""
+        is_over = not self._interpreter.is_sound
+        spent = (
+            Spent(ended.cpu_seconds, ended.memory_peak_bytes)
+            if is_over
+            else self._interpreter.view.spent()
+        )
+        return replace(
+            ended,
+            run_seconds=time.monotonic() - self._began,
+            cpu_seconds=max(0.0, spent.cpu_seconds - self._before.cpu_seconds),
+            memory_peak_bytes=spent.memory_peak_bytes,
+            log_bytes=log_bytes,
+        )
+
+    async def _next(self, spare_seconds: float) -> Frame:
+        seconds = self._job.grant.limits.run_seconds + spare_seconds
+        return await self._interpreter.receive(seconds, self._too_long)
+
+    def nonsense(self) -> Gone:
+        """What was heard makes none; so it ends."""
+        self._interpreter.touch(INTERFERED)
+        return Gone()
+
+
+class VisitLog:
+    """What is printed during a visit, up to the task's limit; what is over it is told once."""
+
+    def __init__(self, job: Job, over: Callable[[Touched], Awaitable[None]]) -> None:
+        self._log = job.log
+        self._limit_bytes = job.grant.limits.log_bytes
+        self._over = over
+        self._is_cut = False
+        self.total_bytes = 0
+
+    async def write(self, stream: str, data: bytes) -> None:
+        kept = data[: self._limit_bytes - self.total_bytes]
+        self.total_bytes += len(kept)
+        if kept:
+            await self._log.write(stream, kept)
+        if len(kept) < len(data) and not self._is_cut:
+            self._is_cut = True
+            sentence = f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
+            await self._log.remark(f"{sentence}; the rest is cut")
+            await self._over(Touched(EndReason.LOG_LIMIT, sentence))
