@@ -12,6 +12,7 @@ from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import place, ran_seconds
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_seconds
+from potluck.cli.usage import used_in_short
 from potluck.wire.consumer import AttemptView
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def _show(pane: Pane, found: list[AttemptView]) -> None:
         Column("STATE"),
         Column("NODE", shrinks=True),
         Column("RAN", is_number=True),
+        Column("USED"),
         Column("WHY", shrinks=True),
     ]
     show_table(pane, columns, [_row(each) for each in found])
@@ -77,6 +79,7 @@ def _row(attempt: AttemptView) -> list[Cell]:
         Cell(attempt.state.value),
         Cell(place(attempt)),
         Cell(_ran(attempt)),
+        Cell("" if attempt.usage is None else used_in_short(attempt.usage)),
         Cell(_why(attempt), Tone.FAINT),
     ]
 

@@ -7,6 +7,7 @@ from typer.core import TyperCommand
 
 from potluck.cli.failure import misused, tell
 from potluck.cli.screen import leave_the_pipe
+from potluck.model.error import PotluckError
 
 # What a shell reports for a program that wrote to a pipe nobody reads.
 BROKEN_PIPE_STATUS = 141
@@ -24,6 +25,8 @@ class Command(TyperCommand):
         except typer.TyperException as error:
             path = f"{parent.command_path} {info_name}" if parent else str(info_name)
             status = tell(misused(_sentence(error), path), json)
+        except PotluckError as error:  # an option that reads something, such as --template
+            status = tell(error, json)
         raise typer.Exit(status)
 
     def invoke(self, ctx: Any) -> Any:

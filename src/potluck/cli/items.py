@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from potluck.cli.bar import bar, in_tens
 from potluck.cli.screen import Pane, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
 from potluck.model.task import EndReason
@@ -11,7 +12,6 @@ from potluck.wire.consumer import FailedItem, ItemCounts
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
-_BAR_CELLS = 20
 # More of them nobody reads; the rest is told by number.
 MOST_SHOWN = 20
 
@@ -27,15 +27,10 @@ def told(counts: ItemCounts) -> str:
     return f"{counts.succeeded + counts.failed:,} of {counts.total:,} items{failed}"
 
 
-def bar(counts: ItemCounts) -> str:
-    """For a line that is drawn again and again."""
-    filled = percent(counts) * _BAR_CELLS // 100
-    return f"{'━' * filled}{'╌' * (_BAR_CELLS - filled)} {percent(counts)} % · {told(counts)}"
-
-
-def tenths(counts: ItemCounts) -> str:
-    """For a log, where every change is a line: it changes ten times and not ten thousand."""
-    return f"{percent(counts) // 10 * 10} % of {counts.total:,} items"
+def progress(counts: ItemCounts, is_live: bool) -> str:
+    if is_live:
+        return f"{bar(percent(counts))} · {told(counts)}"
+    return f"{in_tens(percent(counts))} of {counts.total:,} items"
 
 
 def finally_failed(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:

@@ -18,6 +18,7 @@ from potluck.cli.devices import devices
 from potluck.cli.doctor.doctor import doctor
 from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
+from potluck.cli.files import files
 from potluck.cli.group import Helping, Listing
 from potluck.cli.keys import add_key, list_keys, revoke_key
 from potluck.cli.login import login
@@ -45,6 +46,7 @@ from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.simulate.completion import completion
 from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
+from potluck.cli.templates import templates
 from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
@@ -80,7 +82,7 @@ def potluck(
 app.command(
     cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
 )(run)
-for task_command in (ps, explain, attempts, logs, result, cancel):
+for task_command in (ps, explain, attempts, logs, result, files, cancel, templates):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)

@@ -8,12 +8,12 @@ import typer
 from potluck.model.error import BadSettings, InvalidInput
 
 
-def hidden(question: str) -> str:
+def hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
     """What the person typed. Where there is nobody to ask, says what to do instead."""
     if not sys.stdin.isatty():
         raise BadSettings(
             f"There is no terminal to ask for this: {question.rstrip(': ')}.",
-            "Set POTLUCK_WALLET_PASSWORD, or do it in a terminal.",
+            f"{instead}, or do it in a terminal.",
         )
     try:
         return getpass.getpass(question)

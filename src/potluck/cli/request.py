@@ -10,7 +10,7 @@ from potluck.cli.screen import printable
 from potluck.cli.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.spec import ScriptSpec
+from potluck.model.spec import CommandSpec, ContainerSpec, ScriptSpec
 from potluck.model.task import TaskRequest
 
 _OPTIONS = {
@@ -29,6 +29,10 @@ _OPTIONS = {
     "$.requirements.disk_bytes": "--disk",
     "$.limits.run_seconds": "--time",
     "$.limits.stop_after_silence_seconds": "--stop-after-silence",
+    "$.limits.checkpoint_seconds": "--checkpoint",
+    "$.requirements.owners": "--owner",
+    "$.trust": "--trust",
+    "$.secrets": "--secret",
     "$.start_within_seconds": "--deadline",
     "$.delay_seconds": "--delay",
     "$.expected_seconds": "--expected",
@@ -36,6 +40,8 @@ _OPTIONS = {
     "$.spec.source": "the script",
     "$.spec.arguments": "the script's arguments",
     "$.spec.environment": "--env",
+    "$.spec.command": "the command",
+    "$.spec.image": "--image",
 }
 
 
@@ -45,6 +51,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "--disk": lambda number: show_bytes(int(number)),
     "--time": show_seconds,
     "--stop-after-silence": show_seconds,
+    "--checkpoint": show_seconds,
     "--deadline": show_seconds,
     "--delay": show_seconds,
     "--expected": show_seconds,
@@ -125,6 +132,17 @@ def _contradictions(request: TaskRequest) -> Iterator[tuple[bool, str, str]]:
         f"--allow-failures {request.allow_failures} is more than there are items.",
         "Say how many there are with --array.",
     )
+    twice = sorted(request.secrets.keys() & request.spec.environment.keys())
+    yield (
+        bool(twice),
+        f"{', '.join(twice)} can not be both --env and --secret.",
+        "Leave one of them out; what --env says is no secret.",
+    )
+    yield (
+        (request.trust or request.secrets_to_strangers) and not request.secrets,
+        "--trust and --secrets-to-strangers are about secrets, and there is none.",
+        "Name one with --secret; to choose whose nodes it runs on, say --owner WALLET.",
+    )
     yield (
         delay is not None and delay >= (request.start_within_seconds or inf),
         "--delay is longer than --deadline, so it could never start.",
@@ -141,6 +159,10 @@ def _in_words(sentence: str, option: str) -> str:
     if bound:
         words = "at least" if bound[1].startswith(">") else "at most"
         return f"must be {words} {_UNITS.get(option, str)(float(bound[2]))}"
+    if option in ("--owner", "--trust"):
+        return "is not a wallet's address: 0x and 40 hexadecimal digits"
+    if option == "--image":
+        return "is not the name of an image, such as docker.io/library/busybox:1.37"
     if option == "--capability":
         return "is not a compute capability such as 8.6"
     if "regex" in sentence:
@@ -157,13 +179,18 @@ def _option(path: str) -> str:
 def _utf8_checked(request: TaskRequest) -> TaskRequest:
     """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
     texts = [*request.spec.environment.values(), request.name or ""]
-    if isinstance(request.spec, ScriptSpec):
-        texts += [*request.spec.arguments, request.spec.filename]
+    match request.spec:
+        case ScriptSpec():
+            texts += [*request.spec.arguments, request.spec.filename]
+        case CommandSpec() | ContainerSpec():
+            texts += request.spec.command
     wanted = request.requirements
     words = (wanted.device_model, wanted.device_vendor, *wanted.labels)
-    for text in [*texts, *(word or "" for word in words)]:
+    named = {text: repr(printable(text)) for text in [*texts, *(word or "" for word in words)]}
+    named |= {value: f"The secret {name}" for name, value in request.secrets.items()}
+    for text, shown in named.items():
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InvalidInput(
-                f"{printable(text)!r} is not valid UTF-8.", "Write it in UTF-8, or leave it out."
+                f"{shown} is not valid UTF-8.", "Write it in UTF-8, or leave it out."
             )
     return request

@@ -1,17 +1,20 @@
 """`potluck result`: how a task ended and what it wrote."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.logs import log_pages
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
+from potluck.cli.story import duration_seconds, last_attempt, left_bytes, place, stage, why
 from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.cli.usage import used
 from potluck.model.error import Conflict
 from potluck.wire.consumer import FailedItem, TaskView
 
@@ -22,36 +25,58 @@ if TYPE_CHECKING:
 def result(
     task: NewestTaskArgument = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the task has ended.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Bring the files that it left into this directory.",
+        ),
+    ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how a task ended (on stderr) and its stdout (on stdout).
 
     Of an array, the items that failed stand in the stdout's place.
+
+    With -o the files that it left are brought; what is there already is not brought again.
     """
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.wait(task_id) if wait else _finished(potluck, task_id)
-        if found.items is not None:
-            _show_array(screen, found, list(finally_failed(potluck, task_id)))
-            return
-        stdout = _stdout(potluck, found)
+        files = _files(potluck, found, output, screen)
+        shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
     if json:
-        screen.emit({**msgspec.to_builtins(found), "stdout": stdout.decode("utf-8", "replace")})
+        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **files})
         return
     _show_facts(screen.err, found)
-    screen.out.write_bytes(stdout)
+    if isinstance(shown, bytes):
+        screen.out.write_bytes(shown)
+    elif shown:
+        show_failed(screen.out, shown, len(shown))
 
 
-def _show_array(screen: Screen, task: TaskView, failed: list[FailedItem]) -> None:
-    """All items that failed, where a task of its own has its output."""
-    if screen.json:
-        screen.emit({**msgspec.to_builtins(task), "failed_items": failed})
-        return
-    _show_facts(screen.err, task)
-    if failed:
-        show_failed(screen.out, failed, len(failed))
+def _for_programs(shown: bytes | list[FailedItem]) -> dict[str, Any]:
+    if isinstance(shown, bytes):
+        return {"stdout": shown.decode("utf-8", "replace")}
+    return {"failed_items": shown}
+
+
+def _files(
+    potluck: "Potluck", task: TaskView, directory: Path | None, screen: Screen
+) -> dict[str, Any]:
+    """Brought, if a directory is named."""
+    if directory is None:
+        return {}
+    return brought(fetch_files(potluck, task.id, directory, screen), directory)
+
+
+def _failed_items(potluck: "Potluck", task: TaskView) -> list[FailedItem]:
+    """All of them, where a task of its own has its output."""
+    return list(finally_failed(potluck, task.id))
 
 
 def _finished(potluck: "Potluck", task_id: str) -> TaskView:
@@ -94,6 +119,7 @@ def _facts(task: TaskView) -> dict[str, str]:
         "ran": _ran(task),
         "attempts": str(attempt.number if attempt else 0),
         "used": _used(task),
+        "files": _left(task),
         "cost": f"{show_credits(task.charge_micro)} credits",
     }
     return {name: value for name, value in facts.items() if value}
@@ -108,8 +134,9 @@ def _used(task: TaskView) -> str:
     attempt = last_attempt(task)
     if attempt is None or attempt.usage is None or task.items is not None:
         return ""
-    usage = attempt.usage
-    return (
-        f"{show_seconds(usage.cpu_seconds)} of processor, {show_bytes(usage.memory_peak_bytes)} of"
-        f" memory at most, {show_bytes(usage.log_bytes)} of log"
-    )
+    return used(attempt.usage)
+
+
+def _left(task: TaskView) -> str:
+    left = left_bytes(task)
+    return f"{show_bytes(left)}; `potluck files {short_id(task.id)}` lists them" if left else ""

@@ -1,37 +1,164 @@
-"""`potluck run`: a script, from here to a device and back, with its output and exit status."""
+"""`potluck run`: a task, from here to a device and back, with its output and exit status."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
 
+from potluck.cli.asked import Way, asked_for
+from potluck.cli.inputs import Inputs, checked_inputs, uploaded
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import pick_task_id
 from potluck.cli.request import checked, device_needs, parse_environment, parse_labels
 from potluck.cli.screen import Screen
-from potluck.cli.script import read_script
+from potluck.cli.secrets import read_secrets
 from potluck.cli.story import where_shown
 from potluck.cli.watch import watch
+from potluck.local.template import template as named_template
 from potluck.model.device import DeviceKind
 from potluck.model.ids import TaskId
 from potluck.model.node import SandboxStrength
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import MOST_ITEMS, Limits, Requirements, TaskRequest
 from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_seconds
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
 
 _DEVICE = "What it needs"
 _SANDBOX = "Its walls"
 _WHEN = "When it runs"
 _ARRAY = "Many at once"
+_KIND = "What is run, if no script"
+_FILES = "Files and secrets"
+_ME = "me"
+
+
+def _defaults_of(context: typer.Context, name: str | None) -> str | None:
+    """A template's options stand in the place of our defaults, so what is typed still wins."""
+    if name is not None:
+        context.default_map = named_template(name).about.options.said()
+    return name
 
 
 def run(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python file; `-` reads stdin.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[SCRIPT]", help="A Python file; `-` reads stdin.", show_default=False
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGS", help="For the script, untouched.", show_default=False),
+        typer.Argument(metavar="[ARGS]", help="For the script, untouched.", show_default=False),
+    ] = None,
+    command: Annotated[
+        bool,
+        typer.Option(
+            "--command",
+            help="A program of the node, such as nvidia-smi, with its arguments.",
+            rich_help_panel=_KIND,
+        ),
+    ] = False,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE",
+            help="A container image; what follows is the command in it, if not its own.",
+            rich_help_panel=_KIND,
+        ),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=_defaults_of,
+            is_eager=True,
+            help="A ready task, or the path of a folder with one; `potluck templates` lists them.",
+            rich_help_panel=_KIND,
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Of the template; repeatable.",
+            rich_help_panel=_KIND,
+            show_default=False,
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Goes along, without what its .gitignore names; the task works in it.",
+            rich_help_panel=_FILES,
+        ),
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SRC[:DST]",
+            help="Goes along, for reading; DST is its name there; repeatable.",
+            rich_help_panel=_FILES,
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Bring here what the task left in $POTLUCK_OUTPUT.",
+            rich_help_panel=_FILES,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How often $POTLUCK_CHECKPOINT is brought to safety, for the next attempt.",
+            rich_help_panel=_FILES,
+        ),
+    ] = "60s",
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A variable that only my own nodes get; taken from my environment, or asked for;"
+            " repeatable.",
+            rich_help_panel=_FILES,
+            show_default=False,
+        ),
+    ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WALLET",
+            help="Nodes of this wallet may have the secrets too; repeatable.",
+            rich_help_panel=_FILES,
+            show_default=False,
+        ),
+    ] = None,
+    secrets_to_strangers: Annotated[
+        bool,
+        typer.Option(
+            "--secrets-to-strangers",
+            help="Every node may have the secrets: whoever owns it can read them.",
+            rich_help_panel=_FILES,
+        ),
+    ] = False,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WALLET",
+            help="Only on nodes of this wallet; `me` is my own; repeatable.",
+            rich_help_panel=_DEVICE,
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None,
     gpu: Annotated[
@@ -186,19 +313,25 @@ def run(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a Python script on a device of the pool, as if it ran here.
+    """Run a script, a command, an image or a template on a device of the pool, as if it ran here.
 
     Options go before SCRIPT; whatever follows it goes to the script.
 
-    Its dependencies are those of its PEP 723 block.
+    A script's dependencies are those of its PEP 723 block. What is in $POTLUCK_OUTPUT at the end
+    are its files; what is in $POTLUCK_CHECKPOINT is there again if it must be tried once more.
 
-    The exit status is the script's own; of an array, 0 if it succeeded and 1 if not.
+    The exit status is the task's own; of an array, 0 if it succeeded and 1 if not.
     """
-    filename, source = read_script(script)
+    screen = Screen(json)
+    ready = None if template is None else named_template(template)
+    words = [] if script is None else [script, *(arguments or ())]
+    way = Way(command, image, ready, parameter or ())
+    asked = asked_for(words, way, parse_environment(env or []), folder)
+    inputs = checked_inputs(asked.folder, file or ())
     kind, count = device_needs(gpu, device_kind)
     request = TaskRequest(
-        spec=ScriptSpec(filename, source, tuple(arguments or ()), parse_environment(env or [])),
-        name=name,
+        spec=asked.spec,
+        name=name if name or ready is None else ready.name,
         requirements=Requirements(
             device_kind=kind,
             device_count=count,
@@ -211,6 +344,7 @@ def run(
             labels=parse_labels(label or []),
             min_reliability=min_reliability,
             sandbox=sandbox,
+            owners=tuple(each for each in owner or () if each != _ME),
             shares_device=share,
             cores=cores,
             memory_bytes=parse_bytes(memory, "--memory"),
@@ -219,6 +353,7 @@ def run(
         limits=Limits(
             run_seconds=parse_seconds(time, "--time"),
             stop_after_silence_seconds=_seconds(stop_after_silence, "--stop-after-silence"),
+            checkpoint_seconds=parse_seconds(checkpoint, "--checkpoint"),
         ),
         priority=priority,
         max_attempts=attempts,
@@ -227,26 +362,40 @@ def run(
         expected_seconds=_seconds(expected, "--expected"),
         items=array,
         allow_failures=allow_failures,
+        secrets=read_secrets(secret or [], screen.err),
+        trust=tuple(trust or ()),
+        secrets_to_strangers=secrets_to_strangers,
     )
-    raise typer.Exit(_run(checked(request), after or [], Screen(json), server, detach))
+    request = checked(request)
+    with connect(server) as potluck:
+        if _ME in (owner or ()):
+            request = _on_own_nodes(request, potluck.me().address)
+        request = _sent_along(potluck, request, inputs, after or [], screen)
+        if not detach:
+            raise typer.Exit(watch(potluck, request, screen, output))
+        submitted = potluck.submit(request)
+    if json:
+        screen.emit(submitted)
+    else:
+        screen.out.line(submitted.id)
+        screen.err.line(f"It runs without you; {where_shown(submitted)}.")
 
 
 def _seconds(text: str | None, option: str) -> float | None:
     return parse_seconds(text, option) if text else None
 
 
-def _run(
-    request: TaskRequest, after: list[str], screen: Screen, server: str | None, detach: bool
-) -> int:
-    with connect(server) as potluck:
-        first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in after)
-        request = replace(request, after=tuple(first))
-        if not detach:
-            return watch(potluck, request, screen)
-        task = potluck.submit(request)
-    if screen.json:
-        screen.emit(task)
-    else:
-        screen.out.line(task.id)
-        screen.err.line(f"It runs without you; {where_shown(task)}.")
-    return 0
+def _on_own_nodes(request: TaskRequest, wallet: str) -> TaskRequest:
+    """Besides those of the wallets that were named."""
+    wanted = request.requirements
+    owners = (*wanted.owners, wallet)
+    return replace(request, requirements=replace(wanted, owners=owners))
+
+
+def _sent_along(
+    potluck: "Potluck", request: TaskRequest, inputs: Inputs, after: list[str], screen: Screen
+) -> TaskRequest:
+    """With the tasks that come first, and with its files, which the server has from here on."""
+    first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in after)
+    spec = uploaded(potluck, request.spec, inputs, screen)
+    return replace(request, spec=spec, after=tuple(first))

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from potluck.cli.items import bar, percent, tenths, told
+from potluck.cli.items import percent, progress, told
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Tone, printable
 from potluck.cli.units import show_seconds
@@ -57,6 +57,11 @@ def last_attempt(task: TaskView) -> AttemptView | None:
     return max(task.attempts, key=lambda attempt: attempt.number, default=None)
 
 
+def left_bytes(task: TaskView) -> int:
+    """How much its attempts, as far as they are known, have left as files."""
+    return sum(attempt.usage.output_bytes for attempt in task.attempts if attempt.usage is not None)
+
+
 def place(attempt: AttemptView) -> str:
     """The node, and the devices it gave."""
     devices = ", ".join(device.model for device in attempt.devices)
@@ -73,7 +78,7 @@ def stage(task: TaskView, is_live: bool = False) -> str:
     if task.items is not None and not (reason and task.items.pending == task.items.total):
         # Between two ranges it is assigned again, or queued; whoever watches it sees one work.
         begun = TaskState.RUNNING.value if percent(task.items) else phase
-        return f"{begun}: {bar(task.items) if is_live else tenths(task.items)}"
+        return f"{begun}: {progress(task.items, is_live)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         return f"{phase} on {place(attempt)}"
     return f"{phase}: {reason}" if reason else phase

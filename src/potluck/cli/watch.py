@@ -9,17 +9,20 @@ import sys
 import threading
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import MOST_SHOWN, finally_failed, show_failed
 from potluck.cli.live_line import LiveLine
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
-from potluck.cli.story import TONES, exit_status, stage, summary, where_shown
+from potluck.cli.story import TONES, exit_status, left_bytes, stage, summary, where_shown
+from potluck.cli.units import show_bytes
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
@@ -30,12 +33,18 @@ if TYPE_CHECKING:
 _MARKS = {TaskState.SUCCEEDED: ("✓", Tone.GOOD), TaskState.CANCELLED: ("■", Tone.FAINT)}
 
 
-def watch(potluck: "Potluck", request: TaskRequest, screen: Screen) -> int:
-    """Submits, shows all that happens, and returns the exit status for the shell."""
+def watch(
+    potluck: "Potluck", request: TaskRequest, screen: Screen, directory: Path | None = None
+) -> int:
+    """Submits, shows all that happens, and returns the exit status for the shell.
+
+    What the task leaves is brought into the directory, if one is named.
+    """
     with LiveLine(screen) as line:
         line.say("submitting")
         watcher = Watcher(potluck, potluck.submit(request), screen, line)
-        return watcher.watch()
+        is_detached = not watcher.watch()
+    return 0 if is_detached else watcher.finish(directory)
 
 
 class Gap(NamedTuple):
@@ -55,7 +64,8 @@ class Watcher:
         self._output = TaskOutput(screen)
         self._inbox: SimpleQueue[FollowEvent | Gap | Exception] = SimpleQueue()
 
-    def watch(self) -> int:
+    def watch(self) -> bool:
+        """To its end; False when the person does not want to wait for that."""
         follow = self._potluck.follow(self._task.id, lambda error: self._inbox.put(Gap(error)))
         threading.Thread(target=self._listen, args=(follow,), daemon=True).start()
         while not self._task.state.is_final:
@@ -63,8 +73,10 @@ class Watcher:
                 self._take(self._inbox.get())
             except KeyboardInterrupt:
                 if self._wants_to_detach():
-                    return self._detach()
-        return self._finish()
+                    self._detach()
+                    return False
+        self._line.hide()
+        return True
 
     def _listen(self, follow: "Follow") -> None:
         try:
@@ -120,16 +132,18 @@ class Watcher:
         except Conflict:  # it ended at the same moment; its end is what is shown
             self._task = self._potluck.task(self._task.id)
 
-    def _detach(self) -> int:
+    def _detach(self) -> None:
         end = short_id(self._task.id)
         self._line.hide()
         self._screen.err.line(f"It goes on without you ({self._task.id}).")
         self._screen.err.line(f"{where_shown(self._task)}, `potluck cancel {end}` ends it.")
-        return 0
 
-    def _finish(self) -> int:
-        self._line.hide()
+    def finish(self, directory: Path | None) -> int:
+        """The end in a line, what failed of an array, and the files."""
         if self._screen.json:
+            if directory is not None:
+                found = fetch_files(self._potluck, self._task.id, directory, self._screen)
+                self._screen.emit({"event": "files", **brought(found, directory)})
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
             return exit_status(self._task)
         self._output.finish_line()
@@ -137,6 +151,11 @@ class Watcher:
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
         self._tell_failed(pane)
+        if directory is not None:
+            fetch_files(self._potluck, self._task.id, directory, self._screen)
+        elif left := left_bytes(self._task):
+            again = f"`potluck result {short_id(self._task.id)} -o DIR`"
+            pane.prose(f"It left {show_bytes(left)} of files; {again} brings them.", Tone.FAINT)
         return exit_status(self._task)
 
     def _tell_failed(self, pane: Pane) -> None:

@@ -1,0 +1,102 @@
+"""The folder and the files that a task is sent along, from here to the server.
+
+All of it is looked at before the first byte is sent, so that a wrong name is told at once.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from potluck.cli.live_line import LiveLine
+from potluck.cli.screen import Screen, printable
+from potluck.cli.transfer import telling
+from potluck.model.blob import BlobRef, NamedFile, PathText
+from potluck.model.error import InvalidInput
+from potluck.model.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+class InputFile(Struct, frozen=True):
+    source: Path
+    path: str  # where the task finds it
+
+
+class Inputs(Struct, frozen=True):
+    folder: Path | None = None
+    files: tuple[InputFile, ...] = ()
+
+
+def checked_inputs(folder: Path | None, words: Sequence[str]) -> Inputs:
+    if folder is not None and not folder.is_dir():
+        raise InvalidInput(
+            f"--folder {printable(str(folder))} is no directory.",
+            "Name a directory; a single file goes along with --file.",
+        )
+    files = tuple(_input_file(word) for word in words)
+    paths = [file.path for file in files]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InvalidInput(
+                f"Two files would be {printable(path)} for the task.",
+                "Give one of them another name: --file SOURCE:NAME.",
+            )
+    return Inputs(folder, files)
+
+
+def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen) -> TaskSpec:
+    """The spec with all that goes along, once the server has it."""
+    if inputs == Inputs():
+        return spec
+    with LiveLine(screen) as line:
+        folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)
+        files = tuple(_file(potluck, file, screen, line) for file in inputs.files)
+    return msgspec.structs.replace(spec, folder=folder, files=files)
+
+
+def _folder(potluck: "Potluck", folder: Path, screen: Screen, line: LiveLine) -> BlobRef:
+    told = telling(screen, line, f"uploading {folder.resolve().name}/")
+    blob = potluck.files.upload_folder(folder, told)
+    return _told(blob, str(folder), screen)
+
+
+def _file(potluck: "Potluck", file: InputFile, screen: Screen, line: LiveLine) -> NamedFile:
+    told = telling(screen, line, f"uploading {file.source.name}")
+    blob = potluck.files.upload(file.source, told)
+    return NamedFile(file.path, _told(blob, str(file.source), screen))
+
+
+def _told(blob: BlobRef, source: str, screen: Screen) -> BlobRef:
+    if screen.json:
+        screen.emit({"event": "uploaded", "source": source, **msgspec.to_builtins(blob)})
+    return blob
+
+
+def _input_file(word: str) -> InputFile:
+    """SOURCE, or SOURCE:NAME; a source with a colon in it is taken as it is, if it is there."""
+    source, colon, name = word.rpartition(":")
+    if not colon or Path(word).exists():
+        source, name = word, Path(word).name
+    file = Path(source)
+    if file.is_dir():
+        raise InvalidInput(
+            f"--file {printable(source)} is a directory.", "Send it along with --folder."
+        )
+    if not file.is_file():
+        raise InvalidInput(
+            f"There is no file {printable(source)}.",
+            "Write it like --file data.csv, or"
+            " --file here.csv:there.csv if the task should find it under another name.",
+        )
+    try:
+        path = msgspec.convert(PurePosixPath(name).as_posix(), PathText)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(
+            f"--file {printable(word)}: {printable(name)!r} is no place in the task's directory.",
+            "Say a relative path, such as data/train.csv.",
+        ) from error
+    return InputFile(file, path)

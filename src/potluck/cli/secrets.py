@@ -1,0 +1,33 @@
+"""`--secret NAME`: from the environment, or asked for where nobody else can read it."""
+
+import os
+import re
+
+from potluck.cli.prompt import hidden
+from potluck.cli.screen import Pane, Tone, printable
+from potluck.model.error import InvalidInput
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
+    """Each by its name; a value on the command line is taken, and spoken about."""
+    return dict(_read(word, pane) for word in words)
+
+
+def _read(word: str, pane: Pane) -> tuple[str, str]:
+    name, is_said, value = word.partition("=")
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"--secret {printable(name)!r} is not the name of a variable.",
+            "Write it like --secret API_TOKEN; its value is taken from your environment, or asked.",
+        )
+    if is_said:
+        pane.prose(
+            f"potluck: other users of this machine can read {name} in its list of processes, and"
+            f" your shell may keep it; next time export it and say --secret {name}.",
+            Tone.WAITING,
+        )
+        return name, value
+    known = os.environ.get(name)
+    return name, hidden(f"{name}: ", f"Set {name}") if known is None else known

@@ -1,0 +1,29 @@
+"""Files on their way, before somebody's eyes: a bar in a terminal, a few lines elsewhere."""
+
+from collections.abc import Callable
+
+from potluck.cli.bar import bar, in_tens
+from potluck.cli.live_line import LiveLine
+from potluck.cli.screen import Screen, printable
+from potluck.cli.units import show_bytes
+
+# Below this nobody waits for it, so a log need not tell how far it is.
+_WORTH_TELLING_BYTES = 4 * 2**20
+
+Progress = Callable[[int, int], None]
+
+
+def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
+    """Says how much of `what` is done, whenever that is told."""
+    is_live = screen.err.is_live
+
+    def tell(done_bytes: int, total_bytes: int) -> None:
+        percent = done_bytes * 100 // total_bytes if total_bytes else 100
+        total = show_bytes(total_bytes)
+        if is_live:
+            line.say(f"{what}: {bar(percent)} · {show_bytes(done_bytes)} of {total}")
+        elif total_bytes >= _WORTH_TELLING_BYTES:
+            line.say(f"{what}: {in_tens(percent)} of {total}")
+
+    line.say(printable(what))
+    return tell

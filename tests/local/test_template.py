@@ -1,0 +1,122 @@
+"""Templates: those that come along are right, and mistakes in one's own are told."""
+
+from pathlib import Path
+
+import pytest
+
+from potluck.local.template import (
+    BUILT_IN,
+    Template,
+    all_templates,
+    own_templates,
+    template,
+)
+from potluck.model.error import InvalidInput, NotFound, PotluckError
+from potluck.model.script import read_metadata
+
+PLAIN = 'summary = "Does it."\nscript = "do.py"\n'
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POTLUCK_CONFIG_DIR", str(tmp_path / "config"))
+
+
+def own(name: str, text: str) -> Path:
+    folder = own_templates() / name
+    folder.mkdir(parents=True)
+    (folder / "template.toml").write_text(text)
+    (folder / "do.py").write_text("print()\n")
+    return folder
+
+
+def test_those_that_come_along_can_be_used() -> None:
+    found = list(all_templates())
+    names = [each.name for each in found if isinstance(each, Template)]
+    assert names == sorted(each.name for each in BUILT_IN.iterdir())
+    assert {"k-means", "mandelbrot", "matrix-product", "opencl-benchmark"} <= set(names)
+    for each in found:
+        assert isinstance(each, Template) and each.about.script
+        source = (each.directory / each.about.script).read_text()
+        assert read_metadata(source).dependencies, f"{each.name} brings nothing along"
+        for name in each.about.parameters:
+            assert f'"--{name}"' in source, f"the script of {each.name} takes no --{name}"
+
+
+def test_parameters_become_arguments() -> None:
+    product = template("matrix-product")
+    assert product.arguments({"size": "64", "save": "yes"}) == (
+        *("--size=64", "--rounds=5", "--seed=1", "--save=yes"),
+    )
+    assert template("mandelbrot").arguments({"zoom": "2"})[4] == "--zoom=2.0"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sise": "64"}, "matrix-product has no parameter 'sise'."),
+        ({"size": "many"}, "-p size=many is not a whole number."),
+        ({"size": "3"}, "-p size=3 is out of range."),
+        ({"save": "perhaps"}, "-p save=perhaps is none of its choices."),
+    ],
+)
+def test_parameters_that_do_not_fit(given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        template("matrix-product").arguments(given)
+    assert refused.value.detail == said
+    assert refused.value.hint
+
+
+def test_not_a_number_is_out_of_range() -> None:
+    with pytest.raises(InvalidInput, match="out of range"):
+        template("mandelbrot").arguments({"zoom": "nan"})
+
+
+def test_ones_own_go_before_those_that_come_along() -> None:
+    folder = own("mandelbrot", PLAIN)
+    assert template("mandelbrot").directory == folder
+    assert template(str(folder)).name == "mandelbrot"
+    assert len(list(all_templates())) == len(list(BUILT_IN.iterdir()))
+
+
+def test_what_must_be_given() -> None:
+    own("ask", f'{PLAIN}[parameters.who]\nhelp = "Whom."\n')
+    with pytest.raises(InvalidInput, match="The parameter who must be given"):
+        template("ask").arguments({})
+    assert template("ask").arguments({"who": "Ada"}) == ("--who=Ada",)
+
+
+def test_files_beside_the_script_go_along() -> None:
+    folder = own("alone", PLAIN)
+    (folder / "__pycache__").mkdir()
+    assert not template("alone").has_files
+    (folder / "data.csv").touch()
+    assert template("alone").has_files
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("summary =", "Invalid value"),
+        ('script = "do.py"', "missing required field 'summary'"),
+        ('summary = "x"', "it needs one of script, command and image"),
+        (f'{PLAIN}command = ["ls"]', "it needs one of script, command and image"),
+        (f'{PLAIN}[options]\nsecret = "x"', "unknown field 'secret'"),
+        (f"{PLAIN}[parameters.n]\ndefault = 1\nminimum = 2", "the default of n"),
+    ],
+)
+def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
+    own("wrong", text)
+    with pytest.raises(InvalidInput) as refused:
+        template("wrong")
+    assert "template.toml is wrong" in refused.value.detail
+    assert why in refused.value.detail
+    (told,) = [each for each in all_templates() if isinstance(each, PotluckError)]
+    assert told.detail == refused.value.detail
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(NotFound, match="no template 'mandelbort'"):
+        template("mandelbort")
+    with pytest.raises(InvalidInput, match="is no template"):
+        template("./nowhere")
