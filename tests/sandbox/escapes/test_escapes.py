@@ -9,16 +9,20 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import PYTHON, Mount
-from tests.sandbox.conftest import SECRET, Host, hosting, skip_unless_possible
+from tests.sandbox.conftest import SECRET, Host, confinement, hosting, skip_unless_possible
+from tests.sandbox.docker.engine import starting
 from tests.sandbox.escapes.archive import packed
 from tests.sandbox.escapes.grounds import SHOWN, Grounds, laid_out
+from tests.sandbox.host import Request
 from tests.tally import Tally, tallying
 
 LEAST_PROBES = 100
@@ -37,6 +41,17 @@ exec chroot /mnt/root sh -c 'cd "$0" && exec "$@"' "$work" "$@"
 """
 IN_A_COPY = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh", "-ec", COPY, "sh"]
 
+# What gVisor lets be done to the kernel that it is itself.
+OF_GVISOR = {"device-fuse", "device-net-tun", "other-devices", "priority", "spared"}
+TOLD_TO_GVISOR = """
+import os, time
+devices = [os.open(f"/dev/{name}", os.O_RDWR) for name in ("fuse", "net/tun")]
+os.nice(-5)
+open("/proc/self/oom_score_adj", "w").write("-500")
+print("CUT", flush=True)
+time.sleep(60)
+"""
+
 Told = dict[str, str]
 
 
@@ -52,6 +67,61 @@ def test_bubblewrap(as_root: bool, request: pytest.FixtureRequest) -> None:
         _all_blocked(told, f"escapes from bubblewrap as {'root' if as_root else 'a user'}", tally)
         if as_root:
             _list(told, tally)
+
+
+def test_docker(request: pytest.FixtureRequest) -> None:
+    with _engine("docker") as (host, grounds):
+        told = _from_inside(host, grounds)
+    with tallying(request) as tally:
+        _all_blocked(told, "escapes from docker", tally)
+
+
+@pytest.mark.long
+def test_podman(request: pytest.FixtureRequest) -> None:
+    with _engine("podman") as (host, grounds):
+        told = _from_inside(host, grounds)
+    with tallying(request) as tally:
+        _all_blocked(told, "escapes from podman", tally)
+
+
+@pytest.mark.long
+def test_gvisor(request: pytest.FixtureRequest) -> None:
+    """Some attempts reach gVisor's own kernel, which is a process like others for the host's."""
+    with _engine("docker+runsc") as (host, grounds):
+        told = _from_inside(host, grounds)
+        host.ask(Request(confinement(command=(PYTHON, "-I", "-c", TOLD_TO_GVISOR)), tell=True))
+        heard = what_the_host_hears()
+    with tallying(request) as tally:
+        beyond = [each for each in told if each["name"] not in OF_GVISOR]
+        _all_blocked(beyond, "escapes from docker+runsc", tally)
+        for name in sorted(OF_GVISOR):
+            with tally("escapes from docker+runsc that gVisor keeps to itself", name):
+                assert heard == [], heard
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[tuple[Host, Grounds]]:
+    with laid_out(as_root=True) as grounds, starting(name, grounds.entering()) as engine:
+        state = grounds.directory / "state"
+        with hosting(True, engine.kind, state, wrapper=grounds.entering()) as host:
+            yield host, grounds
+
+
+def what_the_host_hears() -> list[str]:
+    """Of the machine's processes that are gVisor: what they should not have."""
+    heard, seen = [], 0
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            if not any("runsc" in word for word in process.cmdline()[:2]):
+                continue
+            seen += 1
+            opened = [str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+            heard += [each for each in opened if each in ("/dev/fuse", "/dev/net/tun")]
+            spared = int(Path(f"/proc/{process.pid}/oom_score_adj").read_text())
+            if process.nice() < 0 or spared < 0:
+                heard.append(f"{process.cmdline()} has {process.nice()} and {spared}")
+    assert seen, "gVisor does not run"
+    return heard
 
 
 def test_without_a_sandbox_the_same_attempts_succeed(request: pytest.FixtureRequest) -> None:

@@ -18,14 +18,18 @@ Attempt = Callable[[Bait], str | None]
 _SECONDS = 20
 _REFUSALS = {
     errno.EACCES,
+    errno.EADDRNOTAVAIL,
     errno.EAFNOSUPPORT,
     errno.ECONNREFUSED,
     errno.ENETUNREACH,
     errno.ENODEV,
     errno.ENOENT,
     errno.ENOSYS,
+    errno.ENOTSUP,
+    errno.ENOTTY,
     errno.ENXIO,
     errno.EPERM,
+    errno.EPROTONOSUPPORT,
     errno.EROFS,
     errno.ESRCH,
     errno.EXDEV,

@@ -33,7 +33,7 @@ for _name, (_tries, _path) in _SETTINGS.items():
 def _reads(path: str, bait: Bait) -> str | None:
     with Path(path).open("rb", buffering=0) as file:
         os.set_blocking(file.fileno(), False)
-        return f"{len(file.read(64) or b'')} bytes" if file.readable() else None
+        return "bytes" if file.read(64) else None
 
 
 _SECRETS = {
