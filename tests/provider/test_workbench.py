@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import cast
 
 from potluck.provider.event import Granted, RunEnded
+from potluck.provider.files.cache import FileCache
 from potluck.provider.link import Link
+from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.runner import Runner
+from potluck.provider.sandbox.driver import Driver
 from potluck.provider.throttle import Throttle
 from potluck.provider.workbench import Workbench
 from tests.provider.build import a_grant, completed, lease_of, settings_for
@@ -13,9 +16,12 @@ from tests.provider.build import a_grant, completed, lease_of, settings_for
 
 def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
-    bench = Workbench(
-        tmp_path, cast(Link, None), cast(Runner, None), lambda _: None, settings, Throttle()
+    runner = Runner(
+        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)),
+        outcome_seconds=1.0,
+        only_account_id=None,
     )
+    bench = Workbench(tmp_path, cast(Link, None), runner, lambda _: None, settings, Throttle())
     grant = a_grant(device="card")
     assert bench.used() == set()
     bench.tell([Granted(grant)])

@@ -70,7 +70,7 @@ def refit_of(
                 announce(TermsWrong(error.detail, error.hint))
             office.offer.misfit = error
             return False
-        office.bench.use(runner_of(workshop))
+        await office.bench.use(runner_of(workshop))
         office.offer.sandbox = workshop.report
         office.offer.told.change()
         await office.offer.told.until_known()

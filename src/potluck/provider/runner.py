@@ -39,6 +39,7 @@ from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall
 from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.warm.pool import USUAL, Pins, WarmPool, WarmSettings
 from potluck.wire.provider import Finished, Grant
 
 T = TypeVar("T")
@@ -70,7 +71,9 @@ class Runner:
         only_account_id: AccountId | None,
         may_run: MayRun = anything,
         show: Show = hide,
+        warm: WarmSettings = USUAL,
     ) -> None:
+        self.warm = WarmPool(driver, warm, Pins(self._share, self._release))
         self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
@@ -115,10 +118,18 @@ class Runner:
         except (PotluckError, OSError) as error:
             return failed(EndReason.SANDBOX_FAILED, str(error))
         finally:
-            self._preparer.release(grant.attempt_id)
-            self._cache.release(grant.attempt_id)
+            self._release(grant.attempt_id)
             await masked.close()
             log.flush()
+
+    def _share(self, attempt_id: str, name: str) -> None:
+        """What is here for an attempt is there for its interpreter, too, which may outlive it."""
+        self._preparer.share(attempt_id, name)
+        self._cache.share(attempt_id, name)
+
+    def _release(self, name: str) -> None:
+        self._preparer.release(name)
+        self._cache.release(name)
 
     def _check_owner(self, grant: Grant) -> None:
         if self._only_account_id not in (None, grant.account_id):
@@ -159,10 +170,11 @@ class Runner:
 
     async def _run_job(self, job: Job) -> Outcome:
         match job.grant.spec:
-            case FunctionSpec():
-                return await run_function(job, self._driver)
+            case FunctionSpec() as spec:
+                return await run_function(job, spec, self.warm, self._outcome_seconds)
             case ScriptSpec() | CommandSpec() | ContainerSpec() as spec:
-                return Outcome(await self._run_command(job, spec))
+                async with self.warm.beside(job.grant):
+                    return Outcome(await self._run_command(job, spec))
 
     async def _run_command(self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Ended:
         plan = plan_of(job, spec)

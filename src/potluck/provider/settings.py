@@ -52,6 +52,10 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     back_off_longest_seconds: Interval = 15.0
     log_flush_seconds: Interval = 0.1
     outcome_flush_seconds: Interval = 1.0  # outcomes of items are reported at least so often
+    # Interpreters of functions: how long an idle one is kept, and after what none is used again.
+    warm_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
+    warm_items: Annotated[int, Meta(ge=1, le=2**40)] = 100_000
+    warm_minutes: Annotated[float, Meta(gt=0, le=30 * 1_440)] = 60.0
     # A task is stopped when the server was silent for so long, unless it says sooner; none: never.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     # At shutdown, how long outcomes may still travel to the server.

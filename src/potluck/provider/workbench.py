@@ -24,7 +24,7 @@ from potluck.provider.announcement import (
     AttemptStopped,
 )
 from potluck.provider.attempt_log import AttemptLog
-from potluck.provider.control.message import AttemptNow
+from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
 from potluck.provider.files.courier import Courier
 from potluck.provider.files.freight import Freight
@@ -120,9 +120,14 @@ class Workbench:
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
 
-    def use(self, runner: Runner) -> None:
-        """For what is started from now on."""
-        self._runner = runner
+    async def use(self, runner: Runner) -> None:
+        """For what is started from now on. What is warm in the other one ends."""
+        before, self._runner = self._runner, runner
+        await before.warm.close()
+
+    def warm(self) -> tuple[WarmNow, ...]:
+        """The idle interpreters of functions, for the node's owner to see."""
+        return self._runner.warm.now()
 
     def held(self) -> tuple[Lease, ...]:
         return self._attempts.held()
@@ -168,6 +173,8 @@ class Workbench:
         if self._is_closed:
             return False
         self._used |= self.busy()
+        for event in events:
+            self._runner.warm.hear(event)
         instructions = [each for event in events for each in self._attempts.handle(event)]
         self._undone += instructions
         self._something.set()
@@ -185,6 +192,7 @@ class Workbench:
         for run in self._runs.values():
             run.cancel()
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
+        await self._runner.warm.close()
         for shipped in self._shipments.values():
             shipped.log.spool.close()
             shipped.freight.outbox.close()

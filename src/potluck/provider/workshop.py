@@ -10,6 +10,7 @@ from potluck.model.node import SandboxReport
 from potluck.provider.detect.tried import Detection
 from potluck.provider.expose.expose import expose
 from potluck.provider.files.cache import FileCache
+from potluck.provider.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.prepare.settings import PrepareSettings
@@ -18,6 +19,7 @@ from potluck.provider.sandbox.choose import choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
+from potluck.provider.warm.pool import WarmSettings
 from potluck.wire.provider import Grant
 
 
@@ -43,7 +45,13 @@ class Workshop(Struct, frozen=True):
         show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
         only = None if self.report.is_safe_for_strangers else account_id
         seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
-        return Runner(self.driver, self.preparer, self.cache, seconds, only, is_taken, show)
+        warm = WarmSettings(
+            settings.warm_seconds,
+            settings.warm_items,
+            60 * settings.warm_minutes,
+            settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
+        )
+        return Runner(self.driver, self.preparer, self.cache, seconds, only, is_taken, show, warm)
 
 
 def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:

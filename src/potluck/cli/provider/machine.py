@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.cli.provider.which import Choice
-from potluck.cli.units import show_count, show_milli, show_seconds, show_since
+from potluck.cli.units import show_bytes, show_count, show_milli, show_seconds, show_since
 from potluck.model.device import (
     WHOLE_DEVICE_MILLI,
     Availability,
@@ -73,8 +73,17 @@ def told_by_itself(status: ProviderStatus) -> Machine:
             for number, device in enumerate(status.devices, 1)
         ),
         attempts=status.attempts,
-        remarks=(f"What you allow is in {status.terms_file}.",),
+        remarks=(*_warm(status), f"What you allow is in {status.terms_file}."),
     )
+
+
+def _warm(status: ProviderStatus) -> tuple[str, ...]:
+    """What functions keep of the machine although none is called just now."""
+    if not status.warm:
+        return ()
+    count = show_count(len(status.warm), "interpreter")
+    memory = show_bytes(sum(each.memory_bytes for each in status.warm))
+    return (f"{count} of functions kept warm, {memory} of memory; given up when it is needed.",)
 
 
 def _other_version(status: ProviderStatus) -> tuple[str, ...]:

@@ -120,6 +120,7 @@ class Desk:
                 for one in description.devices
             ),
             attempts=office.bench.now(),
+            warm=office.bench.warm(),
             limits=office.rules.limits,
         )
 

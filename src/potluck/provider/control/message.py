@@ -56,6 +56,15 @@ class AttemptNow(Struct, frozen=True):
     seconds: float  # since it was granted
 
 
+class WarmNow(Struct, frozen=True):
+    """An interpreter that has served functions and waits for the next call."""
+
+    devices: tuple[str, ...]
+    idle_seconds: float
+    memory_bytes: int
+    items: int  # that it has served
+
+
 class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     node_id: NodeId
     name: str
@@ -71,6 +80,7 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     sandbox: SandboxReport
     devices: tuple[DeviceNow, ...]
     attempts: tuple[AttemptNow, ...]
+    warm: tuple[WarmNow, ...] = ()
     limits: NodeLimits = NodeLimits()  # in force for all tasks together
 
 

@@ -87,6 +87,11 @@ class Preparer:
             sentence = f"Installing the dependencies took longer than {limits.prepare_seconds:g} s."
             raise PrepareFailed(EndReason.PREPARE_TIME_LIMIT, sentence) from None
 
+    def share(self, name: str, other: str) -> None:
+        """What the one holds the other holds too, until that releases it."""
+        if name in self._in_use:
+            self._in_use[other] = self._in_use[name]
+
     def release(self, name: str) -> None:
         """The attempt is over: its environment may be taken off the shelf when space is short."""
         self._in_use.pop(name, None)

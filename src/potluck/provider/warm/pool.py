@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.sandbox.driver import Confinement, Driver, Errand, Output, Recall
 from potluck.provider.sandbox.event_loop import undisturbed
@@ -30,20 +31,14 @@ class WarmSettings(Struct, frozen=True):
     memory_bytes: int = 2**62  # of the node, for all tasks and all that is warm
 
 
+USUAL = WarmSettings()
+
+
 class Pins(Struct, frozen=True):
     """What was prepared for an attempt, and outlives it together with an interpreter."""
 
     share: Callable[[str, str], None]  # what the one holds the other holds too
     release: Callable[[str], None]
-
-
-class WarmNow(Struct, frozen=True):
-    """An idle interpreter, for the node's owner to see."""
-
-    devices: tuple[str, ...]
-    idle_seconds: float
-    memory_bytes: int
-    items: int
 
 
 class Borrower(Struct, frozen=True):
