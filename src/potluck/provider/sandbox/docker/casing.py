@@ -195,6 +195,7 @@ def _groups(nodes: tuple[Mount, ...]) -> list[int]:
 
 
 def _bind(mount: Mount) -> dict[str, object]:
+    mount.source.stat()  # some engines make what is not there
     return {
         "Type": "bind",
         "Source": str(mount.source),

@@ -152,7 +152,7 @@ class DockerDriver:
 
     def _filter(self, facts: Facts) -> str:
         """Docker takes its text, Podman the name of a file."""
-        text = json.dumps(profile(this_machine()))
+        text = json.dumps(profile(this_machine(), is_for_gvisor=self._runtime == RUNSC))
         if facts.name != "Podman":
             return text
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -222,10 +222,10 @@ class DockerDriver:
             cpu=seen["cpu"],
             disk=seen["disk"],
             network="namespaces",
-            syscalls="gVisor" if is_gvisor else _filtered(inside),
+            syscalls=_filtered(inside, is_gvisor),
             user="user namespace" if facts.is_rootless else own,
             kinds=tuple(TaskKind),
-            notes=(f"containers by {facts.name} {facts.version}",),
+            notes=(f"containers by {facts.name} {facts.version}", *_advice(inside, is_gvisor)),
         )
 
 
@@ -233,8 +233,17 @@ class _Failed(Exception):
     """A trial did not end as it should have; says how it did."""
 
 
-def _filtered(inside: dict[str, object]) -> str:
-    return "seccomp" if inside["filter"] == "2" else "none"
+def _filtered(inside: dict[str, object], is_gvisor: bool) -> str:
+    has_filter = inside["filter"] == "2"
+    if is_gvisor:
+        return "gVisor and seccomp" if has_filter else "gVisor"
+    return "seccomp" if has_filter else "none"
+
+
+def _advice(inside: dict[str, object], is_gvisor: bool) -> tuple[str, ...]:
+    if not is_gvisor or inside["filter"] == "2":
+        return ()
+    return ("runsc filters no system calls inside; give its runtime the option --oci-seccomp",)
 
 
 def _no_runtime(facts: Facts) -> SandboxUnavailable:

@@ -6,6 +6,7 @@ changed since 1.40. Docker 20.10 and Podman 4.3 are tried.
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,8 @@ from msgspec import Struct
 
 _SECONDS = 120.0
 _PULL_SECONDS = 3_600.0
-_GONE, _IN_PROGRESS = 404, 409
+_GONE = 404
+_REMOVE_SECONDS = 30.0
 _AGAIN_SECONDS = 0.05
 
 
@@ -139,15 +141,19 @@ class Engine:
         return msgspec.json.decode(answer, type=_Container).state.pid
 
     async def remove(self, container: str) -> None:
-        """Ends it and all of it; returns when it is gone."""
+        """Ends it and all of it; returns when it is gone.
+
+        Engines refuse it now and then to who asks while it ends by itself, so it is asked again.
+        """
         query = {"force": "true", "v": "true"}
+        deadline = time.monotonic() + _REMOVE_SECONDS
         while True:
             try:
                 await self._ask("DELETE", f"/containers/{container}", query)
             except EngineError as error:
                 if error.status == _GONE:
                     return
-                if error.status != _IN_PROGRESS:
+                if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -22,12 +22,12 @@ from msgspec import Struct
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.docker import first
-from potluck.provider.sandbox.driver import ENVIRONMENT, WORK, Mount
+from potluck.provider.sandbox.driver import WORK, Mount
 from potluck.provider.sandbox.root import Interpreter, base_links, base_mounts
 
 LABEL = "potluck.root"
 _OURS = "/.potluck"
-_DIRECTORIES = ("usr", "etc", "etc/ssl", "etc/ssl/certs", "opt", "tmp", WORK[1:], ENVIRONMENT[1:])
+_DIRECTORIES = ("usr", "etc", "etc/ssl", "etc/ssl/certs", "tmp", WORK[1:])
 _LOADER = re.compile(r"(/\S*/ld-(?:linux|musl)[^/\s]*|/\S*/ld64?[^/\s]*\.so\S*)$", re.MULTILINE)
 
 
