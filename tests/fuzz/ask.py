@@ -69,7 +69,7 @@ def path_of(operation: Operation, caller: FuzzCaller, named: str | None = None) 
     if operation.about is None:
         return operation.path
     own = caller.person.objects.get(operation.about, "none")
-    return operation.path.replace(f"{{{operation.about}}}", own if named is None else named)
+    return operation.url(own if named is None else named)
 
 
 def bearer(token: str) -> dict[str, str]:

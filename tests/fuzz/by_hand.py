@@ -11,7 +11,7 @@ import msgspec
 from tests.fuzz.ask import Asker, bearer, path_of
 from tests.fuzz.callers import FuzzCaller
 from tests.fuzz.hostile import NAMES, Hostile, bodies
-from tests.security.bodies import BODIES, MESSAGEPACK
+from tests.security.bodies import BODIES, MESSAGEPACK, OCTETS
 from tests.security.matrix import Operation, operations
 
 _COLUMNS = "SELECT DISTINCT column_name FROM information_schema.columns WHERE table_schema = $1"
@@ -66,7 +66,7 @@ def _requests(
 ) -> Iterator[tuple[Hostile, str]]:
     own = path_of(operation, caller)
     right = BODIES[operation.name](caller.person) if operation.has_body else {}
-    if operation.has_body and operation.name not in MESSAGEPACK:
+    if operation.has_body and operation.name not in MESSAGEPACK | OCTETS:
         extra = sorted(set(columns) - _fields(document, operation))
         yield from ((hostile, own) for hostile in bodies(msgspec.to_builtins(right), extra))
     body = msgspec.json.encode(right)

@@ -103,7 +103,7 @@ def _url_and_body(request: dict[str, Any]) -> tuple[str, bytes | None]:
 
 def _headers(request: dict[str, Any]) -> dict[str, str]:
     """Those of the schema; what HTTP itself could not carry is left out."""
-    named = {"Idempotency-Key", "Last-Event-ID"}
+    named = {"Idempotency-Key", "Last-Event-ID", "Potluck-Lease"}
     found = {name: str(value) for name, value in request["headers"].items() if name in named}
     return {name: value for name, value in found.items() if value.isascii() and value.isprintable()}
 

@@ -10,10 +10,13 @@ from potluck.wire.challenge import PRODUCT_BYTES
 from tests.security.people import TASK, Person
 from tests.wallets import Wallet
 
-_LEASE = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
+LEASE = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
 _SIGNED = {"message": "not signed in this century", "signature": "0x"}
 _PRODUCT = base64.b64encode(bytes(PRODUCT_BYTES)).decode()
-MESSAGEPACK = {"append_log"}
+_BLOB = {"sha256": "1" * 64, "size_bytes": 5}
+MESSAGEPACK = {"append_log", "add_files"}
+# Plain bytes.
+OCTETS = {"put_part", "put_node_part"}
 
 # The person is the one that calls, or somebody where nobody does.
 BODIES: dict[str, Callable[[Person], Any]] = {
@@ -37,8 +40,14 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "register_node": lambda person: person.registration(),
     "acquire_leases": lambda _: {"wait_seconds": 0},
     "heartbeat": lambda _: {},
-    "report": lambda _: {"reports": [{"event": "started", "lease": _LEASE}]},
-    "append_log": lambda _: {"lease": _LEASE, "offset": 0, "pieces": [["stdout", b"x"]]},
+    "report": lambda _: {"reports": [{"event": "started", "lease": LEASE}]},
+    "append_log": lambda _: {"lease": LEASE, "offset": 0, "pieces": [["stdout", b"x"]]},
+    "begin_upload": lambda _: {"blob": _BLOB},
+    "put_part": lambda _: b"part",
+    "begin_node_upload": lambda _: {"lease": LEASE, "blob": _BLOB},
+    "put_node_part": lambda _: b"part",
+    "add_files": lambda _: {"lease": LEASE, "files": [{"path": "a", "data": b"x"}]},
+    "keep_checkpoint": lambda _: {"lease": LEASE, "blob": _BLOB},
     "answer_challenges": lambda _: {
         "answers": [{"uuid": "GPU-none", "seed": "0" * 64, "product": _PRODUCT}]
     },
@@ -57,11 +66,16 @@ BODIES: dict[str, Callable[[Person], Any]] = {
 def encoded(operation: str, person: Person) -> bytes | None:
     if operation not in BODIES:
         return None
+    body = BODIES[operation](person)
+    if operation in OCTETS:
+        return bytes(body)
     encode = msgspec.msgpack.encode if operation in MESSAGEPACK else msgspec.json.encode
-    return encode(BODIES[operation](person))
+    return encode(body)
 
 
 def content_type(operation: str) -> str:
+    if operation in OCTETS:
+        return "application/octet-stream"
     return "application/msgpack" if operation in MESSAGEPACK else "application/json"
 
 

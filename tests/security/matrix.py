@@ -16,7 +16,7 @@ from potluck.model.account import Scope
 from potluck.server.auth.policy import OPEN, POLICY
 from potluck.wire import routes
 from tests.processes import ServerProcess
-from tests.security.bodies import BODIES, content_type, encoded
+from tests.security.bodies import BODIES, LEASE, content_type, encoded
 from tests.security.people import Person
 from tests.security.players import Player, players
 
@@ -27,10 +27,17 @@ NAMES_OF_NOTHING = {
         f"{kind}_id": f"{kind.replace('_', '')}_01jd0000000000000000000000"
         for kind in (
             *("task", "session", "key", "node_key", "node", "device", "account", "invite"),
+            "upload",
         )
     },
     "user_code": "BCDF-GHJK",
+    "sha256": "0" * 64,
 }
+# Whose a thing is is said by the first name in a path; what else it says is this.
+_BESIDE = {**NAMES_OF_NOTHING, "number": "0"}
+# What an operation takes besides its path and its body.
+QUERIES = {"get_input": f"?attempt_id={LEASE['attempt_id']}"}
+HEADERS = {"get_input": {"Potluck-Lease": LEASE["token"]}}
 # What ends the caller's own object comes last, so that the cells before it find it.
 _LAST = ["leave", "suspend_account"]
 # About what is somebody's, and shown to everybody in the pool.
@@ -41,7 +48,7 @@ class Operation(Struct, frozen=True):
     name: str
     method: str
     path: str
-    about: str | None  # the name in its path
+    about: str | None  # the name in its path, or the first of several
     has_body: bool
 
     @property
@@ -53,6 +60,11 @@ class Operation(Struct, frozen=True):
         """Whether what it is about is somebody's; admins see to everybody's, strangers to none."""
         is_kept = self.scope not in (OPEN, Scope.ADMIN) and self.name not in _SHOWN
         return self.about is not None and is_kept
+
+    def url(self, named: str) -> str:
+        """About what has this name."""
+        path = self.path.replace(f"{{{self.about}}}", named)
+        return re.sub(r"{(\w+)}", lambda match: _BESIDE[match[1]], path)
 
 
 class Answer(Struct, frozen=True):
@@ -84,12 +96,13 @@ class Matrix:
         named = self._object(operation, player, ownership)
         token = self._spare(player) if operation.name == "logout" else player.token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= HEADERS.get(operation.name, {})
         body = encoded(operation.name, player.person or self._somebody)
         if body is not None:
             headers["Content-Type"] = content_type(operation.name)
         response = urllib3.request(
             operation.method,
-            self.server.url + operation.path.replace(f"{{{operation.about}}}", named),
+            self.server.url + operation.url(named) + QUERIES.get(operation.name, ""),
             headers=headers,
             body=body,
             retries=False,
@@ -173,7 +186,7 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 def _operation(method: str, path: str, said: dict[str, Any]) -> Operation:
     names = re.findall(r"{(\w+)}", path)
-    assert len(names) <= 1, f"{path} is about two things; teach the matrix to fill both in"
+    assert set(names[1:]) <= set(_BESIDE), f"teach the matrix to fill {path} in"
     about = names[0] if names else None
     return Operation(said["operationId"], method.upper(), path, about, "requestBody" in said)
 

@@ -1,5 +1,6 @@
 """Accounts with everything that an account can have, and the credentials that come with them."""
 
+import hashlib
 import itertools
 import time
 from typing import Any
@@ -11,7 +12,7 @@ from potluck.wire import routes
 from potluck.wire.device_statement import statement_digest
 from potluck.wire.signature import sign
 from tests.flow.pool import description
-from tests.processes import Api, ServerProcess
+from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
 
 KEY_SCOPES = sorted(SCOPES[Credential.KEY])
@@ -47,6 +48,8 @@ class Person:
             "node_id": self.node_id,
             "device_id": self.device_id,
             "account_id": self.account_id,
+            "upload_id": self.new_upload(b"under way")["upload_id"],
+            "sha256": self.new_blob(),
         }
 
     def be(self, admin: Api, *roles: str) -> "Person":
@@ -64,6 +67,20 @@ class Person:
     def new_task(self) -> str:
         task_id: str = self.api.post(routes.SUBMIT_TASK.path, TASK)["id"]
         return task_id
+
+    def new_upload(self, data: bytes) -> Any:
+        blob = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+        return self.api.post(routes.BEGIN_UPLOAD.path, {"blob": blob})
+
+    def new_blob(self) -> str:
+        """Nobody else has the same."""
+        data = self.account_id.encode()
+        upload_id = self.new_upload(data)["upload_id"]
+        path = routes.PUT_PART.url(upload_id=upload_id, number="0")
+        self.api.call("PUT", path, data, Content_Type="application/octet-stream")
+        path = routes.FINISH_UPLOAD.url(upload_id=upload_id)
+        await_true(lambda: self.api.call("POST", path).json()["complete"], "it is put together")
+        return hashlib.sha256(data).hexdigest()
 
     def new_session(self) -> str:
         before = self.sessions()
