@@ -28,6 +28,8 @@ R = TypeVar("R")
 
 
 class RemoteFunction(Generic[P, R]):
+    __name__: str
+
     def __init__(self, code: Code, function: Callable[P, R], wishes: Wishes):
         functools.update_wrapper(self, function)
         self._function = function

@@ -115,7 +115,7 @@ def _requirements(wishes: Wishes) -> Requirements:
     wanted: dict[str, object] = {}
     if gpu:
         wanted["device_kind"] = DeviceKind.GPU
-        wanted["device_count"] = gpu if isinstance(gpu, int) else 1
+        wanted["device_count"] = 1 if isinstance(gpu, str) else int(gpu)
         wanted["device_model"] = gpu if isinstance(gpu, str) else None
     for name, field in (
         ("device_memory", "device_memory_bytes"),
