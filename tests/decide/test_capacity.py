@@ -17,6 +17,7 @@ from potluck.decide.pool.want import Usable, Want
 from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 
@@ -275,18 +276,24 @@ def some_task(chance: Random, number: int) -> WaitingTask:
         memory_bytes=chance.randint(1, 12) * GIB,
         failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
         kind=chance.choice(["script", "script", "container"]),
+        owners=chance.choice([(), (), (), ("0xa",), ("0xa", "0xb"), ("0xd",)]),
+        python=chance.choice([None, None, "3.11"]),
     )
 
 
 def some_twin(chance: Random, number: int, like: FreeNode) -> FreeNode:
-    """A node like another one, but for how reliable it is."""
+    """A node like another one, but for how reliable it is, and perhaps whose."""
     name = f"n{number}"
     devices = [
         msgspec.structs.replace(device, id=DeviceId(f"{name}-{index}"))
         for index, device in enumerate(like.devices)
     ]
     return msgspec.structs.replace(
-        like, id=NodeId(name), devices=tuple(devices), reliability=chance.choice(RELIABILITIES)
+        like,
+        id=NodeId(name),
+        devices=tuple(devices),
+        reliability=chance.choice(RELIABILITIES),
+        wallet=chance.choice([like.wallet, like.wallet, "0xa", "0xb"]),
     )
 
 
@@ -321,6 +328,10 @@ def some_node(chance: Random, number: int) -> FreeNode:
         own_tasks_only=chance.random() < 0.3,
         reliability=chance.choice(RELIABILITIES),
         labels=chance.choice([frozenset(), frozenset({"fast"})]),
+        wallet=chance.choice(["0xa", "0xb", "0xc"]),
+        python=chance.choice(["3.11", "3.11", "3.12"]),
+        kinds=frozenset(chance.choice([("script",), ("script", "container")])),
+        containers=chance.choice([None, SandboxStrength.NAMESPACES]),
     )
 
 

@@ -74,6 +74,16 @@ WOULD_HELP = [
         "1 node would take it if it did not ask for the model A100.",
     ),
     (
+        {"owners": ("0xa",)},
+        [node("n1", wallet="0xb"), node("n2", wallet="0xc")],
+        "2 nodes would take it if nodes of any owner would do.",
+    ),
+    (
+        {"python": "3.11"},
+        [node("n1", python="3.12")],
+        "1 node would take it if it did not ask for Python 3.11.",
+    ),
+    (
         {"labels": ("region=eu", "fast")},
         [node("n1", labels=frozenset({"fast"}))],
         "1 node would take it if it did not ask for the label region=eu.",
@@ -165,6 +175,11 @@ TWO_WALLS = [
         {"cores": 64, "memory_bytes": 900 * GIB},
         "2 nodes would take it if it asked for 8 cores instead of 64"
         " and if it asked for 16 GiB of memory instead of 900 GiB.",
+    ),
+    (
+        {"owners": ("0xa",), "device_model": "MI300"},
+        "2 nodes would take it if nodes of any owner would do"
+        " and if it did not ask for the model MI300.",
     ),
     (
         {"device_vendor": "AMD", "device_model": "MI300"},

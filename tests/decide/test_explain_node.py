@@ -120,6 +120,24 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
         None,
     ),
     (
+        {"owners": ("0xa",)},
+        {"wallet": "0xb"},
+        "3 waiting tasks are for nodes of other wallets.",
+        None,
+    ),
+    (
+        {"kind": "container"},
+        {"kinds": frozenset({"script"})},
+        "3 waiting tasks are of kinds that nothing here can run (container).",
+        "If it could run every kind of task, it could take 3 of the waiting tasks.",
+    ),
+    (
+        {"python": "3.11"},
+        {"python": "3.12"},
+        "3 waiting tasks want Python 3.11, and it runs 3.12.",
+        None,
+    ),
+    (
         {"min_reliability": 0.99},
         {"reliability": 0.8},
         "3 waiting tasks want a reliability of 0.99, and it has 0.80, for the attempts that were"

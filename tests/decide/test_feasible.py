@@ -14,6 +14,17 @@ from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 REFUSED = [
     # (what the task wants, what the node is, why it does not do)
     ({}, {"own_tasks_only": True}, Refusal.OWN_TASKS_ONLY),
+    ({"owners": ("0xa", "0xb")}, {"wallet": "0xc"}, Refusal.OWNER),
+    ({"owners": ("0xa",)}, {}, Refusal.OWNER),
+    ({"kind": "container"}, {"kinds": frozenset({"script", "function"})}, Refusal.KIND),
+    # Strong enough for a script, and not where images are run.
+    (
+        {"kind": "container", "sandbox": SandboxStrength.KERNEL},
+        {"sandbox": SandboxStrength.KERNEL, "containers": SandboxStrength.NAMESPACES},
+        Refusal.SANDBOX,
+    ),
+    ({"python": "3.11"}, {"python": "3.12"}, Refusal.PYTHON),
+    ({"python": "3.11"}, {}, Refusal.PYTHON),
     ({"sandbox": SandboxStrength.KERNEL}, {"sandbox": SandboxStrength.NAMESPACES}, Refusal.SANDBOX),
     ({"labels": ("region=eu",)}, {"labels": frozenset({"region=us"})}, Refusal.LABELS),
     ({"min_reliability": 0.9}, {"reliability": 0.89}, Refusal.RELIABILITY),
@@ -85,6 +96,22 @@ def test_every_refusal_but_that_of_the_account_is_tried() -> None:
 @pytest.mark.parametrize("pattern", ["rtx 40*", "RTX", "*4090", "nvidia*", "A100|RTX 40*"])
 def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
     assert isinstance(fit(task(device_model=pattern), node()), Fit)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offered"),
+    [
+        ({"owners": ("0xa", "0xb")}, {"wallet": "0xb"}),
+        ({"kind": "container"}, {"kinds": frozenset(), "containers": SandboxStrength.NAMESPACES}),
+        (
+            {"kind": "container", "sandbox": SandboxStrength.KERNEL},
+            {"containers": SandboxStrength.KERNEL, "sandbox": SandboxStrength.NAMESPACES},
+        ),
+        ({"kind": "function", "python": "3.11"}, {"python": "3.11"}),
+    ],
+)
+def test_whom_it_is_for_and_what_runs_it(wanted: dict[str, Any], offered: dict[str, Any]) -> None:
+    assert isinstance(fit(task(**wanted), node(**offered)), Fit)
 
 
 def test_a_node_without_sandbox_serves_its_owner() -> None:

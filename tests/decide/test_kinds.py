@@ -82,6 +82,13 @@ def test_who_asks_for_owners_gets_no_others_for_secrets() -> None:
         owners(owners=(OTHER,), secrets=secret)
 
 
+def test_few_wallets_are_named() -> None:
+    many = tuple(f"0x{number:040x}" for number in range(101))
+    for changes in ({"owners": many}, {"trust": many, "secrets": {"A": "b"}}):
+        with pytest.raises(InvalidInput, match="more than 100 wallets"):
+            owners(**changes)
+
+
 def test_a_variable_is_a_secret_or_not() -> None:
     request = TaskRequest(CommandSpec(("ls",), {"TOKEN": "y"}), secrets={"TOKEN": "x"})
     with pytest.raises(InvalidInput, match="TOKEN is a secret and an ordinary variable"):
@@ -94,3 +101,6 @@ def test_a_function_wants_the_python_that_pickled_it() -> None:
     other = TaskRequest(function(), requirements=Requirements(python="3.12"))
     with pytest.raises(InvalidInput, match=r"pickled by Python 3\.11, and Python 3\.12"):
         effective(other, ME)
+    odd = TaskRequest(ScriptSpec("a.py", ""), requirements=Requirements(python="3.11.2"))
+    with pytest.raises(InvalidInput, match="is not a version of Python"):
+        effective(odd, ME)

@@ -14,7 +14,7 @@ from potluck.model.lease import Lease
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
-from potluck.model.terms import DeviceTerms
+from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, lease, report, schedule, settle, submit
 from potluck.server.flow.schedule import Round
@@ -71,7 +71,7 @@ def description(
         cores=8,
         memory_bytes=16 * GIB,
         disk_bytes=16 * GIB,
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", kinds=tuple(TaskKind)),
         devices=devices,
     )
     return msgspec.structs.replace(offered, **changes)

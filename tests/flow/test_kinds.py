@@ -1,13 +1,17 @@
 """Tasks of every kind reach a node as they were submitted, and their secrets nobody else."""
 
+import msgspec
 import pytest
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput
+from potluck.model.node import SandboxReport
 from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
-from potluck.server.flow import submit
+from potluck.model.terms import TaskKind
+from potluck.server.flow import follow, submit
 from potluck.wire import codec
+from tests.flow.arrays import place
 from tests.flow.pool import Pool
 from tests.wallets import Wallet
 
@@ -53,6 +57,35 @@ async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
     assert await pool.fetch(node.node_id) == []
     after = await pool.task(task.id)
     assert (after.state, after.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
+
+
+async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
+    node = await pool.offer()
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET})
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    await pool.plan()
+    assert await pool.fetch(node.node_id) == []
+    waiting = (await follow.view(pool.parts, pool.alice, task.id)).waiting
+    assert waiting is not None and waiting.code == "owner"
+    assert not await place(pool, node, task.id), "whatever the leader plans"
+    mine = msgspec.structs.replace(request, trust=(BOB.upper().replace("X", "x"),))
+    trusting = await submit.submit(pool.parts, pool.alice, mine, None)
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
+
+
+async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
+    plain = SandboxReport("bwrap", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION))
+    node = await pool.offer(devices=4, sandbox=plain, python_version="3.12.1")
+    told = [await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None) for spec in KINDS]
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [told[0].id]
+    reasons = [(await follow.view(pool.parts, pool.alice, each.id)).waiting for each in told[1:]]
+    assert [reason and reason.code for reason in reasons] == ["python", "kind", "kind"]
+    await pool.offer(node.node_id, devices=4, sandbox=plain, containers=SandboxReport("docker"))
+    await pool.plan()
+    held = await pool.fetch(node.node_id)
+    assert {grant.task_id for grant in held} >= {told[1].id, told[3].id}
 
 
 async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:

@@ -4,11 +4,16 @@ A provider sees all that its task sees. So a task with secrets goes to nodes of 
 of the wallets that it trusts, unless it says that strangers may have them too.
 """
 
+import re
+
 import msgspec
 
 from potluck.model.error import InvalidInput
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import Requirements, TaskRequest
+
+# The scheduler tells the nodes of each apart from all others.
+MOST_OWNERS = 100
 
 
 def effective(request: TaskRequest, wallet: str) -> Requirements:
@@ -19,6 +24,10 @@ def effective(request: TaskRequest, wallet: str) -> Requirements:
 
 
 def _owners(request: TaskRequest, wallet: str) -> tuple[str, ...]:
+    if max(len(request.requirements.owners), len(request.trust)) > MOST_OWNERS:
+        raise InvalidInput(
+            f"It names more than {MOST_OWNERS} wallets.", "Name fewer, or give their nodes a label."
+        )
     asked = _plain(request.requirements.owners)
     _check_secrets(request)
     if not request.secrets or request.secrets_to_strangers:
@@ -49,6 +58,8 @@ def _plain(wallets: tuple[str, ...]) -> tuple[str, ...]:
 
 def _python(request: TaskRequest) -> str | None:
     asked = request.requirements.python
+    if asked is not None and not re.fullmatch(r"3\.[0-9]{1,3}", asked):
+        raise InvalidInput(f"{asked!r} is not a version of Python.", "Write it like 3.11.")
     if not isinstance(request.spec, FunctionSpec):
         return asked
     if asked not in (None, request.spec.python):

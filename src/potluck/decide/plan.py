@@ -93,6 +93,9 @@ class Scheduler:
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
+        owners = task.requirements.owners
+        if owners and self._capacity.ask_for(owners):
+            self._pool_changed()
         known = self._lines.task(task.id)
         before = None if known is None else self._lines.line_of(known)
         line = self._lines.put(task)

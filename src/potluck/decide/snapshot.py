@@ -72,6 +72,16 @@ class FreeNode(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
     reliability: float = 1.0
     sandbox: SandboxStrength = SandboxStrength.NONE
+    kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that run in it
+    containers: SandboxStrength | None = None  # where images are run, if not in the same
+    python: str = ""  # such as "3.11"
+    wallet: str = ""  # of its owner, in small letters
+
+    def strength_for(self, kind: str) -> SandboxStrength | None:
+        """Of what a task of this kind would run in; None if there is nothing that runs it."""
+        if kind == TaskKind.CONTAINER and self.containers is not None:
+            return self.containers
+        return self.sandbox if kind in self.kinds else None
 
 
 class DeviceShare(Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from potluck.decide.snapshot import (
 )
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
-from potluck.model.node import SandboxReport
+from potluck.model.node import SandboxReport, SandboxStrength
 from potluck.model.task import ItemRange
 from potluck.store.database import Connection
 from potluck.store.named import load
@@ -220,6 +220,8 @@ class Nodes:
 
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
         finished, lost = row["finished_attempts"], row["lost_attempts"]
+        sandbox = codec.decode_json(row["sandbox"], SandboxReport)
+        containers = row["containers"]
         return FreeNode(
             id=row["id"],
             account_id=row["account_id"],
@@ -234,7 +236,11 @@ class Nodes:
             labels=frozenset(codec.decode_json(row["labels"], tuple[str, ...])),
             # A new node is trusted a little before it has shown anything.
             reliability=(finished + 2) / (finished + lost + 2),
-            sandbox=codec.decode_json(row["sandbox"], SandboxReport).strength,
+            sandbox=sandbox.strength,
+            kinds=frozenset(sandbox.kinds),
+            containers=None if containers is None else _strength(containers),
+            python=".".join(row["python_version"].split(".")[:2]),
+            wallet=row["wallet"].lower(),
         )
 
     def _running(self, row: Any) -> RunningAttempt:
@@ -261,6 +267,10 @@ class Nodes:
                 row["consumer_id"], row["name"]
             )
         return limit if each is None else min(limit, each * row["items"])
+
+
+def _strength(report: bytes) -> SandboxStrength:
+    return codec.decode_json(report, SandboxReport).strength
 
 
 def _lists(terms: _Terms) -> WalletLists:

@@ -40,6 +40,8 @@ def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
         asked = getattr(task.requirements, field)
         if asked is not None and (count := _count(eased(task, field, None), rest)):
             yield count, _not_asking(task, field)
+    if task.requirements.owners and (count := _count(eased(task, "owners", ()), rest)):
+        yield count, _ANY_OWNER
     for label in task.requirements.labels:
         others = tuple(each for each in task.requirements.labels if each != label)
         if count := _count(eased(task, "labels", others), rest):
@@ -115,6 +117,8 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
         elif field == "labels":
             lacking = (each for each in task.requirements.labels if each not in node.labels)
             conditions += map(_not_asking_for_label, lacking)
+        elif field == "owners":
+            conditions.append(_ANY_OWNER)
         else:
             conditions.append(_not_asking(task, field))
     return tuple(conditions)
@@ -123,12 +127,17 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
 def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
     if field == "labels":
         return tuple(each for each in task.requirements.labels if each in node.labels)
+    if field == "owners":
+        return ()
     measure = MEASURE_OF.get(field)
     return None if measure is None else measure.least
 
 
 def _not_asking(task: WaitingTask, field: str) -> str:
     return f"if it did not ask for {PLAIN[field]} {getattr(task.requirements, field)}"
+
+
+_ANY_OWNER = "if nodes of any owner would do"
 
 
 def _not_asking_for_label(label: str) -> str:

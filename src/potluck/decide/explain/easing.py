@@ -133,6 +133,7 @@ PLAIN = {
     "device_model": "the model",
     "compute_capability": "compute capability",
     "sandbox": "a sandbox of strength",
+    "python": "Python",
 }
 MEASURES = (
     Measure(
@@ -199,7 +200,9 @@ MEASURES = (
 MEASURE_OF = {measure.field: measure for measure in MEASURES}
 # Nothing that a task asks for helps where an owner takes no such tasks, or not now.
 FIELD_OF = {
+    Refusal.OWNER: "owners",
     Refusal.SANDBOX: "sandbox",
+    Refusal.PYTHON: "python",
     Refusal.LABELS: "labels",
     Refusal.RELIABILITY: "min_reliability",
     Refusal.DEVICE_KIND: "device_kind",

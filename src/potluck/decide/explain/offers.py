@@ -14,6 +14,7 @@ from potluck.decide.explain.owner_words import Asked
 from potluck.decide.pool.feasible import Refusal, share_of, suitable
 from potluck.decide.snapshot import FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
+from potluck.model.terms import TaskKind
 
 _Changed = tuple[FreeNode, str]
 
@@ -71,6 +72,11 @@ def _any_part(node: FreeNode, asked: Asked) -> _Changed:
     return msgspec.structs.replace(node, devices=divided), condition
 
 
+def _runs_all(node: FreeNode, _asked: Asked) -> _Changed:
+    every = msgspec.structs.replace(node, kinds=frozenset(TaskKind), containers=None)
+    return every, "If it could run every kind of task"
+
+
 def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:
     return msgspec.structs.replace(node, own_tasks_only=False), "With a sandbox"
 
@@ -125,6 +131,7 @@ def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
 _OFFERS: dict[Refusal, Callable[[FreeNode, Asked], _Changed | None]] = {
     Refusal.DEVICE_AWAY: _back,
     Refusal.PRICE: _cheaper,
+    Refusal.KIND: _runs_all,
     Refusal.TASK_KIND: _every_kind,
     Refusal.WALLET: _everybody,
     Refusal.FRACTION: _any_part,

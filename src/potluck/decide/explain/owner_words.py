@@ -40,11 +40,20 @@ _WORDS = {
         "are not its owner's",
         ", and it runs only those, for want of a sandbox",
     ),
+    Refusal.OWNER: _Words(
+        "is for nodes of other wallets",
+        "are for nodes of other wallets",
+    ),
+    Refusal.KIND: _Words(
+        "is of a kind that nothing here can run ({asked})",
+        "are of kinds that nothing here can run ({asked})",
+    ),
     Refusal.SANDBOX: _Words(
         "wants a sandbox of strength {asked}",
         "want a sandbox of strength {asked}",
         ", and it has {has}",
     ),
+    Refusal.PYTHON: _Words("wants Python {asked}", "want Python {asked}", ", and it runs {has}"),
     Refusal.LABELS: _Words(
         "asks for labels that it lacks{asked}", "ask for labels that it lacks{asked}"
     ),
@@ -236,7 +245,13 @@ def _named(
 
 def _sandboxes(node: FreeNode, asked: Asked) -> dict[str, str]:
     wanted = _named(lambda task: _said(task.requirements.sandbox))(node, asked)
-    return {**wanted, "has": node.sandbox.value}
+    has = {node.strength_for(task.kind) or node.sandbox for task, _ in asked}
+    return {**wanted, "has": " or ".join(sorted(has))}
+
+
+def _pythons(node: FreeNode, asked: Asked) -> dict[str, str]:
+    wanted = _named(lambda task: _said(task.requirements.python))(node, asked)
+    return {**wanted, "has": node.python or "one that it does not name"}
 
 
 def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, str]:
@@ -258,7 +273,9 @@ def _said(value: str | None) -> list[str]:
 
 _ABOUT: dict[str, Callable[[FreeNode, Asked], dict[str, str]]] = {
     **{refusal: _figures(refusal) for refusal in _HAS},
+    Refusal.KIND: _named(lambda task: [task.kind]),
     Refusal.SANDBOX: _sandboxes,
+    Refusal.PYTHON: _pythons,
     Refusal.DEVICE_KIND: _named(lambda task: _said(task.requirements.device_kind)),
     Refusal.DEVICE_VENDOR: _named(lambda task: _said(task.requirements.device_vendor)),
     Refusal.DEVICE_MODEL: _named(lambda task: _said(task.requirements.device_model)),

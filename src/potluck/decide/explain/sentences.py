@@ -16,9 +16,21 @@ _SENTENCES = {
         "runs only its owner's tasks, for want of a sandbox",
         "run only their owners' tasks, for want of a sandbox",
     ),
+    Refusal.OWNER: (
+        "has an owner that the task is not for",
+        "have owners that the task is not for",
+    ),
+    Refusal.KIND: (
+        "has nothing to run tasks of this kind in",
+        "have nothing to run tasks of this kind in",
+    ),
     Refusal.SANDBOX: (
         "has a weaker sandbox than the task wants",
         "have a weaker sandbox than the task wants",
+    ),
+    Refusal.PYTHON: (
+        "runs another Python than the task wants",
+        "run another Python than the task wants",
     ),
     Refusal.LABELS: (
         "lacks a label that the task asks for",

@@ -6,7 +6,7 @@ operations on bits for all of them at once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -70,6 +70,14 @@ class Capacity:
     def learn(self, requirements: Requirements, count: int = 1) -> None:
         """Somebody asks for this: what is kept usable should suit it."""
         self._placement.learn(requirements, count)
+
+    def ask_for(self, wallets: Iterable[str]) -> bool:
+        """Somebody asks for nodes of these wallets; whether nodes are told apart now that were not.
+
+        Else it would be worked out anew for each owner what is the same for all of them.
+        """
+        changed = [self.put_node(node) for node in self.pool.ask_for(wallets)]
+        return any(changed)
 
     def gained(self) -> bool:
         """Whether any room appeared since this was asked the last time."""
@@ -150,6 +158,7 @@ class Capacity:
         if want is None:
             if len(self._wants) >= _MOST_WANTS:
                 self._forget_wants()
+            self.ask_for(task.requirements.owners)
             want = self._wants[key] = Want(replace(task, account_id=asker))
         return want
 

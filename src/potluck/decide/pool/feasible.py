@@ -22,7 +22,10 @@ class Refusal(StrEnum):
     """Why a node can not take a task. Permanent reasons come before passing ones."""
 
     OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs its owner's tasks only
+    OWNER = "owner"  # the task is for nodes of other wallets
+    KIND = "kind"  # it has nothing to run tasks of this kind in
     SANDBOX = "sandbox"  # its sandbox is weaker than the task wants
+    PYTHON = "python"  # it runs another Python than the task wants
     LABELS = "labels"  # it lacks a label that the task asks for
     RELIABILITY = "reliability"  # it has lost more attempts than the task accepts
     DEVICE_KIND = "device_kind"  # it has no such kind of device
@@ -99,8 +102,15 @@ def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
     wanted = task.requirements
     if node.own_tasks_only and node.account_id != task.account_id:
         return Refusal.OWN_TASKS_ONLY
-    if wanted.sandbox is not None and not node.sandbox.is_at_least(wanted.sandbox):
+    if wanted.owners and node.wallet not in wanted.owners:
+        return Refusal.OWNER
+    strength = node.strength_for(task.kind)
+    if strength is None:
+        return Refusal.KIND
+    if wanted.sandbox is not None and not strength.is_at_least(wanted.sandbox):
         return Refusal.SANDBOX
+    if wanted.python not in (None, node.python):
+        return Refusal.PYTHON
     if not node.labels.issuperset(wanted.labels):
         return Refusal.LABELS
     if wanted.min_reliability is not None and node.reliability < wanted.min_reliability:

@@ -1,5 +1,8 @@
 """A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
 
+from collections.abc import Container
+from typing import NamedTuple
+
 import msgspec
 
 from potluck.decide.snapshot import DeviceShare, FreeDevice, FreeNode, RunningAttempt
@@ -7,8 +10,12 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId
 from potluck.model.task import Requirements
 
-_Make = tuple[object, ...]
 _NONE: dict[AccountId, int] = {}
+
+
+class ProfileKey(NamedTuple):
+    make: tuple[object, ...]
+    wallet: str  # of its owner, where that matters
 
 
 class Profile:
@@ -20,10 +27,10 @@ class Profile:
 
     __slots__ = ("gpus", "idle", "key", "named", "node", "rooms")
 
-    def __init__(self, node: FreeNode, key: object) -> None:
+    def __init__(self, node: FreeNode, key: ProfileKey) -> None:
         self.key = key
         # How reliable a node is changes from day to day, and is looked at node by node.
-        self.node = msgspec.structs.replace(node, reliability=1.0)
+        self.node = msgspec.structs.replace(node, reliability=1.0, wallet=key.wallet)
         self.gpus = [  # that take new work
             position
             for position, device in enumerate(node.devices)
@@ -197,8 +204,11 @@ class Room:
             self._count_parts()
 
 
-def profile_key(node: FreeNode) -> _Make:
-    """Nodes with the same key are alike, but for how reliable they are and what is free."""
+def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
+    """Nodes with the same key are alike, but for how reliable they are and what is free.
+
+    Whose they are tells them apart only if somebody asks for nodes of that wallet.
+    """
     devices = tuple(
         (
             *(each.kind, each.model, each.memory_bytes, each.price_micro_per_hour, each.vendor),
@@ -209,7 +219,9 @@ def profile_key(node: FreeNode) -> _Make:
     )
     owner = node.account_id if node.own_tasks_only else None
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
-    return (owner, totals, node.labels, node.sandbox, devices)
+    runs = (node.sandbox, node.kinds, node.containers, node.python)
+    wallet = node.wallet if node.wallet in asked else ""
+    return ProfileKey((owner, totals, node.labels, runs, devices), wallet)
 
 
 def _named(node: FreeNode) -> frozenset[AccountId]:

@@ -1,6 +1,6 @@
 """All rooms: which there are, which are alike, which are unused, and which could do for a want."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from potluck.decide.pool.feasible import Refusal
 from potluck.decide.pool.index import Index
@@ -25,6 +25,8 @@ class Pool:
         self._present = 0
         self._listed = 0
         self._suited: dict[Want, int] = {}
+        self._asked: set[str] = set()  # the wallets whose nodes somebody asks for
+        self._of_wallet: dict[str, set[NodeId]] = {}
 
     def __len__(self) -> int:
         return len(self._rooms)
@@ -41,7 +43,7 @@ class Pool:
 
     def put(self, node: FreeNode) -> bool:
         """Takes a node in as it is; says whether it has gained anything."""
-        key = profile_key(node)
+        key = profile_key(node, self._asked)
         room = self._rooms.get(node.id)
         if room is not None and room.profile is self._profiles.get(key) and room.is_of(node):
             own_before, was_idle = room.own_milli, room.is_idle
@@ -61,6 +63,7 @@ class Pool:
         if room is None:
             return
         self._index.leave(room)
+        self._disown(room.node)
         profile, bit = room.profile, 1 << room.slot
         profile.rooms &= ~bit
         profile.idle &= ~bit
@@ -115,9 +118,24 @@ class Pool:
 
     def forget_wants(self) -> None:
         self._suited.clear()
+        self._asked.clear()
+
+    def ask_for(self, wallets: Iterable[str]) -> list[FreeNode]:
+        """Somebody asks for nodes of these: which are to be put again, to be told from others."""
+        new = set(wallets) - self._asked
+        self._asked |= new
+        found = [each for wallet in sorted(new) for each in sorted(self._of_wallet.get(wallet, ()))]
+        return [self._rooms[node_id].as_node() for node_id in found]
+
+    def _disown(self, node: FreeNode) -> None:
+        others = self._of_wallet[node.wallet]
+        others.discard(node.id)
+        if not others:
+            del self._of_wallet[node.wallet]
 
     def _enter(self, room: Room) -> None:
         self._rooms[room.node.id] = room
+        self._of_wallet.setdefault(room.node.wallet, set()).add(room.node.id)
         if self._index.enter(room):
             self._list_anew()
             return

@@ -33,7 +33,10 @@ class Needs(Struct, frozen=True):
 
 
 # Walls that are met before it is asked how reliable a node is.
-_BEFORE_RELIABILITY = {Refusal.OWN_TASKS_ONLY, Refusal.SANDBOX, Refusal.LABELS}
+_BEFORE_RELIABILITY = {
+    *(Refusal.OWN_TASKS_ONLY, Refusal.OWNER, Refusal.KIND, Refusal.SANDBOX, Refusal.PYTHON),
+    Refusal.LABELS,
+}
 
 
 class Want:

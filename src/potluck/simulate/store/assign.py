@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import asyncpg
+import msgspec
 
 from potluck.simulate.store import spans
 from potluck.simulate.store.capacity import (
@@ -66,7 +67,7 @@ def assign(
     task, node = data.tasks.get(task_id), data.nodes.get(node_id)
     if not data.is_led_by(holder, term) or task is None or not _is_open(data, task, span):
         return []
-    if node is None or not _takes(node, task):
+    if node is None or not _takes(data, node, task):
         return []
     wanted = {"cores": cores, "memory_bytes": memory_bytes, "disk_bytes": disk_bytes}
     shares = _shares(attempt_id, device_ids, millis, memories)
@@ -102,8 +103,12 @@ def assign(
     return [{"id": attempt_id, **owners, "was_queued": task["state"] == "queued"}]
 
 
-def _takes(node: Row, task: Row) -> bool:
+def _takes(data: Data, node: Row, task: Row) -> bool:
     is_welcome = not node["own_tasks_only"] or node["account_id"] == task["account_id"]
+    owner = data.accounts.get(node["account_id"])
+    assert owner is not None, "a node has an owner"
+    owners = msgspec.json.decode(task["requirements"]).get("owners", [])
+    is_welcome &= not owners or owner["address"].lower() in owners
     return node["state"] == "online" and node["is_polling"] and is_welcome
 
 

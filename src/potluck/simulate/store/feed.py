@@ -101,15 +101,16 @@ def online_nodes(data: Data, behind: str, limit: int) -> list[Row]:
 @models(_sql.nodes)
 def nodes(data: Data, node_ids: list[str]) -> list[Row]:
     found = (data.nodes.get(node_id) for node_id in sorted(set(node_ids)))
-    return [_node(row) for row in found if row is not None and _gets_work(row)]
+    return [_node(data, row) for row in found if row is not None and _gets_work(row)]
 
 
 def _gets_work(node: Row) -> bool:
     return bool(node["state"] == "online" and node["is_polling"])
 
 
-def _node(row: Row) -> Row:
+def _node(data: Data, row: Row) -> Row:
     said = msgspec.json.decode(row["description"])
+    owner = data.accounts.get(row["account_id"])
     return {
         **row,
         **{
@@ -118,6 +119,9 @@ def _node(row: Row) -> Row:
         },
         "labels": msgspec.json.encode(said.get("labels", [])),
         "sandbox": msgspec.json.encode(said["sandbox"]),
+        "containers": said.get("containers") and msgspec.json.encode(said["containers"]),
+        "python_version": said["python_version"],
+        "wallet": owner and owner["address"],
     }
 
 

@@ -19,7 +19,8 @@ WITH term AS (
     WHERE leader.term = $2 AND holder = $3 AND expires_at > now()
     FOR SHARE
 ), task AS (
-    SELECT id, account_id, kind, state FROM tasks
+    SELECT id, account_id, kind, state, coalesce(requirements -> 'owners', '[]') AS owners
+    FROM tasks
     WHERE id = $4 AND EXISTS (SELECT FROM term)
         -- A single task waits; of an array, nobody has been granted any of these items.
         AND CASE WHEN $18::int4range IS NULL THEN items IS NULL AND state = 'queued'
@@ -32,6 +33,9 @@ WITH term AS (
     WHERE id = $5 AND state = 'online' AND is_polling
         -- Without a sandbox a node runs nobody else's code.
         AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
+        -- Nor does one have secrets that are not for its owner.
+        AND (SELECT owners = '[]' OR owners ? lower(address) FROM task, accounts
+            WHERE accounts.id = nodes.account_id)
         AND cores - used_cores >= $9
         AND memory_bytes - used_memory_bytes >= $10
         AND disk_bytes - used_disk_bytes >= $11

@@ -79,15 +79,18 @@ WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
 SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
 
 -- name: nodes
-SELECT id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
+SELECT nodes.id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
     -- Its owner may give less than is in use.
     greatest(cores - used_cores, 0) AS free_cores,
     greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
     greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
     finished_attempts, lost_attempts,
     coalesce(description -> 'labels', '[]') AS labels,
-    description -> 'sandbox' AS sandbox
-FROM nodes WHERE id = ANY($1) AND state = 'online' AND is_polling
+    description -> 'sandbox' AS sandbox,
+    nullif(description -> 'containers', 'null') AS containers,
+    description ->> 'python_version' AS python_version, address AS wallet
+FROM nodes JOIN accounts ON accounts.id = account_id
+WHERE nodes.id = ANY($1) AND state = 'online' AND is_polling
 
 -- name: devices
 SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
