@@ -1,0 +1,179 @@
+"""The threads between a program and the server, on a network that misbehaves."""
+
+import threading
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+import potluck
+from potluck.consumer import Potluck
+from potluck.consumer.functions.sender import Parcel, Sender
+from potluck.model.blob import Value
+from potluck.model.error import InvalidInput, PotluckError, Unavailable
+from potluck.model.ids import TaskId
+from potluck.model.spec import FunctionSpec
+from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.wire import plain_values
+from potluck.wire.codec import decode_json, encode_packed
+from potluck.wire.consumer import NodeList
+from potluck.wire.results import (
+    AskResults,
+    ResultPiece,
+    Results,
+    SubmitTasks,
+    Submitted,
+    TaskResult,
+    TasksSubmitted,
+)
+from tests.consumer.fake_server import FakeServer, Request, Scene, hang_up, refuses, says
+from tests.consumer.test_client import HASTE
+from tests.processes import await_true
+
+BATCH, RESULTS = "/v1/tasks/batch", "/v1/results"
+TASK_ID = TaskId("task_01jd0000000000000000000001")
+OTHER_ID = TaskId("task_01jd0000000000000000000002")
+REQUEST = TaskRequest(FunctionSpec("f", Value(b"code"), Value(b"inputs"), "3.11"))
+BUSY = Unavailable("Not now.", retry_after_seconds=0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer().running() as fake:
+        fake.plays("/v1/nodes", says(NodeList([])))
+        fake.plays(BATCH, _taken(TASK_ID))
+        yield fake
+
+
+@pytest.fixture
+def client(server: FakeServer) -> Iterator[Potluck]:
+    patient = msgspec.structs.replace(HASTE, read_seconds=5.0, give_up_seconds=5.0)
+    with Potluck(server.url, "secret", patient) as client:
+        yield client
+
+
+def add(x: int) -> int:
+    return x + 1
+
+
+class Addressee:
+    def __init__(self) -> None:
+        self.task_id: TaskId | None = None
+        self.error: PotluckError | None = None
+
+    def submitted(self, task_id: TaskId) -> None:
+        self.task_id = task_id
+
+    def refused(self, error: PotluckError) -> None:
+        self.error = error
+
+
+def _taken(*task_ids: TaskId) -> Scene:
+    return says(TasksSubmitted([Submitted(task_id) for task_id in task_ids]), 201)
+
+
+def _results(*results: TaskResult) -> Scene:
+    kind = {"Content-Type": "application/msgpack"}
+    return Scene(200, encode_packed(Results(list(results))), kind)
+
+
+def _over(task_id: TaskId, value: object) -> TaskResult:
+    pieces = [ResultPiece(0, 1, Value(plain_values.encode(value)))]
+    return TaskResult(task_id, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+
+
+def _sent(server: FakeServer, path: str) -> list[Request]:
+    return [request for request in server.requests if request.path == path]
+
+
+def test_a_list_without_an_answer_is_sent_again_under_its_key(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(BATCH, *[hang_up()] * 6, refuses(BUSY), _taken(TASK_ID))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7)))
+    assert potluck.task(add).using(client=client).submit(1).result(10) == 7
+    sent = _sent(server, BATCH)
+    assert len(sent) == 8 and len({each.headers["Idempotency-Key"] for each in sent}) == 1
+    assert len({each.body for each in sent}) == 1
+
+
+def test_a_list_that_can_not_be_read_is_sent_one_by_one(
+    server: FakeServer, client: Potluck
+) -> None:
+    wrong = refuses(InvalidInput("One of them is nonsense."))
+    server.plays(BATCH, hang_up(), wrong, _taken(TASK_ID), wrong)
+    sender = Sender(client.transport)
+    one, other = Addressee(), Addressee()
+    with sender._turn:  # so that both go in one list
+        sender.put(Parcel(REQUEST, one))
+        sender.put(Parcel(REQUEST, other))
+    assert sender.flush(10)
+    sender.close()
+    assert one.task_id == TASK_ID and isinstance(other.error, InvalidInput)
+    sizes = [len(decode_json(each.body, SubmitTasks).tasks) for each in _sent(server, BATCH)]
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:
+    sender = Sender(client.transport)
+    with sender._turn:
+        sender.put(Parcel(REQUEST, addressee := Addressee()))
+        assert sender.take_back(addressee)
+    assert sender.flush(10)
+    sender.close()
+    assert not _sent(server, BATCH)
+
+
+def test_a_server_that_is_away_for_a_while_costs_no_result(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(RESULTS, hang_up(), refuses(BUSY), _results(), _results(_over(TASK_ID, 7)))
+    assert potluck.task(add).using(client=client).submit(1).result(10) == 7
+
+
+def test_a_task_that_nobody_knows_is_told_and_the_others_go_on(
+    server: FakeServer, client: Potluck
+) -> None:
+    gone = refuses(potluck.model.error.NotFound("There is no such task of yours."))
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, gone)
+    function = potluck.task(add).using(client=client)
+    with pytest.raises(PotluckError, match="There is no such task"):
+        function.submit(1).result(10)
+    server.plays(RESULTS, _results(_over(OTHER_ID, 8)))
+    assert function.submit(2).result(10) == 8
+
+
+def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> None:
+    """The first one is held open for as long as it likes; the second call does not wait for it."""
+    with SlowResults().running() as server:
+        server.plays("/v1/nodes", says(NodeList([])))
+        server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+        with Potluck(server.url, "secret", client.transport.patience) as slow:
+            function = potluck.task(add).using(client=slow)
+            first = function.submit(1)
+            await_true(lambda: _sent(server, RESULTS), "the first poll is under way")
+            second = function.submit(2)
+            assert second.result(3) == 9, "sooner than the poll would have been given up"
+            assert not first.done()
+            server.hangs.set()
+            asked = [decode_json(each.body, AskResults) for each in _sent(server, RESULTS)]
+            assert [wanted.task_id for wanted in asked[0].tasks] == [TASK_ID]
+            assert asked[0].wait_seconds > 0.5
+
+
+class SlowResults(FakeServer):
+    """Says nothing at all of the first task, and at once what there is of the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = threading.Event()
+
+    def _next_scene(self, path: str) -> Scene:
+        if path != RESULTS:
+            return super()._next_scene(path)
+        asked = decode_json(self.requests[-1].body, AskResults)
+        if OTHER_ID in {wanted.task_id for wanted in asked.tasks}:
+            return _results(_over(OTHER_ID, 9))
+        self.hangs.wait(30)
+        return _results()
