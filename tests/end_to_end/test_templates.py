@@ -1,0 +1,101 @@
+"""The templates on the real platform, as a person runs them: they compute, in the sandbox, through
+OpenCL, with the packages that they name, and what they leave comes back.
+
+Nothing comes from the network: the index is on loopback, and has what is installed here.
+"""
+
+import csv
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine, Finished, InProcess
+from tests.prepare.package_index import loopback_index
+from tests.prepare.repacked import offer
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
+
+PACKAGES = ("numpy", "pyopencl", "pytools", "platformdirs", "siphash24", "typing-extensions")
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """Whose pool has one node, which installs from the index of the tests."""
+    if not list(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
+        pytest.skip("PoCL is missing; scripts/test-needs.sh installs it")
+    directory = tmp_path_factory.mktemp("templates")
+    with ExitStack() as stack:
+        index = stack.enter_context(loopback_index())
+        offer(index, *PACKAGES)
+        server = stack.enter_context(ServerProcess(directory))
+        settings = {**FAST_PROVIDER, "POTLUCK_PROVIDER_INDEX_URL": index.url}
+        stack.enter_context(ProviderProcess(directory / "node", server, **settings))
+        yield InProcess(directory / "config", server.url, server.token)
+
+
+def run(person: CommandLine, name: str, output: Path, **parameters: object) -> Finished:
+    given = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]
+    shown = person.run("run", "--template", name, *given, "--output", output)
+    assert shown.status == 0, shown.stderr
+    return shown
+
+
+def test_a_picture_is_drawn_and_what_can_not_be_installed_is_told(
+    person: CommandLine, tmp_path: Path
+) -> None:
+    """Both in one, so that one platform is started for them."""
+    run(person, "mandelbrot", tmp_path, width=60, height=40, steps=200)
+    width, height, pixels = read_png((tmp_path / "mandelbrot.png").read_bytes())
+    assert (width, height) == (60, 40)
+    black = [pixels[at : at + 3] == b"\0\0\0" for at in range(0, len(pixels), 3)]
+    assert black[20 * 60 + 30], "the middle is inside"
+    assert not black[0], "the corner is outside"
+    assert 0.1 < sum(black) / len(black) < 0.25
+    shown = person.run("run", "--template", "torch-training")
+    assert shown.status == 1
+    assert "torch" in shown.stderr.splitlines()[-1], "the index of the tests has none"
+
+
+@pytest.mark.long
+def test_matrices_are_multiplied_and_the_product_comes_back(
+    person: CommandLine, tmp_path: Path
+) -> None:
+    shown = run(person, "matrix-product", tmp_path, size=100, rounds=1, save="yes")
+    assert b"GFLOP/s" in shown.stdout
+    product = (tmp_path / "product.npy").read_bytes()
+    assert product.startswith(b"\x93NUMPY") and len(product) > 4 * 100 * 100
+    assert json.loads((tmp_path / "product.json").read_text())["gflops"] > 0
+
+
+@pytest.mark.long
+def test_clusters_are_found(person: CommandLine, tmp_path: Path) -> None:
+    shown = run(person, "k-means", tmp_path, points=3000, clusters=3, dimensions=2)
+    away = float(shown.stdout.decode().split("at most ")[1].split()[0])
+    assert away < 0.5
+    with (tmp_path / "centres.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["points"]) for row in rows) == 3000
+
+
+@pytest.mark.long
+def test_the_device_is_measured(person: CommandLine, tmp_path: Path) -> None:
+    run(person, "opencl-benchmark", tmp_path, seconds=0.05, megabytes=1)
+    figures = json.loads((tmp_path / "benchmark.json").read_text())
+    assert figures["float_gflops"] > 0 and figures["copy_gb_per_s"] > 0
+
+
+def read_png(picture: bytes) -> tuple[int, int, bytes]:
+    """Width, height and the colours of a picture whose rows are stored as they are."""
+    width, height = struct.unpack(">II", picture[16:24])
+    at, packed = 8, b""
+    while at < len(picture):
+        (length,) = struct.unpack(">I", picture[at : at + 4])
+        if picture[at + 4 : at + 8] == b"IDAT":
+            packed += picture[at + 8 : at + 8 + length]
+        at += 12 + length
+    rows, size = zlib.decompress(packed), 3 * width + 1
+    return width, height, b"".join(rows[row * size + 1 : (row + 1) * size] for row in range(height))
