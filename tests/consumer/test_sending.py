@@ -146,7 +146,8 @@ def test_a_task_that_nobody_knows_is_told_and_the_others_go_on(
 
 def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> None:
     """The first one is held open for as long as it likes; the second call does not wait for it."""
-    with SlowResults().running() as server:
+    server = SlowResults()
+    with server.running():
         server.plays("/v1/nodes", says(NodeList([])))
         server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
         with Potluck(server.url, "secret", client.transport.patience) as slow:
