@@ -19,14 +19,14 @@ CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 CHOOSE = """
 import asyncio, sys
 from pathlib import Path
-from potluck.provider.sandbox.choose import choose
-driver, report = asyncio.run(choose(Path(sys.argv[1]), "node", sys.argv[2] == "unsafe"))
-print(type(driver).__name__, report.driver)
+from potluck.provider.sandbox.choose import Place, choose
+chosen = asyncio.run(choose(Place(Path(sys.argv[1]), "node"), sys.argv[2]))
+print(type(chosen.driver).__name__, chosen.report.driver)
 """
 
 
 @pytest.mark.parametrize(
-    ("word", "chosen"), [("safe", "BubblewrapDriver bwrap"), ("unsafe", "UnconfinedDriver none")]
+    ("word", "chosen"), [("bwrap", "WithImages bwrap"), ("none", "UnconfinedDriver none")]
 )
 def test_none_must_be_asked_for_by_name(tmp_path: Path, word: str, chosen: str) -> None:
     """In a process of its own: a driver adopts the orphans of its process."""

@@ -13,6 +13,7 @@ IdleMinutes = Annotated[float, Meta(ge=0, le=7 * 24 * 60)]
 MemoryShare = Annotated[float, Meta(ge=0.01, le=1)]
 Watts = Annotated[int, Meta(ge=1, le=100_000)]
 Fractions = Annotated[int, Meta(ge=1, le=1_000)]
+Patterns = Annotated[tuple[ShortText, ...], Meta(max_length=256)]
 GraceSeconds = Annotated[float, Meta(ge=0, le=3_600)]
 
 SANDBOXES = ("bwrap", "docker", "runsc", "none")  # the drivers that there are
@@ -73,6 +74,9 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | UnsetType | None = UNSET
     bandwidth_bytes_per_second: Annotated[int, Meta(ge=1_000, le=2**40)] | UnsetType | None = UNSET
     sandbox: ShortText | UnsetType | None = UNSET  # a driver's name
+    has_containers: bool | UnsetType | None = UNSET  # whether images are run
+    images: Patterns | UnsetType | None = UNSET  # which of them others may have run
+    pulls_images: bool | UnsetType | None = UNSET  # whether one that is not here is fetched
 
 
 class Order(StrEnum):

@@ -11,7 +11,7 @@ ends when what runs has ended; leaving for good, it also gives up its key and al
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -108,13 +108,16 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         tidy(settings.data_directory)
         rules = Rules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
+        open_named = partial(open_workshop, settings, throttle, lambda: rules.limits.pulls_images)
         workshop, detection = await asyncio.gather(
-            open_workshop(settings, throttle, sandbox_named(settings, rules.limits.sandbox)),
+            open_named(sandbox_named(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
         )
         await workshop.reap()
         rules.know(detection.devices)
-        await _serve(_Found(settings, announce, rules, throttle, workshop, detection), stop)
+        await _serve(
+            _Found(settings, announce, rules, throttle, workshop, detection, open_named), stop
+        )
     announce(Stopped())
 
 
@@ -127,11 +130,15 @@ class _Found(Struct, frozen=True):
     throttle: Throttle
     workshop: Workshop
     detection: Detection
+    open_named: Callable[[str], Awaitable[Workshop]]
 
 
 async def _serve(found: _Found, stop: asyncio.Event) -> None:
     settings = found.settings
-    offer = Offer(settings, found.detection.devices, found.workshop.report, found.rules)
+    workshop = found.workshop
+    offer = Offer(
+        settings, found.detection.devices, workshop.report, found.rules, workshop.containers
+    )
 
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
@@ -211,7 +218,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         seen,
         wishes,
         sampler,
-        refit_of(office, announce, partial(open_workshop, settings, found.throttle), runner_of),
+        refit_of(office, announce, found.open_named, runner_of),
         announce,
         found.detection,
     )

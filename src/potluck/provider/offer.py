@@ -14,6 +14,7 @@ import potluck
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.terms import TaskKind
 from potluck.provider.announcement import Announce, OfferRefused
 from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.tried import Detection
@@ -45,10 +46,12 @@ class Offer:
         devices: Iterable[DeviceDescription],
         sandbox: SandboxReport,
         rules: Rules,
+        containers: SandboxReport | None = None,
     ) -> None:
         self._settings = settings
         self._devices = {device.uuid: device for device in devices}
         self.sandbox = sandbox
+        self.containers = containers
         self._rules = rules
         self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
         self._wish: Callable[[], int] = int
@@ -61,7 +64,12 @@ class Offer:
         return not self.sandbox.is_safe_for_strangers
 
     def describe(self) -> NodeDescription:
-        return describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+        described = describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+        return replace(
+            described,
+            sandbox=_without_images(self.sandbox, self._rules),
+            containers=self.containers if self._rules.limits.has_containers else None,
+        )
 
     def say_also(
         self, statuses: Callable[[], tuple[DeviceStatus, ...]], wish: Callable[[], int]
@@ -82,6 +90,14 @@ class Offer:
         """What a benchmark found goes beside what the vendor says."""
         self._devices[uuid] = replace(self._devices[uuid], measured=measured)
         self.told.change()
+
+
+def _without_images(sandbox: SandboxReport, rules: Rules) -> SandboxReport:
+    """An owner who takes no images may still have the rest run in containers."""
+    if rules.limits.has_containers:
+        return sandbox
+    kinds = tuple(kind for kind in sandbox.kinds if kind is not TaskKind.CONTAINER)
+    return replace(sandbox, kinds=kinds)
 
 
 async def offer_forever(

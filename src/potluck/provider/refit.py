@@ -71,7 +71,7 @@ def refit_of(
             office.offer.misfit = error
             return False
         await office.bench.use(runner_of(workshop))
-        office.offer.sandbox = workshop.report
+        office.offer.sandbox, office.offer.containers = workshop.report, workshop.containers
         office.offer.told.change()
         await office.offer.told.until_known()
         return True

@@ -29,6 +29,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     name: ShortText
     ca_file: Path | None = None  # the server's own authority, where it has one
     unsafe_no_sandbox: bool = False
+    docker_url: str = ""  # the socket of a container engine; none: one of the usual places
     index_url: str = "https://pypi.org/simple"
     index_hosts: str = ""  # further ones that serve its files: `name` or `name:port`, with commas
     allow_builds: bool = False  # of source distributions, whose code then runs in the sandbox

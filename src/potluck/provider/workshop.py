@@ -15,7 +15,7 @@ from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
 from potluck.provider.prepare.settings import PrepareSettings
 from potluck.provider.runner import Runner
-from potluck.provider.sandbox.choose import choose
+from potluck.provider.sandbox.choose import Place, choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.throttle import Throttle
@@ -28,6 +28,7 @@ class Workshop(Struct, frozen=True):
     preparer: Preparer
     cache: FileCache
     report: SandboxReport
+    containers: SandboxReport | None = None  # where images are run, if not in the same
 
     async def reap(self) -> None:
         """Removes what an earlier life left behind. Nothing runs yet."""
@@ -59,12 +60,15 @@ def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
     return sandbox or ("none" if settings.unsafe_no_sandbox else "bwrap")
 
 
-async def open_workshop(settings: ProviderSettings, throttle: Throttle, sandbox: str) -> Workshop:
+async def open_workshop(
+    settings: ProviderSettings, throttle: Throttle, may_pull: Callable[[], bool], sandbox: str
+) -> Workshop:
     """With the sandbox of this name."""
     directory = settings.data_directory / "sandbox"
-    driver, report = await choose(directory, settings.name, sandbox == "none")
+    place = Place(directory, settings.name, settings.docker_url, may_pull)
+    chosen = await choose(place, sandbox)
     preparer = Preparer(
-        driver,
+        chosen.driver,
         settings.data_directory / "environments",
         PackageIndex(settings.index_url, hosts_of(settings.index_hosts)),
         throttle,
@@ -73,4 +77,4 @@ async def open_workshop(settings: ProviderSettings, throttle: Throttle, sandbox:
         ),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Workshop(driver, preparer, cache, report)
+    return Workshop(chosen.driver, preparer, cache, chosen.report, chosen.containers)

@@ -74,7 +74,7 @@ def starting(name: str, wrapper: Sequence[str] = ()) -> Iterator[Started]:
     words = _podman(directory, socket) if name == "podman" else _dockerd(directory, socket)
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*wrapper, *words], stdout=log, stderr=log, start_new_session=True
+            [*wrapper, *words], stdout=log, stderr=log, start_new_session=True, cwd=directory
         )
     engine = Started(name, socket)
     try:

@@ -1,15 +1,22 @@
 """What stands between a task and this machine, found out by running something in it."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well, wrong
 from potluck.cli.provider.here import Here
 from potluck.model.error import PotluckError
 from potluck.model.node import SandboxReport
+from potluck.model.terms import TaskKind
 
+if TYPE_CHECKING:
+    from potluck.provider.sandbox.choose import Chosen
+
+_DOCKER_URL = "POTLUCK_PROVIDER_DOCKER_URL"
 # What each wall keeps a task from.
 _WALLS = {
     "memory": "taking more memory than it asked for",
@@ -30,22 +37,33 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 def look_at_sandbox(patient: Patient) -> Iterator[Finding]:
     needed = "one that strangers' code can run in"
-    if _is_without(patient.directory):
+    sandbox = _in_force(patient.directory)
+    if sandbox == "none":
         is_known = sys.platform == "linux"
         fix = "potluck provider set sandbox=bwrap" if is_known else "Provide from Linux."
         yield odd("sandbox", _WITHOUT, needed, fix)
         yield from (skipped(f"wall: {wall}", "there is no sandbox") for wall in _WALLS)
         return
     try:
-        report = asyncio.run(_probe(patient.directory))
+        chosen = asyncio.run(_probe(patient.directory, sandbox))
     except PotluckError as error:
         yield failed_by("sandbox", error, needed)
         yield from (skipped(f"wall: {wall}", "needs: sandbox") for wall in _WALLS)
         yield from kernel(is_working=False)
     else:
-        yield well("sandbox", f"{report.driver}, tried out", needed)
-        yield from walls(report)
+        yield well("sandbox", f"{chosen.report.driver}, tried out", needed)
+        yield from walls(chosen.report)
+        yield containers(chosen.report, chosen.containers)
         yield from kernel(is_working=True)
+
+
+def containers(sandbox: SandboxReport, beside: SandboxReport | None) -> Finding:
+    """Where images are run; many do well without."""
+    name, needed = "containers", "an engine that images can run in"
+    report = sandbox if TaskKind.CONTAINER in sandbox.kinds else beside
+    if report is None:
+        return skipped(name, "there is no engine that this user may talk to", needed)
+    return well(name, f"{'; '.join(report.notes)}, tried out", needed)
 
 
 def walls(report: SandboxReport) -> Iterator[Finding]:
@@ -57,24 +75,24 @@ def walls(report: SandboxReport) -> Iterator[Finding]:
         yield well(name, found, needed) if is_firm else odd(name, found, needed, _DELEGATE)
 
 
-def _is_without(directory: Path) -> bool:
-    """Whether the owner goes without: now, or from the next start on where none runs."""
+def _in_force(directory: Path) -> str:
+    """The sandbox that tasks run in now, or from the next start on where no provider runs."""
     from potluck.provider.owner.file import read_file, terms_file
 
     try:
         status = Here(directory).running()
-        if status is None:
-            return read_file(terms_file(directory)).everywhere.sandbox == "none"
+        said = read_file(terms_file(directory)).everywhere.sandbox if status is None else None
     except PotluckError:  # which is another check's finding
-        return False
-    return not status.sandbox.is_safe_for_strangers
+        return "bwrap"
+    if status is not None:
+        return status.sandbox.driver
+    return said if isinstance(said, str) else "bwrap"
 
 
-async def _probe(directory: Path) -> SandboxReport:
-    from potluck.provider.sandbox.choose import choose
+async def _probe(directory: Path, sandbox: str) -> "Chosen":
+    from potluck.provider.sandbox.choose import Place, choose
 
-    _, report = await choose(directory, "doctor", False)
-    return report
+    return await choose(Place(directory, "doctor", os.environ.get(_DOCKER_URL, "")), sandbox)
 
 
 def kernel(

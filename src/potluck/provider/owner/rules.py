@@ -5,6 +5,7 @@ start there is nothing to go by, and nothing is offered until it is mended.
 """
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import reduce
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import structlog
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.ids import AccountId
-from potluck.model.spec import kind_of
+from potluck.model.spec import ContainerSpec, kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.said import NodeLimits, Said
@@ -131,6 +132,10 @@ class Rules:
         Lists are about others: his own tasks he always takes.
         """
         kind, wallet = TaskKind(kind_of(grant.spec)), grant.wallet.lower()
+        if isinstance(grant.spec, ContainerSpec):
+            is_own = grant.account_id == owner_id
+            if (why_not := self._declined_image(grant.spec.image, is_own)) is not None:
+                return why_not
         for device in grant.devices:
             terms = self.terms.get(device.uuid)
             if terms is None:
@@ -142,6 +147,14 @@ class Rules:
             if is_denied and grant.account_id != owner_id:
                 return "The node's owner does not take this account's tasks on this device."
         return None
+
+    def _declined_image(self, image: str, is_own: bool) -> str | None:
+        """What is in an image that lies here is its owner's: he says which others may have."""
+        if not self.limits.has_containers:
+            return "The node's owner takes no container images."
+        if is_own or any(fnmatchcase(image, pattern) for pattern in self.limits.images):
+            return None
+        return f"The node's owner has not named {image} among the images that others may have run."
 
     def _write(self) -> None:
         for change in self._unwritten.changes:

@@ -20,6 +20,9 @@ class NodeLimits(Struct, frozen=True):
     disk_bytes: int | None = None
     bandwidth_bytes_per_second: int | None = None
     sandbox: str | None = None  # a driver's name; none: the strongest that works
+    has_containers: bool = True  # whether images are run, where there is an engine
+    images: tuple[str, ...] = ()  # patterns: which of them others may have run
+    pulls_images: bool = False  # whether one that is not here is fetched
 
 
 class Said(Struct, frozen=True):

@@ -73,6 +73,8 @@ def within_walls(change: TermsChange) -> TermsChange:
     """Walls are taken down at this machine alone: not by whoever speaks for the server, or has
     stolen a session, and could then run anything here.
     """
+    # What lies in the images of a machine is its owner's, and what is fetched fills his disk.
+    change = replace(change, images=UNSET, pulls_images=UNSET)
     # Without the key it would be what the provider was started with, which may be none, too.
     return replace(change, sandbox=UNSET) if change.sandbox in (None, "none") else change
 

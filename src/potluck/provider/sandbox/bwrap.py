@@ -18,6 +18,7 @@ from potluck.provider.sandbox.confined import ConfinedRun, Workshop
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
+    PLAIN_KINDS,
     Companion,
     Confinement,
     Ended,
@@ -114,6 +115,7 @@ class BubblewrapDriver:
             network="namespaces",
             syscalls="seccomp",
             user=mechanism(),
+            kinds=PLAIN_KINDS,
             notes=() if groups else (_SCOPE_HINT,),
         )
 

@@ -1,30 +1,100 @@
-"""Which sandbox this machine gets: the strongest that works, found out by trying."""
+"""Which sandbox this machine gets, by the name that its owner says, found out by trying.
 
+What needs an image runs in containers, also where all else runs in bubblewrap, as long as there is
+an engine on this machine that works; that there is none keeps nobody from providing.
+"""
+
+import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from potluck.model.error import SandboxUnavailable
+from msgspec import Struct
+
+from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.node import SandboxReport
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.sandbox.with_images import WithImages
+
+_IN_CONTAINERS = ("docker", "runsc")
+_PROBE_SECONDS = 30.0
 
 
-async def choose(
-    state_directory: Path, node_name: str, unsafe_no_sandbox: bool
-) -> tuple[Driver, SandboxReport]:
-    """The driver and what it enforces; SandboxUnavailable says why there is none and what helps."""
-    driver = _driver(state_directory, node_name, unsafe_no_sandbox)
-    return driver, await driver.probe()
+class Place(Struct, frozen=True):
+    """Where a driver keeps what it needs, whose it is, and how an engine may be used."""
+
+    directory: Path
+    node_name: str
+    docker_url: str = ""
+    may_pull: Callable[[], bool] = lambda: False
 
 
-def _driver(state_directory: Path, node_name: str, unsafe_no_sandbox: bool) -> Driver:
-    if unsafe_no_sandbox:
-        return UnconfinedDriver(state_directory, node_name)
+class Chosen(Struct, frozen=True):
+    driver: Driver
+    report: SandboxReport
+    containers: SandboxReport | None = None  # where images are run, if not in the driver itself
+
+
+async def choose(place: Place, sandbox: str) -> Chosen:
+    """SandboxUnavailable says why it does not work, and what helps."""
+    driver = _driver(place, sandbox)
+    if sandbox == "none":
+        return Chosen(driver, await driver.probe())
+    if sandbox in _IN_CONTAINERS:
+        return Chosen(driver, await driver.probe())
+    report, beside = await asyncio.gather(_probe(driver, place), _beside(place))
+    images, containers = beside or (None, None)
+    return Chosen(WithImages(driver, images), report, containers)
+
+
+def _driver(place: Place, sandbox: str) -> Driver:
+    if sandbox == "none":
+        return UnconfinedDriver(place.directory, place.node_name)
     if sys.platform != "linux":
         raise SandboxUnavailable(
             f"There is no sandbox for this system ({sys.platform}) yet.",
             "Provide from Linux, or start with --unsafe-no-sandbox to run your own tasks only.",
         )
-    from potluck.provider.sandbox.bwrap import BubblewrapDriver  # imports what only Linux has
+    # These import what only Linux has.
+    if sandbox in _IN_CONTAINERS:
+        return _containers(place, "runsc" if sandbox == "runsc" else None)
+    from potluck.provider.sandbox.bwrap import BubblewrapDriver
 
-    return BubblewrapDriver(state_directory, node_name)
+    return BubblewrapDriver(place.directory, place.node_name)
+
+
+def _containers(place: Place, runtime: str | None) -> Driver:
+    from potluck.provider.sandbox.docker.docker import DockerDriver
+    from potluck.provider.sandbox.docker.find import need_socket
+
+    socket = need_socket(place.docker_url)
+    return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
+
+
+async def _probe(driver: Driver, place: Place) -> SandboxReport:
+    from potluck.provider.sandbox.docker.find import find_socket
+
+    try:
+        return await driver.probe()
+    except SandboxUnavailable as unavailable:
+        if find_socket(place.docker_url) is None:
+            raise
+        hint = "Or run everything in containers: `potluck provider set sandbox=docker`."
+        raise SandboxUnavailable(
+            unavailable.detail, f"{unavailable.hint} {hint}".strip()
+        ) from unavailable
+
+
+async def _beside(place: Place) -> tuple[Driver, SandboxReport] | None:
+    try:
+        driver = _containers(place, None)
+        async with asyncio.timeout(_PROBE_SECONDS):
+            return driver, await driver.probe()
+    except (PotluckError, TimeoutError) as error:
+        if place.docker_url:
+            raise SandboxUnavailable(
+                f"The container engine at {place.docker_url} can not be used: {error}",
+                "Start it, or take docker_url away: then images are not run here.",
+            ) from error
+        return None

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
+from potluck.model.terms import TaskKind
 
 # Where the task works inside every sandbox, what of that comes back and what survives the attempt,
 # and where a prepared environment is mounted.
@@ -19,6 +20,8 @@ WORK = "/work"
 OUTPUT = f"{WORK}/output"
 CHECKPOINT = f"{WORK}/checkpoint"
 ENVIRONMENT = "/environment"
+# Of tasks that run on the node's own system, and in no image.
+PLAIN_KINDS = tuple(kind for kind in TaskKind if kind is not TaskKind.CONTAINER)
 # As the first word of a command: the sandbox's own interpreter.
 PYTHON = "{python}"
 

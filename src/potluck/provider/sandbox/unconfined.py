@@ -21,6 +21,7 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
+    PLAIN_KINDS,
     PYTHON,
     WORK,
     Companion,
@@ -72,6 +73,7 @@ class UnconfinedDriver:
             memory="watchdog",
             processes="watchdog",
             disk="watchdog",
+            kinds=PLAIN_KINDS,
             notes=("tasks run without a sandbox; only those of the provider's owner are taken",),
         )
 

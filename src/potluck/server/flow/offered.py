@@ -13,7 +13,10 @@ from potluck.model.terms import SANDBOXES, DeviceTerms, TermsChange
 from potluck.wire.address import checksummed
 from potluck.wire.provider import PROTOCOL, RegisterNode
 
-_OF_THE_NODE = ("cores", "memory_bytes", "disk_bytes", "bandwidth_bytes_per_second", "sandbox")
+_OF_THE_NODE = (
+    *("cores", "memory_bytes", "disk_bytes", "bandwidth_bytes_per_second", "sandbox"),
+    *("has_containers", "images", "pulls_images"),
+)
 # Of a node as a whole: whom one node treats unlike others is planned for alone, on all of them.
 _MOST_NAMED = 1_000
 
@@ -45,6 +48,11 @@ def checked_change(change: TermsChange) -> TermsChange:
         raise InvalidInput(
             f"There is no sandbox {str(change.sandbox)[:64]!r}.",
             f"There are: {', '.join(SANDBOXES)}.",
+        )
+    if (change.images, change.pulls_images) != (UNSET, UNSET):
+        raise InvalidInput(
+            "Which images are run, and fetched, is not said from elsewhere.",
+            "Say it on the machine itself: `potluck provider set images=…`.",
         )
     if change.devices and (of_node := [name for name in said if name in _OF_THE_NODE]):
         raise InvalidInput(
