@@ -46,8 +46,8 @@ def test_a_slow_node_gets_fewer() -> None:
 def test_who_claims_to_be_quick_beyond_belief_gets_a_little_more_than_others() -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
     assert len(next_range(array, Pace(2.0, 1e-6, 1))) == 24
-    assert len(next_range(array, Pace(0.0, 0.0, 1))) == 1
-    assert len(next_range(array, Pace(1e-4, 1e-6, 1))) == 2_000
+    assert len(next_range(array, Pace(0.0, 0.0, 1))) == 10_000
+    assert len(next_range(array, Pace(1e-4, 1e-6, 1))) == 10_000
 
 
 def test_near_the_end_ranges_shrink() -> None:
@@ -57,6 +57,23 @@ def test_near_the_end_ranges_shrink() -> None:
     ]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 50 and sizes[2] == 10 and sizes[-1] == 1
+
+
+@pytest.mark.parametrize("item_seconds", [0.0, 1e-6, 5e-6, 2e-5])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers: int) -> None:
+    array, ranges = task("t1", pending=(ItemRange(0, 10_000),)), 0
+    while array.pending:
+        known = None if ranges < workers else item_seconds
+        taken = next_range(array, Pace(known, known, workers))
+        array, ranges = task("t1", pending=without(array, taken)), ranges + 1
+    assert ranges <= 8
+
+
+@pytest.mark.parametrize(("left", "count"), [(400, 20), (40, 5), (5, 5), (3, 3)])
+def test_what_is_done_in_a_moment_is_not_cut_smaller(left: int, count: int) -> None:
+    array = task("t1", pending=(ItemRange(0, left),))
+    assert len(next_range(array, Pace(0.01, 0.01, 10))) == count
 
 
 def test_a_range_has_no_gap() -> None:

@@ -2,7 +2,8 @@
 
 A range is a few seconds of work: long enough to be worth a lease, short enough that a lost node
 costs little. Near the end ranges shrink, and a node so slow that it alone would hold the end up
-gets no more, so that all are done at about the same time. On a node where nothing but failures has
+gets no more, so that all are done at about the same time; but what is done in a moment is not cut
+any smaller, since a lease costs more than it would save. On a node where nothing but failures has
 been seen ranges stay short, and it is left out while others are at work: it may be the node.
 """
 
@@ -17,13 +18,15 @@ from potluck.model.task import ItemRange
 GOOD_SECONDS = 5.0
 # Whatever a node says of its speed, it gets no more than this, nor more than so many times what is
 # good for the others: one that lies gets through little of an array.
-_MOST_IN_RANGE = 2_000
+_MOST_IN_RANGE = 10_000
 _MOST_TIMES_OTHERS = 8
 # Where this many items have failed and none has succeeded, and as long as that is so.
 _MOST_IN_VAIN = 5
 # Who needs so many times as long for one item as the others for all the rest is not waited for.
 _TOO_SLOW = 2.0
 _SHORTEST_SECONDS = 1e-6
+# So much work is not worth two leases.
+_WORTH_A_LEASE_SECONDS = 0.05
 # A range may take this part of what is left for each of those at work.
 _PART_OF_REST = 0.5
 
@@ -97,7 +100,7 @@ def _count(pending: int, pace: Pace) -> int:
         return 1
     overall = max(pace.item_seconds, _SHORTEST_SECONDS)
     here = max(pace.node_item_seconds or overall, _SHORTEST_SECONDS)
-    part = _PART_OF_REST * _rest_seconds(pending, pace)
+    part = max(_PART_OF_REST * _rest_seconds(pending, pace), _WORTH_A_LEASE_SECONDS)
     most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
     if pace.in_vain:
         most = min(most, _MOST_IN_VAIN)
