@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.dispatch import dispatch_of
@@ -21,7 +21,7 @@ from potluck.consumer.functions.mapping import TaskMap
 from potluck.consumer.functions.options import Wishes, understood
 from potluck.consumer.functions.pickling import pickled_call
 from potluck.consumer.functions.sender import Parcel
-from potluck.model.error import InvalidInput
+from potluck.model.error import InvalidInput, PotluckError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,12 +52,28 @@ class RemoteFunction(Generic[P, R]):
         dispatch.sender.put(Parcel(request, future))
         return future
 
+    @overload
+    def map(
+        self,
+        *iterables: Iterable[object],
+        ordered: bool = ...,
+        return_exceptions: Literal[False] = ...,
+    ) -> TaskMap[R]: ...
+
+    @overload
+    def map(
+        self,
+        *iterables: Iterable[object],
+        ordered: bool = ...,
+        return_exceptions: Literal[True],
+    ) -> TaskMap[R | PotluckError]: ...
+
     def map(
         self,
         *iterables: Iterable[object],
         ordered: bool = True,
         return_exceptions: bool = False,
-    ) -> TaskMap[R]:
+    ) -> TaskMap[R] | TaskMap[R | PotluckError]:
         """Calls it with the items of the iterables, one of each, as `map` does.
 
         Generators are read as results are asked for. An item that failed raises its error when its
