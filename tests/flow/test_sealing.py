@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from potluck.model.audit import AuditKind
-from potluck.model.error import BadSettings, Conflict
+from potluck.model.error import BadSettings, Conflict, Unopenable
 from potluck.model.ids import TaskId
 from potluck.model.spec import ScriptSpec, TaskSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
@@ -19,8 +19,10 @@ from potluck.server.flow import submit
 from potluck.store import audit, sealed
 from potluck.store.key_ring import key_id, new_key
 from potluck.store.vault import Vault
-from potluck.wire import codec
-from tests.flow.pool import Pool
+from potluck.wire import codec, item_file
+from tests.flow.arrays import give
+from tests.flow.functions import ask, call, raised, returned
+from tests.flow.pool import Pool, done
 
 SECRET = "the-planted-secret"
 
@@ -182,6 +184,46 @@ async def test_rotation_rewrites_all_and_changes_nothing_else(filed: Pool) -> No
     vault, keys = await open_vault(filed.parts.settings, filed.parts.database)
     assert keys == filed.parts.keys, "the secret stayed the same"
     assert (await granted(with_vault(filed, vault)))[0] == request(0).spec
+
+
+async def test_rotation_reaches_secrets_and_what_functions_gave(filed: Pool) -> None:
+    node = await filed.offer()
+    secret, task = {"PASSWORD": SECRET}, await call(filed, items=3)
+    grant = await give(filed, node, task.id, 0, 3)
+    await filed.report(node.node_id, returned(grant, 0, 2), raised(grant, 2), done(grant))
+    trusting = msgspec.structs.replace(request(), secrets=secret, secrets_to_strangers=True)
+    await submit.submit(filed.parts, filed.alice, trusting, None)
+
+    begun = await rotation.begin(filed.parts, filed.alice)
+    assert begun.remaining == 5, "two specs, the secrets and two results"
+    first = key_file(filed).read().keys[0]
+    assert (await rotation.rewrite(filed.parts, filed.alice)).rewritten == 5
+    key_file(filed).put([first])
+    vault, _ = await open_vault(filed.parts.settings, filed.parts.database)
+    after = with_vault(filed, vault)
+    await after.plan()
+    assert [grant.secrets for grant in await after.fetch(node.node_id)] == [secret]
+    (found,) = await ask(after, task.id)
+    assert [piece.value.data for piece in found.pieces] == [
+        item_file.pack([b"0", b"1"]),
+        b"an error",
+    ]
+
+
+async def test_a_result_that_was_moved_is_passed_over(filed: Pool) -> None:
+    node, task = await filed.offer(), await call(filed, items=2)
+    grant = await give(filed, node, task.id, 0, 2)
+    await filed.report(node.node_id, returned(grant, 0, 1), returned(grant, 1, 2), done(grant))
+    await filed.sql(
+        "UPDATE results SET sealed_value = there.sealed_value FROM results AS there"
+        " WHERE results.number = 1 AND there.number = 2"
+    )
+    with pytest.raises(Unopenable):
+        await ask(filed, task.id)
+    await rotation.begin(filed.parts, filed.alice)
+    done_so_far = await rotation.rewrite(filed.parts, filed.alice)
+    told = (done_so_far.rewritten, done_so_far.remaining, done_so_far.unreadable)
+    assert told == (2, 0, 1)
 
 
 async def test_rotation_is_on_the_record(filed: Pool) -> None:

@@ -5,15 +5,16 @@ that was cut short is found again by the next call.
 """
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from potluck.model.error import Unopenable
-from potluck.model.ids import TaskId
 from potluck.store.database import Connection
 from potluck.store.named import load
-from potluck.store.tasks import SPEC
+from potluck.store.results import VALUE
+from potluck.store.tasks import SECRETS, SPEC
 from potluck.store.vault import Vault
 
 _sql = load("sealed")
@@ -21,9 +22,31 @@ _sql = load("sealed")
 BATCH = 32
 
 
+class Place(Struct, frozen=True):
+    """Where something is sealed."""
+
+    table: str
+    column: str
+    row: str
+
+
 class Batch(Struct, frozen=True):
-    rewritten: list[TaskId]
-    unreadable: list[TaskId]  # damaged, or moved from elsewhere; left as they are
+    rewritten: int
+    unreadable: list[Place]  # damaged, or moved from elsewhere; left as they are
+
+
+class _Column(Struct, frozen=True):
+    table: str
+    column: str
+    of_keys: str
+    replace: str
+
+
+_COLUMNS = (
+    _Column(*SPEC, _sql.specs_of_keys, _sql.replace_specs),
+    _Column(*SECRETS, _sql.secrets_of_keys, _sql.replace_secrets),
+    _Column(*VALUE, _sql.values_of_keys, _sql.replace_values),
+)
 
 
 async def keys_in_use(connection: Connection) -> frozenset[bytes]:
@@ -37,21 +60,33 @@ async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
 
 
 async def rewrite(
-    connection: Connection, vault: Vault, keys: Collection[bytes], passed_over: Collection[TaskId]
+    connection: Connection, vault: Vault, keys: Collection[bytes], passed_over: Collection[Place]
 ) -> Batch:
-    """Seals some of what these keys sealed with the current one."""
-    rows = await connection.fetch(_sql.specs_of_keys, list(keys), BATCH, list(passed_over))
-    anew: dict[TaskId, bytes] = {}
-    unreadable: list[TaskId] = []
+    """Seals some of what these keys sealed with the current one, column by column."""
+    for column in _COLUMNS:
+        at = (column.table, column.column)
+        left = [place.row for place in passed_over if (place.table, place.column) == at]
+        rows = await connection.fetch(column.of_keys, list(keys), BATCH, left)
+        if rows:
+            return await _rewrite(connection, vault, column, rows)
+    return Batch(0, [])
+
+
+async def _rewrite(
+    connection: Connection, vault: Vault, column: _Column, rows: Sequence[Any]
+) -> Batch:
+    at = (column.table, column.column)
+    anew: dict[str, bytes] = {}
+    unreadable: list[Place] = []
     for row in rows:
         try:
-            plain = vault.open(*SPEC, row["id"], row["sealed_spec"])
+            plain = vault.open(*at, row["row"], row["sealed"])
         except Unopenable:
-            unreadable.append(row["id"])
+            unreadable.append(Place(*at, row["row"]))
             continue
-        anew[row["id"]] = vault.seal(*SPEC, row["id"], plain)
-    await connection.execute(_sql.replace_specs, list(anew), list(anew.values()))
-    return Batch(list(anew), unreadable)
+        anew[row["row"]] = vault.seal(*at, row["row"], plain)
+    await connection.execute(column.replace, list(anew), list(anew.values()))
+    return Batch(len(anew), unreadable)
 
 
 async def seal_clear(connection: Connection, vault: Vault, request_key: bytes) -> int:

@@ -331,4 +331,4 @@ class RotationProgress(Struct, frozen=True):
     key_id: str
     rewritten: int
     remaining: int
-    unreadable: int = 0  # tasks that no key opens, as far as was looked; they stay as they are
+    unreadable: int = 0  # what no key opens, as far as was looked; it stays as it is

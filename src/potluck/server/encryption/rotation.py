@@ -10,12 +10,13 @@ import structlog
 
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId
 from potluck.server.encryption.places import KeyFile
 from potluck.server.parts import Parts
 from potluck.store import audit, installation, sealed
 from potluck.store.database import Connection
 from potluck.store.key_ring import key_id, new_key
+from potluck.store.sealed import Place
 from potluck.store.vault import Vault
 from potluck.wire.identity import RotationProgress
 
@@ -49,17 +50,20 @@ async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) ->
     stays where it is, as long as there is such a row.
     """
     vault, rewritten = parts.vault, await _reseal_secret(parts, actor)
-    unreadable: list[TaskId] = []
+    unreadable: list[Place] = []
     while rewritten < rows:
         async with parts.database.transaction() as connection:
             older, _ = await _older(connection, vault)
             batch = await sealed.rewrite(connection, vault, older, unreadable)
-        rewritten += len(batch.rewritten)
+        rewritten += batch.rewritten
         unreadable += batch.unreadable
         if not (batch.rewritten or batch.unreadable):
             break
     if unreadable:
-        log.error("tasks that do not open", tasks=unreadable)
+        log.error(
+            "sealed values that do not open",
+            rows=[f"{each.table}.{each.column} {each.row}" for each in unreadable],
+        )
     async with parts.database.transaction() as connection:
         older, lost = await _older(connection, vault)
         left = await sealed.count_of(connection, older)

@@ -1,18 +1,31 @@
 -- name: keys_in_use
--- From one id to the next through the index: a few steps, however many tasks there are.
-WITH RECURSIVE used (key) AS (
+-- From one id to the next through each index: a few steps, however many rows there are.
+WITH RECURSIVE specs (key) AS (
     (SELECT sealed_by FROM tasks WHERE sealed_by >= '' ORDER BY sealed_by LIMIT 1)
     UNION ALL
-    SELECT (SELECT sealed_by FROM tasks WHERE sealed_by > used.key ORDER BY sealed_by LIMIT 1)
-    FROM used WHERE used.key IS NOT NULL
+    SELECT (SELECT sealed_by FROM tasks WHERE sealed_by > specs.key ORDER BY sealed_by LIMIT 1)
+    FROM specs WHERE specs.key IS NOT NULL
+), secrets (key) AS (
+    (SELECT secrets_by FROM tasks WHERE secrets_by >= '' ORDER BY secrets_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT secrets_by FROM tasks WHERE secrets_by > secrets.key ORDER BY secrets_by LIMIT 1)
+    FROM secrets WHERE secrets.key IS NOT NULL
+), given (key) AS (
+    (SELECT sealed_by FROM results WHERE sealed_by >= '' ORDER BY sealed_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT sealed_by FROM results WHERE sealed_by > given.key ORDER BY sealed_by LIMIT 1)
+    FROM given WHERE given.key IS NOT NULL
 )
-SELECT key FROM used WHERE key IS NOT NULL
+SELECT key FROM specs WHERE key IS NOT NULL
+UNION SELECT key FROM secrets WHERE key IS NOT NULL
+UNION SELECT key FROM given WHERE key IS NOT NULL
 UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
     WHERE sealed_secret IS NOT NULL
 
 -- name: specs_of_keys
 -- Whoever works with a task just now is not kept waiting; the task is found again by a later call.
-SELECT id, sealed_spec FROM tasks WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+SELECT id AS row, sealed_spec AS sealed FROM tasks
+WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_specs
@@ -21,8 +34,30 @@ UPDATE tasks SET sealed_spec = anew.sealed
 FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
 WHERE tasks.id = anew.id
 
+-- name: secrets_of_keys
+SELECT id AS row, sealed_secrets AS sealed FROM tasks
+WHERE secrets_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_secrets
+UPDATE tasks SET sealed_secrets = anew.sealed
+FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
+WHERE tasks.id = anew.id
+
+-- name: values_of_keys
+SELECT task_id || '/' || start AS row, sealed_value AS sealed FROM results
+WHERE sealed_by = ANY($1) AND task_id || '/' || start <> ALL($3::text[]) LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_values
+UPDATE results SET sealed_value = anew.sealed
+FROM unnest($1::text[], $2::bytea[]) AS anew (place, sealed)
+WHERE task_id = split_part(place, '/', 1) AND start = split_part(place, '/', 2)::integer
+
 -- name: count_of_keys
-SELECT count(*) FROM tasks WHERE sealed_by = ANY($1)
+SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY($1))
+    + (SELECT count(*) FROM tasks WHERE secrets_by = ANY($1))
+    + (SELECT count(*) FROM results WHERE sealed_by = ANY($1))
 
 -- name: specs_in_the_clear
 SELECT id, request->'spec' AS spec, request_hash FROM tasks
