@@ -16,6 +16,7 @@ import structlog
 from uvicorn._types import ASGI3Application
 
 from potluck.blobs.directory import DirectoryBlobs
+from potluck.blobs.interface import Blobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.directory import held
@@ -117,7 +118,7 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
         stack.push_async_callback(database.close)
         live = await _live(settings)
         stack.push_async_callback(live.close)
-        blobs = DirectoryBlobs(settings.data_directory / "blobs")
+        blobs = await stack.enter_async_context(_blobs(settings))
         vault, keys = await open_vault(settings, database)
         yield Parts(
             settings,
@@ -133,6 +134,21 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),
         )
+
+
+@asynccontextmanager
+async def _blobs(settings: ServerSettings) -> AsyncIterator[Blobs]:
+    if settings.blobs_url is None:
+        yield DirectoryBlobs(settings.data_directory / "blobs")
+        return
+    from potluck.blobs.object_store import ObjectStoreBlobs  # large, and few need it
+
+    store = ObjectStoreBlobs(settings.blobs_url, settings.data_directory / "spool")
+    try:
+        await store.check()
+        yield store
+    finally:
+        store.close()
 
 
 async def _live(settings: ServerSettings) -> Live:
