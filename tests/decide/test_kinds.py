@@ -26,6 +26,10 @@ def function(**changes: Any) -> FunctionSpec:
 
 REFUSED: list[tuple[TaskSpec, str]] = [
     (ScriptSpec("a.py", "", files=files("a.py")), "where the task's own 'a.py' is"),
+    (ScriptSpec("src/a.py", ""), "'src/a.py' is a path"),
+    (ScriptSpec("src/../../a.py", "", folder=BLOB), "is a path"),
+    (ScriptSpec("/a.py", "", folder=BLOB), "is a path"),
+    (ScriptSpec("s/a.py", "", folder=BLOB, files=files("s/a.py")), "'s/a.py' stands where"),
     (ScriptSpec("a.py", "", files=files("x", "x")), "'x' is there twice"),
     (CommandSpec(("ls",), files=files("x/y/z", "x/y")), "'x/y' is a file, and 'x/y/z' would"),
     (CommandSpec(("ls",), files=files("output/x")), "the task's own 'output'"),
@@ -51,6 +55,7 @@ def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
     "spec",
     [
         ScriptSpec("a.py", "", files=files("b.py", "data/a.py", "data/b"), folder=BLOB),
+        ScriptSpec("src/a.py", "", folder=BLOB, files=files("src/b")),
         CommandSpec(("nvidia-smi", "-L"), files=files("outputs/x")),
         ContainerSpec("registry.example.org/team/image:1@sha256"),
         function(code=Value(blob=BLOB), inputs=Value(blob=BLOB), dependencies=("numpy>=2",)),

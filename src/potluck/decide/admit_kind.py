@@ -17,7 +17,7 @@ def check_spec(spec: TaskSpec) -> None:
     match spec:
         case ScriptSpec():
             read_metadata(spec.source)
-            _check_filename(spec.filename)
+            _check_filename(spec.filename, spec.folder is not None)
             _check_files(spec.files, (spec.filename, *KEPT_NAMES))
         case FunctionSpec():
             _check_value("code", spec.code)
@@ -34,14 +34,17 @@ def check_spec(spec: TaskSpec) -> None:
             _check_files(spec.files, KEPT_NAMES)
 
 
-def _check_filename(filename: str) -> None:
+def _check_filename(filename: str, has_folder: bool) -> None:
+    """In a folder that goes along, a script may lie deeper."""
     if len(filename.encode()) > LONGEST_FILENAME_BYTES:
         raise InvalidInput(
             f"The file name is longer than {LONGEST_FILENAME_BYTES} bytes.", "Choose a shorter one."
         )
-    if "/" in filename or "\\" in filename or filename in {".", ".."}:
+    parts = filename.split("/") if has_folder else [filename]
+    if any("/" in part or "\\" in part or part in {"", ".", ".."} for part in parts):
         raise InvalidInput(
-            f"The file name {filename!r} is a path.", "Send the name alone, for example train.py."
+            f"The file name {filename!r} is a path.",
+            "Send the name alone, for example train.py; in a folder, a path from its top on.",
         )
 
 
@@ -65,7 +68,7 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
             raise InvalidInput(f"The file {file.path!r} is there twice.", "Send each path once.")
         paths.add(file.path)
     for path in sorted(paths):
-        if path.partition("/")[0] in taken:
+        if path in taken or path.partition("/")[0] in taken:
             raise InvalidInput(
                 f"The file {path!r} stands where the task's own {path.partition('/')[0]!r} is.",
                 "Choose another path for it.",
