@@ -99,7 +99,10 @@ def _show_facts(pane: Pane, task: TaskView) -> None:
     facts = _facts(task)
     width = max(map(len, facts))
     for name, value in facts.items():
-        pane.line(f"{pane.paint(name.ljust(width), Tone.FAINT)}  {value}")
+        first, *rest = pane.wrapped(value, rest=" " * (width + 2), first=" " * (width + 2)) or [""]
+        pane.line(f"{pane.paint(name.ljust(width), Tone.FAINT)}{first[width:]}")
+        for line in rest:
+            pane.line(line)
     pane.line()
 
 
