@@ -7,6 +7,7 @@ both ends are loopback, and have the same port.
 import socket
 import threading
 from contextlib import suppress
+from typing import Self
 
 NEAR, FAR = "127.0.0.1", "127.0.0.2"  # where the line begins, where the server listens
 _CHUNK_BYTES = 65_536
@@ -34,7 +35,7 @@ class Line:
         for end in list(self._ends):
             self._hang_up(end)
 
-    def __enter__(self) -> "Line":
+    def __enter__(self) -> Self:
         self.mend()
         return self
 

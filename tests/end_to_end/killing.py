@@ -1,0 +1,259 @@
+"""A pool of one node that is killed at a point that a test names, and what that leaves behind."""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import psutil
+
+from potluck.model.task import MIB
+from potluck.provider.sandbox.bwrap import sandbox_name
+from potluck.provider.sandbox.hierarchy import find_hierarchy
+from tests.end_to_end.line import FAR
+from tests.end_to_end.watched_line import WatchedLine
+from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
+from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
+
+NAME = "killed"
+# What a node keeps for the next task, and writes for itself; all else belongs to some attempt.
+KEPT = ("files/", "environments/", "attempts/", "delegations/", "control")
+OUTPUT_BYTES = 48 * MIB
+# For as many tasks at once as there are points.
+ROOMY = {"POTLUCK_PROVIDER_CORES": "16", "POTLUCK_PROVIDER_DISK_BYTES": str(2 * 2**30)}
+
+
+class Node(PotluckProcess):
+    def __init__(self, directory: Path, url: str, **environment: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        variables = {"POTLUCK_WALLET_KEY": ServerProcess.wallet.key.hex(), **FAST_PROVIDER}
+        arguments = ["provide", url, "--data-dir", str(directory / "provider"), "--name", NAME]
+        super().__init__(arguments, {**variables, **environment}, directory / "provider.log")
+
+
+class Pool:
+    """One server, one node at the end of a line, and an index of packages."""
+
+    def __init__(
+        self, directory: Path, server: ServerProcess, line: WatchedLine, index: LoopbackIndex
+    ) -> None:
+        self.directory = directory
+        self.server = server
+        self.client = server.client()
+        self.line = line
+        self.index = index
+        self.environment = {"POTLUCK_PROVIDER_INDEX_URL": index.url, **ROOMY}
+        self.node = self._start()
+        self._family: list[psutil.Process] = []
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "node" / "provider"
+
+    def _start(self) -> Node:
+        return Node(self.directory / "node", self.line.url, **self.environment)
+
+    def kill(self) -> None:
+        """As the power cut does; what the node had started is remembered."""
+        self._family = self.started()
+        self.node.kill()
+
+    def restart(self) -> None:
+        self.node = self._start()
+
+    def started(self) -> list[psutil.Process]:
+        children: list[psutil.Process] = psutil.Process(self.node.process.pid).children(True)
+        return children
+
+    def survivors(self) -> list[str]:
+        """Of the processes that were there when it was killed."""
+        return [str(each) for each in self._family if _is_alive(each)]
+
+    def left(self) -> set[str]:
+        """Whatever belongs to some attempt: processes, control groups, mounts, files."""
+        hierarchy = find_hierarchy(f"{sandbox_name(self.data / 'sandbox', NAME)}-")
+        groups = [] if hierarchy is None else hierarchy.leftovers()
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        return {
+            *(f"process {each}" for each in self.started()),
+            *(f"group {each}" for each in groups),
+            *(f"mount {each.split()[4]}" for each in mounts if str(self.data) in each),
+            *(f"file {each}" for each in self._files()),
+        }
+
+    def _files(self) -> list[str]:
+        found = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]
+        journals = [each for each in found if each.startswith("attempts/")]
+        own = [each for each in journals if "outbox/" in each or each.endswith(".log")]
+        return own + [each for each in found if not f"{each}/".startswith(KEPT) and "/" in each]
+
+    def submit(self, spec: dict[str, Any], **changes: Any) -> str:
+        answer = self.client.post("/v1/tasks", {"spec": spec, **changes})
+        assert "id" in answer, answer
+        return str(answer["id"])
+
+    def script(self, source: str, **more: Any) -> str:
+        wanted = {"memory_bytes": 256 * MIB, "disk_bytes": 128 * MIB}
+        spec = {"kind": "script", "filename": "script.py", "source": source, **more}
+        return self.submit(spec, requirements=wanted)
+
+    def upload(self, content: bytes) -> dict[str, Any]:
+        blob = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+        upload = self.client.post("/v1/uploads", {"blob": blob})
+        path, size = f"/v1/uploads/{upload['upload_id']}", upload["part_bytes"]
+        for number in range(-(-len(content) // size)):
+            part = content[number * size :][:size]
+            kind = "application/octet-stream"
+            self.client.call("PUT", f"{path}/parts/{number}", part, Content_Type=kind)
+        await_true(lambda: self.client.post(f"{path}/finish", {})["complete"], "it is uploaded")
+        return blob
+
+    def until(self, look: Callable[[], Any], what: str) -> None:
+        await_true(look, what, 30)
+
+
+@contextmanager
+def opened(directory: Path, **environment: str) -> Iterator[Pool]:
+    with ExitStack() as stack:
+        server = stack.enter_context(ServerProcess(directory, POTLUCK_HOST=FAR))
+        line = stack.enter_context(WatchedLine(server.port))
+        index = stack.enter_context(loopback_index())
+        index.add("kind", *wheel("kind", {"kind.py": b"answer = 42\n"}))
+        pool = Pool(directory, server, line, index)
+        stack.callback(lambda: pool.node.kill() if pool.node.process.poll() is None else None)
+        yield pool
+
+
+# Each of these returns a task whose node is at that point now.
+
+
+def preparing(pool: Pool) -> str:
+    pool.index.stall("kind-1.0-py3-none-any.whl")
+    needs = "# /// script\n# dependencies = ['kind']\n# ///\nimport kind\nprint(kind.answer)\n"
+    task_id = pool.script(needs)
+    pool.until(pool.index.asked.is_set, "a package is asked for")
+    pool.index.serve_again()
+    return task_id
+
+
+def bringing_inputs(pool: Pool) -> str:
+    blob = pool.upload(os.urandom(2 * MIB))
+    is_held = pool.line.hold(b"/blobs/" + blob["sha256"].encode())
+    size = "import os; assert os.path.getsize('data.bin') == 2 << 20"
+    task_id = pool.script(size, files=[{"path": "data.bin", "blob": blob}])
+    pool.until(is_held.is_set, "the file is asked for")
+    return task_id
+
+
+def before_the_start(pool: Pool) -> str:
+    """The sandbox stands, and a folder of many files is unpacked in it."""
+    folder = pool.upload(_folder(20_000))
+    others = _sandboxes(pool)
+    task_id = pool.script("import os; assert len(os.listdir('many')) == 20_000", folder=folder)
+    pool.until(lambda: _sandboxes(pool) > others, "the sandbox is set up")
+    (attempt,) = pool.client.task(task_id)["attempts"]
+    assert attempt["state"] != "running"
+    return task_id
+
+
+def running(pool: Pool) -> str:
+    source = "import os, time\nos.fork()\nprint('begun', flush=True)\ntime.sleep(3)\n"
+    task_id = pool.script(source)
+    pool.until(lambda: "begun" in pool.client.log(task_id), "it runs")
+    return task_id
+
+
+def collecting(pool: Pool) -> str:
+    """What it left is being copied, and not all of it is here."""
+    others = len(outboxes(pool, "content"))
+    task_id = pool.script(_leaves(OUTPUT_BYTES))
+    pool.until(
+        lambda: len(outboxes(pool, "content")) > others, "files are taken out of the sandbox"
+    )
+    return task_id
+
+
+def uploading(pool: Pool) -> str:
+    """All of what it left is here, and a part of it on its way."""
+    is_held = pool.line.hold(b"/parts/")
+    task_id = pool.script(_leaves(OUTPUT_BYTES))
+    pool.until(is_held.is_set, "a part is on its way")
+    pool.until(lambda: outboxes(pool, "index"), "all is taken out of the sandbox")
+    return task_id
+
+
+def warm(pool: Pool) -> str:
+    """A function has returned, and its interpreter waits for the next call."""
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    task_id = pool.submit(_call(double, 21))
+    pool.client.finished(task_id)
+    pool.until(lambda: _sandboxes(pool), "an interpreter is idle")
+    return task_id
+
+
+# Those that last come first: a node can be at several of them at once, and at one that passes.
+LASTING: dict[str, Callable[[Pool], str]] = {
+    "preparing": preparing,
+    "bringing inputs": bringing_inputs,
+    "uploading": uploading,
+    "a warm interpreter idle": warm,
+    "running": running,
+}
+PASSING = {"collecting": collecting, "before the start": before_the_start}
+
+
+def _call(function: Callable[..., object], *arguments: object) -> dict[str, Any]:
+    import pickle
+    import sys
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    code = base64.b64encode(cloudpickle.dumps(function)).decode()
+    inputs = base64.b64encode(pickle.dumps(arguments)).decode()
+    return {
+        "kind": "function",
+        "name": "double",
+        "code": {"data": code},
+        "inputs": {"data": inputs},
+        "python": f"3.{sys.version_info.minor}",
+    }
+
+
+def _leaves(size: int) -> str:
+    return f"import os; open('output/left', 'wb').write(os.urandom({size}))"
+
+
+def _folder(files: int) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for number in range(files):
+            archive.addfile(tarfile.TarInfo(f"many/{number}"))
+    return packed.getvalue()
+
+
+def outboxes(pool: Pool, name: str) -> list[Path]:
+    return list(pool.data.glob(f"attempts/*/outbox/*/{name}"))
+
+
+def _sandboxes(pool: Pool) -> int:
+    return len([each for each in pool.started() if each.name() == "bwrap"])
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def files_of(pool: Pool, task_id: str) -> dict[str, int]:
+    told = json.loads(pool.client.call("GET", f"/v1/tasks/{task_id}/files").data)
+    return {each["path"]: each["blob"]["size_bytes"] for each in told["files"]}
