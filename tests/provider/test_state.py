@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.blob import BlobRef, Value
 from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason, Limits
 from potluck.provider.event import (
@@ -16,12 +17,14 @@ from potluck.provider.event import (
     LeaseLost,
     LogAcknowledged,
     LogCut,
+    ParcelsShipped,
     PrepareBegan,
     Recovered,
     Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
+    ValueRefused,
 )
 from potluck.provider.instruction import (
     Conclude,
@@ -118,6 +121,42 @@ def test_a_stop_of_what_is_over_drops_its_outcome() -> None:
     attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
     assert attempts.handle(LeaseLost(grant.attempt_id)) == [Forget(grant.attempt_id)]
     assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == []
+
+
+def test_files_reach_the_server_before_the_end_does() -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    finished = completed(lease_of(grant))
+    assert attempts.handle(RunEnded(grant.attempt_id, finished, 0, 2)) == [Conclude(finished)]
+    assert attempts.handle(ParcelsShipped(grant.attempt_id, 1, 0)) == []
+    # The second was not taken, and a line in the log says so.
+    assert attempts.handle(ParcelsShipped(grant.attempt_id, 2, 1)) == []
+    assert attempts.handle(LogAcknowledged(grant.attempt_id, 1)) == [SendReport(finished)]
+
+
+def test_files_of_an_earlier_life_reach_the_server_before_its_end() -> None:
+    attempts, (lease, task_id) = Attempts(), a_lease()
+    finished = completed(lease)
+    assert attempts.handle(Recovered(lease, task_id, finished, 0, parcels=1)) == []
+    shipped = attempts.handle(ParcelsShipped(lease.attempt_id, 1, 0))
+    assert shipped == [SendReport(finished)]
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_value_that_the_server_does_not_take_is_not_named(is_early: bool) -> None:
+    attempts, grant = Attempts(), a_grant()
+    attempts.handle(Granted(grant))
+    value = Value(blob=BlobRef("ab" * 32, 10**6))
+    ended = RunEnded(
+        grant.attempt_id, replace(completed(lease_of(grant)), value=value), 0, parcels=1
+    )
+    refused = ValueRefused(grant.attempt_id, "The account is full.")
+    for event in (refused, ended) if is_early else (ended, refused):
+        attempts.handle(event)
+    (sent,) = attempts.handle(ParcelsShipped(grant.attempt_id, 1, 0))
+    assert isinstance(sent, SendReport) and isinstance(sent.report, Finished)
+    assert (sent.report.reason, sent.report.value) == (EndReason.EXCEPTION, None)
+    assert sent.report.detail == "What it returned was not taken: The account is full."
 
 
 def test_a_log_that_the_server_cuts_does_not_hold_the_outcome_back() -> None:

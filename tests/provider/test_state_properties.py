@@ -28,6 +28,7 @@ from potluck.provider.event import (
     ItemsEnded,
     LeaseLost,
     LogAcknowledged,
+    ParcelsShipped,
     PrepareBegan,
     Recovered,
     Refusal,
@@ -72,6 +73,8 @@ class World(RuleBasedStateMachine):
         self.journal: dict[AttemptId, Finished | None] = {}
         self.acknowledged: dict[AttemptId, int] = {}
         self.written: dict[AttemptId, int] = {}
+        self.left: dict[AttemptId, int] = {}  # files of it
+        self.shipped: dict[AttemptId, int] = {}
         self.outcomes: dict[AttemptId, Finished] = {}
         self.kept: dict[AttemptId, list[ItemsDone]] = {}  # outcomes of items in the journal
         self.items: dict[AttemptId, list[ItemsDone]] = {}  # told to the server
@@ -147,6 +150,7 @@ class World(RuleBasedStateMachine):
             assert self.journal[attempt_id] is not None, "concluded before it is reported"
             written = self.written.get(attempt_id, 0)
             assert self.acknowledged.get(attempt_id, 0) >= written, "logs come first"
+            assert self.shipped.get(attempt_id, 0) >= self.left.get(attempt_id, 0), "and files"
             assert not self.kept.get(attempt_id), "and outcomes of items"
             self.outcomes[attempt_id] = report
 
@@ -190,12 +194,13 @@ class World(RuleBasedStateMachine):
             kind = PrepareBegan if prepares else CodeStarted
             self.feed(kind(grant.attempt_id))
 
-    @rule(grant=grants, pieces=st.integers(0, 3))
-    def end_of_a_run(self, grant: Grant, pieces: int) -> None:
+    @rule(grant=grants, pieces=st.integers(0, 3), parcels=st.integers(0, 2))
+    def end_of_a_run(self, grant: Grant, pieces: int, parcels: int) -> None:
         if self.running.pop(grant.attempt_id, None):
             outcome = self.outcome_of(grant)
             self.written[grant.attempt_id] = pieces
-            self.feed(RunEnded(grant.attempt_id, outcome, pieces))
+            self.left[grant.attempt_id] = parcels
+            self.feed(RunEnded(grant.attempt_id, outcome, pieces, parcels))
 
     def outcome_of(self, grant: Grant) -> Finished | None:
         if grant.attempt_id in self.told_to_stop:
@@ -230,6 +235,14 @@ class World(RuleBasedStateMachine):
             if pieces >= self.acknowledged.get(attempt_id, 0):
                 self.acknowledged[attempt_id] = pieces
                 self.feed(LogAcknowledged(attempt_id, pieces))
+
+    @rule(data=st.data(), parcels=st.integers(0, 2))
+    def ship_files(self, data: st.DataObject, parcels: int) -> None:
+        if self.ever_held:
+            attempt_id = data.draw(st.sampled_from(sorted(self.ever_held)))
+            if parcels >= self.shipped.get(attempt_id, 0):
+                self.shipped[attempt_id] = parcels
+                self.feed(ParcelsShipped(attempt_id, parcels, 0))
 
     @rule(data=st.data())
     def accept_outcome(self, data: st.DataObject) -> None:
@@ -286,6 +299,8 @@ class World(RuleBasedStateMachine):
             for attempt_id in self.undelivered():
                 self.acknowledged[attempt_id] = 3
                 self.feed(LogAcknowledged(attempt_id, 3))
+                self.shipped[attempt_id] = 2
+                self.feed(ParcelsShipped(attempt_id, 2, 0))
             for attempt_id in list(self.outcomes.keys() & self.journal.keys()):
                 self.feed(FinishAccepted(attempt_id))
 

@@ -1,0 +1,169 @@
+"""What is put into a task's directory and taken from it stays within it, whatever is there."""
+
+import os
+import socket
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from potluck.model.blob import MOST_OUTPUT_FILES
+from potluck.model.task import MIB, EndReason
+from potluck.provider.files import collect as collecting
+from potluck.provider.files.collect import collect, is_empty
+from potluck.provider.files.outbox import Outbox
+from potluck.provider.files.pack import Moved, pack
+from potluck.provider.files.unpack import put, unpack
+from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
+from tests.provider.build import a_lease
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[WorkDirectory]:
+    (tmp_path / "work").mkdir()
+    descriptor = os.open(tmp_path / "work", os.O_RDONLY)
+    yield WorkDirectory(descriptor)
+    os.close(descriptor)
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    box = Outbox.open(tmp_path, a_lease()[0].attempt_id)
+    yield box
+    box.discard()
+
+
+def archived(tmp_path: Path, *files: tuple[str, bytes, int]) -> Path:
+    path = tmp_path / "archive.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content, mode in files:
+            source = tmp_path / "member"
+            source.write_bytes(content)
+            source.chmod(mode)
+            archive.add(source, name)
+    return path
+
+
+def test_an_archive_is_unpacked_as_it_was(tmp_path: Path, work: WorkDirectory) -> None:
+    long = "/".join(["a directory with a long name"] * 6) + "/ünïcode.txt"
+    path = archived(
+        tmp_path,
+        ("run.sh", b"#!/bin/sh\n", 0o755),
+        ("./sub/data", b"x" * 3000, 0o600),
+        (long, b"", 0o644),
+    )
+    unpack(path, work, MIB)
+    here = tmp_path / "work"
+    assert (here / "sub/data").read_bytes() == b"x" * 3000
+    assert (here / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (here / long).exists()
+    assert abs((here / "run.sh").stat().st_mtime - (tmp_path / "member").stat().st_mtime) < 60
+
+
+def test_what_is_packed_is_unpacked_again(tmp_path: Path, work: WorkDirectory) -> None:
+    here = tmp_path / "work"
+    (here / "checkpoint/deep/empty").mkdir(parents=True)
+    (here / "checkpoint/state").write_bytes(b"s" * 1_000_000)
+    (here / ("checkpoint/" + "n" * 200)).write_bytes(b"long")
+    (here / "checkpoint/link").symlink_to("/etc/passwd")
+    archive = tmp_path / "packed.tar"
+    archive.write_bytes(b"".join(pack(work.descriptor, "checkpoint")))
+    unpack(archive, work, 2 * MIB, "again")
+    assert (here / "again/state").read_bytes() == b"s" * 1_000_000
+    assert (here / ("again/" + "n" * 200)).read_bytes() == b"long"
+    assert (here / "again/deep/empty").is_dir()
+    assert not (here / "again/link").is_symlink()
+
+
+def test_a_file_that_changes_while_it_is_packed_makes_that_worthless(
+    tmp_path: Path, work: WorkDirectory
+) -> None:
+    (tmp_path / "work/checkpoint").mkdir()
+    state = tmp_path / "work/checkpoint/state"
+    state.write_bytes(bytes(3 * MIB))
+    chunks = pack(work.descriptor, "checkpoint")
+    next(chunks), next(chunks)
+    state.write_bytes(b"shorter")
+    with pytest.raises(Moved):
+        list(chunks)
+
+
+@pytest.mark.parametrize("below", ["", "checkpoint"])
+def test_what_does_not_fit_is_said_before_it_is_written(
+    tmp_path: Path, work: WorkDirectory, below: str
+) -> None:
+    path = archived(tmp_path, ("small", b"x", 0o644), ("big", bytes(2 * MIB), 0o644))
+    with pytest.raises(InputFailed, match=r"2\.0 MiB; the task has 1\.0 MiB of disk") as refused:
+        unpack(path, work, MIB, below)
+    assert refused.value.touched.reason is EndReason.DISK_LIMIT
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_no_link_is_followed_on_the_way_in(tmp_path: Path, work: WorkDirectory) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "work/sub").symlink_to(outside)
+    (tmp_path / "work/file").symlink_to(outside / "file")
+    path = archived(tmp_path, ("sub/evil", b"x", 0o644))
+    with pytest.raises(InputFailed, match="two things would have the same path"):
+        unpack(path, work, MIB)
+    for name in ("sub/evil", "file"):
+        with pytest.raises(InputFailed, match="two things would have the same path"):
+            put(work, name, b"x", MIB)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_script_takes_the_place_of_its_copy_in_the_folder(
+    tmp_path: Path, work: WorkDirectory
+) -> None:
+    unpack(archived(tmp_path, ("src/train.py", b"old and long", 0o644)), work, MIB)
+    put(work, "src/train.py", b"new", MIB)
+    assert (tmp_path / "work/src/train.py").read_bytes() == b"new"
+
+
+def test_only_plain_files_are_collected(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox
+) -> None:
+    assert is_empty(work), "not even a directory"
+    output = tmp_path / "work/output"
+    (output / "deep").mkdir(parents=True)
+    assert not is_empty(work)
+    (output / "deep/file").write_bytes(b"content")
+    (output / "empty").touch()
+    (output / "link").symlink_to("/etc/passwd")
+    (output / "outside").symlink_to(tmp_path)
+    os.mkfifo(output / "pipe")
+    (output / "bad\nname").touch()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(output / "socket"))
+    with (output / "holes").open("wb") as file:
+        file.truncate(10**12)
+    remarks = collect(work, outbox, MIB, "7/")
+    assert [parcel.path for parcel in outbox.parcels] == ["7/deep/file", "7/empty"]
+    assert outbox.read(outbox.parcels[0], 0, 100) == b"content"
+    assert len(remarks) == 2
+    assert remarks[0].startswith("output: left out, as they are no plain files: ")
+    assert remarks[0].endswith(" and 2 more")
+    assert remarks[1] == "output: left out, as they are larger than the disk: holes"
+
+
+def test_an_output_directory_that_is_a_link_is_nothing(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox
+) -> None:
+    (tmp_path / "secret").write_text("of the host")
+    (tmp_path / "work/output").symlink_to(tmp_path)
+    assert is_empty(work)
+    assert (collect(work, outbox, MIB), outbox.parcels) == ([], [])
+
+
+def test_there_is_an_end_to_files(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MOST_OUTPUT_FILES >= 10_000
+    monkeypatch.setattr(collecting, "MOST_OUTPUT_FILES", 3)
+    (tmp_path / "work/output").mkdir()
+    for number in range(5):
+        (tmp_path / f"work/output/{number}").touch()
+    assert collect(work, outbox, MIB) == ["output: only the first 3 files are kept"]
+    assert len(outbox) == 3

@@ -1,0 +1,59 @@
+"""Secrets that a task writes by accident are not in its log."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.masked_log import MaskedLog
+from potluck.provider.spool import LogSpool
+from tests.provider.build import a_lease
+
+SECRETS = ("swordfish", "fishbone", "tiny")
+
+
+class Noted(AttemptLog):
+    """Keeps what reaches the log, in memory."""
+
+    def __init__(self) -> None:
+        self.text: dict[str, bytes] = {}
+
+    async def write(self, stream: str, data: bytes) -> None:
+        self.text[stream] = self.text.get(stream, b"") + data
+
+
+async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Path) -> None:
+    lease, _ = a_lease()
+    spool = LogSpool.open(tmp_path, lease.attempt_id)
+    log = AttemptLog(spool, 60.0)
+    masked = MaskedLog(log, SECRETS)
+    await masked.write("stdout", b"it is swordfish, and tiny")
+    await masked.remark("the installer says swordfish too")
+    await masked.close()
+    log.flush()
+    text = b"".join(piece.data for piece in spool.read(0, 10, 10**6))
+    spool.close()
+    assert text == b"it is ***, and tinythe installer says *** too\n"
+
+
+async def test_what_only_begins_like_a_secret_is_not_lost() -> None:
+    log = Noted()
+    masked = MaskedLog(log, SECRETS)
+    await masked.write("stdout", b"a sword")
+    assert log.text == {"stdout": b"a "}
+    await masked.write("stdout", b"s")
+    await masked.write("stderr", b"swor")
+    await masked.close()
+    assert log.text == {"stdout": b"a swords", "stderr": b"swor"}
+
+
+@given(st.lists(st.integers(0, 33), max_size=6))
+async def test_however_it_is_cut_the_secret_is_found(cuts: list[int]) -> None:
+    said, log = b"so: swordfish! and swordswordfish", Noted()
+    masked = MaskedLog(log, SECRETS)
+    for start, end in pairwise(sorted({0, len(said), *cuts})):
+        await masked.write("stdout", said[start:end])
+    await masked.close()
+    assert log.text["stdout"] == b"so: ***! and sword***"
