@@ -19,6 +19,7 @@ from msgspec import Struct
 _SECONDS = 120.0
 _PULL_SECONDS = 3_600.0
 _GONE = 404
+TAKEN = 409  # the name of a container
 _REMOVE_SECONDS = 30.0
 _AGAIN_SECONDS = 0.05
 

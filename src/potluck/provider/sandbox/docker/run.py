@@ -14,7 +14,7 @@ from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
 from potluck.provider.sandbox.docker.casing import Casing, Hull
-from potluck.provider.sandbox.docker.engine import Engine, EngineError, Image
+from potluck.provider.sandbox.docker.engine import TAKEN, Engine, EngineError, Image
 from potluck.provider.sandbox.docker.group import Counted, counted
 from potluck.provider.sandbox.docker.root import Footing, on_any_image
 from potluck.provider.sandbox.docker.work import Work
@@ -174,7 +174,15 @@ class ContainerRun:
     async def _create(self) -> None:
         """Not to be disturbed: what the engine has begun to make must be known to be removed."""
         engine = self._yard.engine
-        self._container = await engine.create(self._name, self.casing.told())
+        told = self.casing.told()
+        try:
+            self._container = await engine.create(self._name, told)
+        except EngineError as error:
+            if error.status != TAKEN:
+                raise
+            # Names are unique among what runs, so it is an earlier life's.
+            await engine.remove(self._name)
+            self._container = await engine.create(self._name, told)
         attachment = await attach(engine.socket, self._container)
         stdin = self._companion.stdin if self._companion else None
         self._bridge = Bridge(attachment, stdin)

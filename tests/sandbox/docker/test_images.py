@@ -1,0 +1,144 @@
+"""Tasks in images: their own command or another one, never their own rights."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+
+from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox.docker.docker import DockerDriver
+from potluck.provider.sandbox.driver import Ended
+from tests.sandbox.conftest import confinement
+from tests.sandbox.docker.engine import Started
+from tests.sandbox.docker.image import NAME, Registry, changes, layer
+
+
+class Box:
+    """A driver with the image there, and what its last run said."""
+
+    def __init__(self, driver: DockerDriver, engine: Started) -> None:
+        self.driver = driver
+        self.engine = engine
+        self.said = b""
+
+    async def run(self, *command: str, **settings: object) -> Ended:
+        said = bytearray()
+
+        async def listen(_: str, data: bytes) -> None:
+            said.extend(data)
+
+        image = {"image": NAME, **settings}
+        ended = await self.driver.run(confinement(command=command, **image), listen)
+        self.said = bytes(said)
+        return ended
+
+
+@pytest.fixture
+async def box(docker: Started, tmp_path: Path) -> AsyncIterator[Box]:
+    if await docker.api.image(NAME) is None:
+        await _import(docker)
+    driver = docker.driver(tmp_path)
+    await driver.probe()
+    yield Box(driver, docker)
+
+
+async def test_an_image_runs_its_own_command_with_its_own_variables(box: Box) -> None:
+    ended = await box.run()
+    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    assert box.said == b"hello from the image\n"
+
+
+async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(box: Box) -> None:
+    look = (
+        "echo $PWD $HOME $WORD $GREETING; id -u; cat /proc/self/status; ls / /sys; cat given;"
+        "touch /x; touch /bin/x; touch /data/kept && touch /tmp/too && echo mine; ls -a /work"
+    )
+    ended = await box.run(look, environment={"WORD": "said"}, files={"given": b"a file\n"})
+    assert ended.reason is EndReason.COMPLETED, box.said
+    told = box.said.decode()
+    first, uid, *_ = told.splitlines()
+    assert first == "/work /work said hello"
+    assert int(uid) >= 0x7000_0000
+    assert "CapEff:\t0000000000000000" in told
+    assert "Seccomp:\t2" in told and "NoNewPrivs:\t1" in told
+    assert "a file\n" in told and "mine\n" in told
+    assert told.count("Read-only file system") == 2
+    assert "checked" not in told, "no health check of the image's is run"
+
+
+async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) -> None:
+    fill = "cat /dev/zero > /data/big; sleep 60"
+    ended = await box.run(fill, disk_bytes=4 * MIB)
+    assert ended.reason is EndReason.DISK_LIMIT
+
+
+async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box: Box) -> None:
+    secret = {"TOKEN": "swordfish", "LD_PRELOAD": "/work/hook.so"}
+    running = asyncio.create_task(box.run("sleep 60", environment=secret))
+    try:
+        known = await _inspected(box)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert "swordfish" not in known and "/work/hook.so" not in known
+    variables = dict(each.partition("=")[::2] for each in json.loads(known)["Config"]["Env"])
+    assert (variables["LD_PRELOAD"], variables["NVIDIA_VISIBLE_DEVICES"]) == ("", "")
+
+
+async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
+    box: Box, tmp_path: Path
+) -> None:
+    registry = TestServer(Registry().app(), host="127.0.0.1")
+    async with registry:
+        name = f"127.0.0.1:{registry.port}/box"
+        ended = await box.run(image=name)
+        assert (ended.reason, ended.exit_code) == (EndReason.DECLINED, None)
+        assert name in ended.detail
+        fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
+        await fetching.probe()
+        box.driver = fetching
+        ended = await box.run(image=f"{name}:missing")
+        assert ended.reason is EndReason.INPUT_FAILED
+        ended = await box.run(image=name)
+        assert (ended.reason, box.said) == (EndReason.COMPLETED, b"fetched\n"), ended
+
+
+@pytest.mark.long
+async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> None:
+    await _import(engine)
+    driver = engine.driver(tmp_path)
+    await driver.probe()
+    box = Box(driver, engine)
+    ended = await box.run()
+    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    assert box.said == b"hello from the image\n"
+    ended = await box.run("touch /x")
+    assert ended.reason is EndReason.EXIT_STATUS
+
+
+async def _import(engine: Started) -> None:
+    query = [("fromSrc", "-"), ("repo", NAME), ("tag", "latest")]
+    query += [("changes", change) for change in changes()]
+    connector = aiohttp.UnixConnector(path=str(engine.socket))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(
+            "http://engine/images/create", params=query, data=io.BytesIO(layer())
+        ) as response,
+    ):
+        assert response.status == 200, await response.text()
+        await response.read()
+
+
+async def _inspected(box: Box) -> str:
+    connector = aiohttp.UnixConnector(path=str(box.engine.socket))
+    async with aiohttp.ClientSession(connector=connector) as session:
+        while not (found := await box.engine.api.labelled("potluck.run=attempt_test")):
+            await asyncio.sleep(0.02)
+        async with session.get(f"http://engine/containers/{found[0]}/json") as response:
+            return await response.text()

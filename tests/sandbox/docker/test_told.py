@@ -1,0 +1,199 @@
+"""What an engine is told, and what is made of what it says; nothing is run here."""
+
+import errno
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from potluck.model.error import BadSettings, SandboxUnavailable
+from potluck.model.task import MIB
+from potluck.provider.sandbox import seccomp
+from potluck.provider.sandbox.docker import first, nvidia
+from potluck.provider.sandbox.docker.casing import Casing, Footprint, Hull
+from potluck.provider.sandbox.docker.engine import Image, ImageConfig, _split
+from potluck.provider.sandbox.docker.find import find_socket, need_socket
+from potluck.provider.sandbox.docker.first import Frames, frame
+from potluck.provider.sandbox.docker.profile import profile
+from potluck.provider.sandbox.docker.root import on_any_image, own_image
+from potluck.provider.sandbox.docker.work import Work
+from potluck.provider.sandbox.driver import Confinement, Mount
+from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Machine
+from tests.sandbox.conftest import confinement
+
+CARD = (Mount(Path("/dev/null"), "/dev/nvidia0"),)
+
+
+def encased(tmp_path: Path, hull: Hull | None = None, **changes: object) -> dict[str, object]:
+    """What the engine would be told of this run in an image with a volume."""
+    wanted: Confinement = confinement(image="some", **changes)
+    image = Image("sha256:1", ImageConfig(env=["LD_PRELOAD=x", "A=b"], volumes={"/data": {}}))
+    work = Work(tmp_path / "run", wanted.disk_bytes)
+    try:
+        parts = (hull or Hull("potluck.node=n", ("no-new-privileges",)), on_any_image(), image)
+        return Casing(wanted, *parts, 1234, 1234, work).told()
+    finally:
+        work.remove()
+
+
+def test_every_wall_is_asked_for(tmp_path: Path) -> None:
+    told = encased(tmp_path, environment={"TOKEN": "swordfish"}, cores=3)
+    host = told["HostConfig"]
+    assert isinstance(host, dict)
+    assert "swordfish" not in json.dumps(told)
+    assert told["Env"] == ["LD_PRELOAD="]
+    assert told["User"] == "1234:1234"
+    assert told["Healthcheck"] == {"Test": ["NONE"]}
+    assert (host["NetworkMode"], host["IpcMode"], host["CapDrop"]) == ("none", "private", ["ALL"])
+    assert (host["ReadonlyRootfs"], host["LogConfig"]) == (True, {"Type": "none"})
+    disk_bytes = 16 * MIB if os.geteuid() == 0 else 0
+    assert host["Memory"] == host["MemorySwap"] == 128 * MIB + disk_bytes
+    assert (host["PidsLimit"], host["CpuQuota"]) == (33, 300_000)
+    limits = {limit["Name"]: limit["Hard"] for limit in host["Ulimits"]}
+    assert (limits["core"], limits["nproc"]) == (0, 41)
+    assert not {"Privileged", "PidMode", "UTSMode", "CapAdd", "Devices"} & {
+        name for name, value in host.items() if value
+    }
+    writable = [mount["Target"] for mount in host["Mounts"] if not mount["ReadOnly"]]
+    assert writable == ["/work", "/tmp", "/data"]
+
+
+def test_a_runtime_with_a_kernel_of_its_own_gets_room_for_it(tmp_path: Path) -> None:
+    hull = Hull("a=b", (), "runsc", footprint=Footprint(64 * MIB, 512))
+    host = encased(tmp_path, hull)["HostConfig"]
+    assert isinstance(host, dict)
+    assert (host["Runtime"], host["PidsLimit"]) == ("runsc", 545)
+
+
+def test_cards_go_into_images_by_the_toolkit_and_others_as_nodes(tmp_path: Path) -> None:
+    visible = {"NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-2"}
+    host = encased(tmp_path, device_nodes=CARD, environment=visible)["HostConfig"]
+    assert isinstance(host, dict)
+    assert host["DeviceRequests"][0]["DeviceIDs"] == ["GPU-1", "GPU-2"]
+    assert "Devices" not in host
+    nodes = (Mount(Path("/dev/null"), "/dev/dri/renderD128"),)
+    host = encased(tmp_path, device_nodes=nodes)["HostConfig"]
+    assert isinstance(host, dict)
+    assert host["Devices"][0]["PathInContainer"] == "/dev/dri/renderD128"
+    assert "DeviceRequests" not in host
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        (None, "not installed"),
+        ("", "not installed"),
+        ("NVIDIA Container Toolkit CLI version 1.16.1\ncommit: a", "1.16.1"),
+        ("NVIDIA Container Toolkit CLI version 1.17.7\n", "1.17.7"),
+        ("cli-version: 1.9.0\nlib-version: 1.9.0", "1.9.0"),
+        ("NVIDIA Container Toolkit CLI version 1.17.8\n", None),
+        ("NVIDIA Container Toolkit CLI version 1.20.0-rc.1", None),
+        ("cli-version: 2.0.0", None),
+    ],
+)
+def test_a_toolkit_that_lets_images_escape_is_refused(said: str | None, word: str | None) -> None:
+    if word is None:
+        nvidia.check_toolkit(said)
+        return
+    with pytest.raises(SandboxUnavailable) as refused:
+        nvidia.check_toolkit(said)
+    assert word in refused.value.detail
+    assert "1.17.8" in refused.value.hint
+
+
+def refusing(rules: list[dict[str, object]], call: str, *arguments: int) -> int | None:
+    """What libseccomp would answer to a call, or None where it is allowed."""
+    compare: dict[str, Callable[[int, int, int], bool]] = {
+        "SCMP_CMP_EQ": lambda got, one, _: got == one,
+        "SCMP_CMP_NE": lambda got, one, _: got != one,
+        "SCMP_CMP_GT": lambda got, one, _: got > one,
+        "SCMP_CMP_MASKED_EQ": lambda got, one, two: got & one == two,
+    }
+    for rule in rules:
+        names, conditions = rule["names"], rule["args"]
+        assert isinstance(names, list) and isinstance(conditions, list)
+        if call in names and all(
+            compare[each["op"]](arguments[each["index"]], each["value"], each["valueTwo"])
+            for each in conditions
+        ):
+            assert isinstance(rule["errnoRet"], int)
+            return rule["errnoRet"]
+    return None
+
+
+@pytest.mark.parametrize("machine", Machine)
+def test_the_filter_has_the_rules_of_bubblewraps(machine: Machine) -> None:
+    rules = profile(machine)["syscalls"]
+    assert isinstance(rules, list)
+    assert {refusing(rules, name) for name in FORBIDDEN} == {errno.EPERM}
+    assert {refusing(rules, name) for name in ABSENT} == {errno.ENOSYS}
+    for bit in range(32):
+        is_refused = bool(seccomp.CLONE_NAMESPACES >> bit & 1)
+        assert (refusing(rules, "clone", 1 << bit | 17) is not None) is is_refused
+    assert refusing(rules, "unshare", 0x10000000) == errno.EPERM
+    allowed = {family for family in range(300) if refusing(rules, "socket", family, 1, 0) is None}
+    assert allowed == {1, 2, 10, 16}
+    assert refusing(rules, "socket", 16, 3, 9) == errno.EAFNOSUPPORT
+    assert refusing(rules, "socket", (1 << 32) + 40, 1, 0) == errno.EAFNOSUPPORT
+    assert refusing(rules, "socketpair", 1, 1, 0) is None
+    assert refusing(rules, "ioctl", 0, (1 << 32) + seccomp.TIOCSTI) == errno.EPERM
+    for persona in (0, 0xFFFFFFFF):
+        assert refusing(rules, "personality", persona) is None
+    for persona in (1, 8, 0x0040000, 0x80000000, 0x7FFFFFFF, 0xFFFFFFFE):
+        assert refusing(rules, "personality", persona) == errno.EPERM
+
+
+def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
+    rules = profile(Machine.X86_64, is_for_gvisor=True)["syscalls"]
+    assert isinstance(rules, list)
+    assert refusing(rules, "clone3") is None
+    assert refusing(rules, "io_uring_setup") is not None
+
+
+def test_frames_come_together_from_any_pieces() -> None:
+    sent = [(b"1", b"out"), (b"m", b""), (b"x", bytes(300))]
+    stream = b"".join(frame(kind, payload) for kind, payload in sent)
+    frames = Frames()
+    assert [whole for place in stream for whole in frames.feed(bytes([place]))] == sent
+    assert first.HEADER.size == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("busybox", ("busybox", "latest")),
+        ("python:3.12", ("python", "3.12")),
+        ("localhost:5000/a/b", ("localhost:5000/a/b", "latest")),
+        ("localhost:5000/a:1", ("localhost:5000/a", "1")),
+        ("a@sha256:12", ("a", "sha256:12")),
+    ],
+)
+def test_names_of_images_are_taken_apart(name: str, parts: tuple[str, str]) -> None:
+    assert _split(name) == parts
+
+
+def test_our_own_image_is_named_by_its_content() -> None:
+    name, archive = own_image()
+    assert own_image() == (name, archive)
+    assert len(archive) < 100_000
+
+
+def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path: Path) -> None:
+    place = tmp_path / "podman"
+    place.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place / "podman.sock"))
+        variables = {"XDG_RUNTIME_DIR": str(tmp_path)}
+        usual = [Path("/var/run/docker.sock"), Path("/run/podman/podman.sock")]
+        if not any(path.exists() for path in usual):
+            assert find_socket("", variables) == place / "podman.sock"
+    assert find_socket("unix:///some/where.sock") == Path("/some/where.sock")
+    with pytest.raises(BadSettings):
+        find_socket("tcp://10.0.0.1:2375")
+    if not any(path.exists() for path in usual):
+        with pytest.raises(SandboxUnavailable) as missing:
+            need_socket("", {})
+        assert "POTLUCK_PROVIDER_DOCKER_URL" in missing.value.hint
