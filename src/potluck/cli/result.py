@@ -11,6 +11,7 @@ from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.logs import log_pages
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.returned import Returned, returned
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, last_attempt, left_bytes, place, stage, why
 from potluck.cli.units import show_bytes, show_credits, show_seconds
@@ -48,11 +49,13 @@ def result(
         task_id = pick_task_id(potluck, task)
         found = potluck.wait(task_id) if wait else _finished(potluck, task_id)
         files = _files(potluck, found, output, screen)
+        gave = returned(potluck, found)
         shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
     if json:
-        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **files})
+        told = {} if gave is None else gave.for_programs()
+        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **files, **told})
         return
-    _show_facts(screen.err, found)
+    _show_facts(screen.err, found, gave)
     if isinstance(shown, bytes):
         screen.out.write_bytes(shown)
     elif shown:
@@ -95,8 +98,10 @@ def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
     return b"".join(piece.data for piece in pieces if piece.stream == "stdout")
 
 
-def _show_facts(pane: Pane, task: TaskView) -> None:
+def _show_facts(pane: Pane, task: TaskView, gave: Returned | None) -> None:
     facts = _facts(task)
+    if gave is not None and not gave.traceback:  # the reason names what was raised
+        facts["returned"] = gave.text
     width = max(map(len, facts))
     for name, value in facts.items():
         first, *rest = pane.wrapped(value, rest=" " * (width + 2), first=" " * (width + 2)) or [""]
@@ -104,6 +109,9 @@ def _show_facts(pane: Pane, task: TaskView) -> None:
         for line in rest:
             pane.line(line)
     pane.line()
+    if gave is not None and gave.traceback:
+        for line in gave.traceback.splitlines():
+            pane.line(printable(line), Tone.FAINT)
 
 
 def _facts(task: TaskView) -> dict[str, str]:

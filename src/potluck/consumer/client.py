@@ -30,6 +30,7 @@ from potluck.consumer.sign_in import challenge
 from potluck.consumer.transport import Transport
 from potluck.model.device import DeviceKind
 from potluck.model.error import PotluckError
+from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
 from potluck.wire.consumer import (
@@ -46,6 +47,7 @@ from potluck.wire.consumer import (
     TaskView,
 )
 from potluck.wire.identity import Challenge, Me
+from potluck.wire.results import AskResults, Results, TaskResult, Wanted
 
 
 class Potluck:
@@ -179,6 +181,14 @@ class Potluck:
             if isinstance(event, FollowedState):
                 task = event.task
         return task
+
+    def results(self, task_id: str) -> TaskResult:
+        """What the function of a task has given so far, as the node told it; see `has_more`."""
+        asked = AskResults((Wanted(TaskId(task_id)),))
+        (found,) = ask(
+            self._transport, routes.ASK_RESULTS, Results, body=asked, repeatable=True
+        ).results
+        return found
 
     def attempts(
         self,

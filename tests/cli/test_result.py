@@ -1,0 +1,80 @@
+"""`potluck result` of functions, and of tasks that used devices and left files."""
+
+from pathlib import Path
+
+import msgspec
+
+from potluck.cli.usage import used
+from potluck.model.blob import Value
+from potluck.model.task import EndReason, TaskState
+from potluck.model.usage import Usage
+from potluck.wire import plain_values
+from potluck.wire.consumer import LogPage, TaskView
+from potluck.wire.files import TaskFiles
+from potluck.wire.results import ResultPiece, Results, TaskResult
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, a_task, says
+
+
+def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = False) -> None:
+    """A call is over, and this is what its node answered."""
+    piece = ResultPiece(0, 1, Value(answer), is_error)
+    found = TaskResult(task.id, task.state, 1, [piece])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays("/v1/results", says(Results([found])))
+
+
+def test_what_a_function_returned(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    ended(server, task, plain_values.encode({"best": (1, 2)}))
+    assert "returned   {'best': (1, 2)}" in user.run("result", task.id).stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert told["returned"] == {"best": [1, 2]}
+
+
+def test_what_a_function_raised(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.FAILED, kind="function", reason=EndReason.EXCEPTION, detail="K: v")
+    words = {"type": "KeyError", "message": "'v'", "traceback": "Trace\n  a.py, line 1\x1b[2J"}
+    ended(server, task, plain_values.encode(words), is_error=True)
+    shown = user.run("result", task.id).stderr
+    assert "Trace\n  a.py, line 1�[2J\n" in shown, "a terminal obeys nothing of it"
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert told["raised"] == "KeyError: 'v'"
+
+
+def test_a_pickle_is_never_opened(user: CommandLine, server: FakeServer, tmp_path: Path) -> None:
+    canary = tmp_path / "ran"
+    hostile = f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    for is_error in (False, True):
+        ended(server, task, hostile, is_error)
+        assert user.run("result", task.id).status == 0
+        assert user.run("result", task.id, "--json").status == 0
+    assert not canary.exists()
+
+
+def test_files_are_brought_beside_the_story(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    task = a_task(TaskState.SUCCEEDED)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(None, [])))
+    shown = user.run("result", task.id, "-o", tmp_path / "out")
+    assert shown.status == 0
+    assert "It left no files: what is in $POTLUCK_OUTPUT at the end comes back." in shown.stderr
+    (told,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
+    assert (told["directory"], told["files"]) == (str(tmp_path / "out"), [])
+
+
+def test_what_an_attempt_used_in_words() -> None:
+    plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
+    assert used(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
+    rich = msgspec.structs.replace(
+        plain, device_seconds=90, energy_joules=7200, input_bytes=2**30, output_bytes=2048
+    )
+    assert used(rich) == (
+        "2.0 s of processor, 1 min 30 s of device, 2 Wh of energy, 1 MiB of memory at most,"
+        " 10 B of log, 1 GiB of files in, 2 KiB out"
+    )
