@@ -1,5 +1,6 @@
 """A pool of one node that is killed at a point that a test names, and what that leaves behind."""
 
+import asyncio
 import base64
 import hashlib
 import io
@@ -21,10 +22,12 @@ from tests.end_to_end.line import FAR
 from tests.end_to_end.watched_line import WatchedLine
 from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
+from tests.sandbox.docker.engine import Started
 
 NAME = "killed"
 # What a node keeps for the next task, and writes for itself; all else belongs to some attempt.
 KEPT = ("files/", "environments/", "attempts/", "delegations/", "control")
+OF_ALL_RUNS = {"sandbox/docker"}  # the directory that those of runs are made in
 OUTPUT_BYTES = 48 * MIB
 # For as many tasks at once as there are points.
 ROOMY = {"POTLUCK_PROVIDER_CORES": "16", "POTLUCK_PROVIDER_DISK_BYTES": str(2 * 2**30)}
@@ -42,14 +45,25 @@ class Pool:
     """One server, one node at the end of a line, and an index of packages."""
 
     def __init__(
-        self, directory: Path, server: ServerProcess, line: WatchedLine, index: LoopbackIndex
+        self,
+        directory: Path,
+        server: ServerProcess,
+        line: WatchedLine,
+        index: LoopbackIndex,
+        engine: Started | None,
     ) -> None:
         self.directory = directory
+        self._engine = engine
+        self._containers: list[str] = []
         self.server = server
         self.client = server.client()
         self.line = line
         self.index = index
         self.environment = {"POTLUCK_PROVIDER_INDEX_URL": index.url, **ROOMY}
+        if engine is not None:
+            self.environment["POTLUCK_PROVIDER_DOCKER_URL"] = f"unix://{engine.socket}"
+            self.data.mkdir(parents=True)
+            (self.data / "provider.toml").write_text(f'sandbox = "{engine.kind.split(":")[0]}"\n')
         self.node = self._start()
         self._family: list[psutil.Process] = []
 
@@ -63,6 +77,7 @@ class Pool:
     def kill(self) -> None:
         """As the power cut does; what the node had started is remembered."""
         self._family = self.started()
+        self._containers += self.containers()
         self.node.kill()
 
     def restart(self) -> None:
@@ -72,6 +87,17 @@ class Pool:
         children: list[psutil.Process] = psutil.Process(self.node.process.pid).children(True)
         return children
 
+    def containers(self) -> list[str]:
+        if self._engine is None:
+            return []
+        return asyncio.run(self._engine.api.labelled("potluck.node"))
+
+    def sandboxes(self) -> int:
+        """How many there are; of bubblewrap's each has two processes."""
+        if self._engine is None:
+            return len([each for each in self.started() if each.name() == "bwrap"])
+        return len(self.containers())
+
     def survivors(self) -> list[str]:
         """Of the processes that were there when it was killed."""
         return [str(each) for each in self._family if _is_alive(each)]
@@ -79,10 +105,13 @@ class Pool:
     def left(self) -> set[str]:
         """Whatever belongs to some attempt: processes, control groups, mounts, files."""
         hierarchy = find_hierarchy(f"{sandbox_name(self.data / 'sandbox', NAME)}-")
-        groups = [] if hierarchy is None else hierarchy.leftovers()
+        groups = [] if hierarchy is None else list(hierarchy.leftovers())
+        for container in self._containers:
+            groups += map(str, Path("/sys/fs/cgroup").glob(f"*/*/*{container}*"))
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         return {
             *(f"process {each}" for each in self.started()),
+            *(f"container {each}" for each in self.containers()),
             *(f"group {each}" for each in groups),
             *(f"mount {each.split()[4]}" for each in mounts if str(self.data) in each),
             *(f"file {each}" for each in self._files()),
@@ -92,7 +121,8 @@ class Pool:
         found = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]
         journals = [each for each in found if each.startswith("attempts/")]
         own = [each for each in journals if "outbox/" in each or each.endswith(".log")]
-        return own + [each for each in found if not f"{each}/".startswith(KEPT) and "/" in each]
+        below = [each for each in found if "/" in each and each not in OF_ALL_RUNS]
+        return own + [each for each in below if not each.startswith(KEPT)]
 
     def submit(self, spec: dict[str, Any], **changes: Any) -> str:
         answer = self.client.post("/v1/tasks", {"spec": spec, **changes})
@@ -120,13 +150,14 @@ class Pool:
 
 
 @contextmanager
-def opened(directory: Path, **environment: str) -> Iterator[Pool]:
+def opened(directory: Path, engine: Started | None = None) -> Iterator[Pool]:
+    """With bubblewrap, unless there is an engine."""
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(directory, POTLUCK_HOST=FAR))
         line = stack.enter_context(WatchedLine(server.port))
         index = stack.enter_context(loopback_index())
         index.add("kind", *wheel("kind", {"kind.py": b"answer = 42\n"}))
-        pool = Pool(directory, server, line, index)
+        pool = Pool(directory, server, line, index, engine)
         stack.callback(lambda: pool.node.kill() if pool.node.process.poll() is None else None)
         yield pool
 
@@ -155,9 +186,9 @@ def bringing_inputs(pool: Pool) -> str:
 def before_the_start(pool: Pool) -> str:
     """The sandbox stands, and a folder of many files is unpacked in it."""
     folder = pool.upload(_folder(20_000))
-    others = _sandboxes(pool)
+    others = pool.sandboxes()
     task_id = pool.script("import os; assert len(os.listdir('many')) == 20_000", folder=folder)
-    pool.until(lambda: _sandboxes(pool) > others, "the sandbox is set up")
+    pool.until(lambda: pool.sandboxes() > others, "the sandbox is set up")
     (attempt,) = pool.client.task(task_id)["attempts"]
     assert attempt["state"] != "running"
     return task_id
@@ -197,7 +228,7 @@ def warm(pool: Pool) -> str:
 
     task_id = pool.submit(_call(double, 21))
     pool.client.finished(task_id)
-    pool.until(lambda: _sandboxes(pool), "an interpreter is idle")
+    pool.until(lambda: pool.sandboxes(), "an interpreter is idle")
     return task_id
 
 
@@ -242,10 +273,6 @@ def _folder(files: int) -> bytes:
 
 def outboxes(pool: Pool, name: str) -> list[Path]:
     return list(pool.data.glob(f"attempts/*/outbox/*/{name}"))
-
-
-def _sandboxes(pool: Pool) -> int:
-    return len([each for each in pool.started() if each.name() == "bwrap"])
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -1,6 +1,7 @@
 """kill -9 of a provider at any point: its next life finds nothing left, and the task ends well."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.end_to_end.killing import (
     outboxes,
 )
 from tests.processes import await_true
+from tests.sandbox.docker.engine import ENGINES, starting
 
 POINTS = {**LASTING, **PASSING}
 LEAVES = {"collecting", "uploading"}
@@ -37,6 +39,23 @@ def test_while_a_sandbox_is_set_up(pool: Pool) -> None:
 @pytest.mark.parametrize("point", POINTS)
 def test_at_one_point(pool: Pool, point: str) -> None:
     kill_at([point], pool)
+
+
+def test_docker(tmp_path: Path) -> None:
+    """A container outlives whoever asked for it; here nothing of it does."""
+    with starting("docker") as engine, opened(tmp_path, engine) as pool:
+        kill_at(["running", "collecting"], pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine(name: str, tmp_path: Path) -> None:
+    """gVisor has no sockets of the host without an option, so nothing is prepared there."""
+    lasting = [each for each in LASTING if (each, name) != ("preparing", "docker+runsc")]
+    with starting(name) as engine, opened(tmp_path, engine) as pool:
+        kill_at([*lasting, "collecting"], pool)
+        for point in [*lasting, *PASSING]:
+            kill_at([point], pool)
 
 
 def kill_at(points: Iterable[str], pool: Pool) -> None:
