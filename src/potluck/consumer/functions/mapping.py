@@ -31,7 +31,7 @@ _FEW_ITEMS = 1_000  # so many may go as a blob; more are cut to what needs none
 _ARRAY_BYTES = 8 * 2**20
 _AHEAD_ITEMS = 4 * ARRAY_ITEMS
 _READ_ITEMS = 500  # between two looks at the clock
-_READ_SECONDS = 0.05
+_READ_SECONDS = 0.1
 
 
 class TaskMap(Generic[T]):
@@ -121,8 +121,9 @@ class TaskMap(Generic[T]):
         for array, told in news:
             for start, values in _opened(array, told, self._opener, self._dispatch):
                 self._sequence.add(array.offset + start, values)
-            if array.is_over and array in self._arrays:
+            if array.is_over() and array in self._arrays:
                 self._arrays.remove(array)
+                array.leave()
 
 
 class _Reader:
@@ -206,7 +207,6 @@ class _Array:
         self.task_id: TaskId | None = None
         self.offset = offset
         self.seen = bytearray(count)
-        self.is_over = False
         self._dispatch = dispatch
         self._inbox = inbox
         self._is_unwanted = False
@@ -227,10 +227,18 @@ class _Array:
     def told(self, result: TaskResult) -> None:
         self._inbox.put(self, result)
 
-    def call_off(self) -> None:
-        self._is_unwanted = True
+    def is_over(self) -> bool:
+        """Of every item it is known what it gave; the task itself may end a moment later."""
+        return 0 not in self.seen
+
+    def leave(self) -> None:
         if self.task_id is not None:
             self._dispatch.collector.forget(self.task_id)
+
+    def call_off(self) -> None:
+        self._is_unwanted = True
+        self.leave()
+        if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
         else:
             self._dispatch.sender.take_back(self)
@@ -265,7 +273,6 @@ def _opened(
 ) -> Iterator[tuple[int, list[object]]]:
     """Runs of items with their values, each item once; at the end also those that gave nothing."""
     if isinstance(told, PotluckError):
-        array.is_over = True
         for start, end in _gaps(array):
             yield start, [Failed(told)] * (end - start)
         return
@@ -275,7 +282,6 @@ def _opened(
             array.seen[piece.start : piece.end] = b"\1" * len(run)
             yield piece.start, _values(piece, told, opener, dispatch)
     if told.state.is_final and not told.has_more:
-        array.is_over = True
         for start, end in _gaps(array):
             yield start, [Failed(item_ended(told, item)) for item in range(start, end)]
 
