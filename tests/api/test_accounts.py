@@ -68,7 +68,13 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
     operator, (ann, ann_id) = server.client(), signed_in(server, "with a quota")
     assert ann.get("/v1/me")["quota"]["weight"] == 1
     path = f"/v1/accounts/{ann_id}/quota"
-    wanted = {"weight": 2.5, "max_running_devices": 4, "max_queued_tasks": 1, "max_priority": 10}
+    wanted = {
+        "weight": 2.5,
+        "max_running_devices": 4,
+        "max_queued_tasks": 1,
+        "max_priority": 10,
+        "max_blob_bytes": 1000,
+    }
     assert status(ann, "PUT", path, json.dumps(wanted).encode()) == 403
     assert status(operator, "PUT", path, json.dumps(wanted).encode()) == 204
     assert ann.get("/v1/me")["quota"] == wanted
@@ -76,12 +82,16 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
         each for each in operator.get("/v1/accounts?limit=1000")["accounts"] if each["id"] == ann_id
     ]
     assert shown["quota"] == wanted
+    large = {"blob": {"sha256": "a" * 64, "size_bytes": 1001}}
+    assert ann.post("/v1/uploads", large)["code"] == "quota_exceeded"
     waits = {"memory_bytes": 2**50}
     ann.submit("print(1)", requirements=waits)
     spec = {"kind": "script", "filename": "a.py", "source": "1"}
     refused = ann.post("/v1/tasks", {"spec": spec, "requirements": waits})
     assert (refused["status"], refused["code"]) == (403, "quota_exceeded")
     assert status(operator, "PUT", path, b"{}") == 204, "as everybody again"
+    assert ann.post("/v1/uploads", large)["parts_done"] == 0
+    assert ann.get("/v1/me")["used_blob_bytes"] == 4096, "a file counts as that at least"
     ann.submit("print(1)", requirements=waits)
     told = [each for each in operator.get("/v1/audit")["entries"] if each["kind"] == "quota_set"]
     assert [each["subject"] for each in told[:2]] == [ann_id, ann_id]
@@ -90,6 +100,7 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
         "max_running_devices": "4",
         "max_queued_tasks": "1",
         "max_priority": "10",
+        "max_blob_bytes": "1000",
     }
 
 
@@ -105,6 +116,7 @@ def test_an_admin_says_how_much_an_account_may_have(server: ServerProcess) -> No
         b'{"max_running_devices":1.5}',
         b'{"priority":1}',
         b'{"max_priority":101}',
+        b'{"max_blob_bytes":-1}',
     ],
 )
 def test_a_quota_that_makes_no_sense_is_refused(server: ServerProcess, body: bytes) -> None:

@@ -150,14 +150,14 @@ def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer)
     server.plays("/v1/accounts/account_1/quota", Scene(204))
     shown = user.run(
         *("admin", "quota", "0xab", "--running-devices", "4", "--queued-tasks", "default"),
-        *("--priority", "-5"),
+        *("--priority", "-5", "--files", "2GiB"),
     )
     assert shown.status == 0
     assert server.requests[-1].method == "PUT"
     sent = msgspec.json.decode(server.requests[-1].body, type=Quota)
-    assert sent == Quota(2.0, 4, None, -5)
+    assert sent == Quota(2.0, 4, None, -5, 2**31)
     said = "weight 2, at most 4 devices at a time, as many tasks waiting as everybody"
-    assert f"{said}, priority at most -5." in shown.stdout.decode()
+    assert f"{said}, priority at most -5, files of at most" in shown.stdout.decode()
     server.requests.clear()
     assert "weight 2" in user.run("admin", "quota", "account_1").stdout.decode()
     assert [request.method for request in server.requests] == ["GET"], "it only looks"

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
-from potluck.cli.units import show_count, show_credits, show_seconds
+from potluck.cli.units import show_bytes, show_count, show_credits, show_seconds
 from potluck.model.account import Credential
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
     if limits := _limits(me.quota):
         screen.out.line(limits)
+    if files := _files(me):
+        screen.out.line(files)
     screen.out.line(f"{me.id} at {url}", Tone.FAINT)
     screen.out.line(_signed_in(me, ends_at), Tone.FAINT)
 
@@ -45,6 +47,15 @@ def _limits(quota: "Quota") -> str:
         "" if quota.weight == 1 else f"weight {quota.weight:g}",
     ]
     return ", ".join(filter(None, told))
+
+
+def _files(me: "Me") -> str:
+    """What they take, once there are any."""
+    if not me.used_blob_bytes:
+        return ""
+    most = me.quota.max_blob_bytes
+    of = "" if most is None else f" of {show_bytes(most)}"
+    return f"{show_bytes(me.used_blob_bytes)}{of} used for files"
 
 
 def _session_end(potluck: "Potluck", me: "Me") -> datetime | None:

@@ -53,6 +53,7 @@ class Quota(Struct, frozen=True):
     max_running_devices: SmallCount | None = None  # none: as the server's settings say
     max_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # none: likewise
     max_priority: Annotated[int, Meta(ge=-100, le=100)] | None = None  # none: likewise
+    max_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = None  # none: likewise
 
 
 # What each credential can carry at most. An API key carries what its maker chose of it.

@@ -16,6 +16,8 @@ from potluck.wire.identity import AccountView
 
 _sql = load("accounts")
 
+_MOST = ("max_running_devices", "max_queued_tasks", "max_priority", "max_blob_bytes")
+
 
 class Account(Struct, frozen=True):
     id: AccountId
@@ -114,7 +116,7 @@ async def quota(connection: Connection, account_id: AccountId) -> Quota:
 
 
 async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
-    most = (quota.max_running_devices, quota.max_queued_tasks, quota.max_priority)
+    most = [getattr(quota, name) for name in _MOST]
     return account(await connection.fetchrow(_sql.set_quota, account_id, quota.weight, *most))
 
 
@@ -129,8 +131,7 @@ async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId
 
 
 def _quota(row: Any) -> Quota:
-    most = ("max_running_devices", "max_queued_tasks", "max_priority")
-    return Quota(row["weight"], *(row[each] for each in most))
+    return Quota(row["weight"], *(row[each] for each in _MOST))
 
 
 def account(row: Any) -> Account | None:

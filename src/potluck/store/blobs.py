@@ -57,6 +57,11 @@ async def lock_use(connection: Connection, account_id: AccountId) -> Use:
     return Use(row["used_bytes"], row["max_blob_bytes"])
 
 
+async def used_bytes(connection: Connection, account_id: AccountId) -> int:
+    used: int | None = await connection.fetchval(_sql.used_bytes, account_id)
+    return used or 0
+
+
 async def renew(
     connection: Connection, account_id: AccountId, blob: BlobRef, pin: timedelta
 ) -> bool:

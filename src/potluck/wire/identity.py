@@ -146,6 +146,7 @@ class Me(Struct, frozen=True):
     available_micro: int
     held_micro: int
     quota: Quota = Quota()  # in force: where the account has none of its own, the server's
+    used_blob_bytes: int = 0  # of files, those on their way included
 
 
 class ChooseRoles(Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from potluck.cli.admin.accounts import AccountArgument
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen
-from potluck.cli.units import show_count
+from potluck.cli.units import show_bytes, show_count
 from potluck.model.account import Quota
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.task import Priority
+from potluck.model.units import parse_bytes
 from potluck.wire.identity import AccountView
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ def quota(
         str | None,
         typer.Option(metavar="N", help="The highest that its tasks may have, or `default`."),
     ] = None,
+    files: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The most that its files may take, or `default`."),
+    ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -50,6 +55,7 @@ def quota(
         "max_running_devices": _count(running_devices, "--running-devices"),
         "max_queued_tasks": _count(queued_tasks, "--queued-tasks"),
         "max_priority": _priority(priority),
+        "max_blob_bytes": _size(files),
     }
     said = {name: value for name, value in changes.items() if value is not None}
     with connect(server) as potluck:
@@ -66,12 +72,14 @@ def quota(
 def told(quota: Quota) -> str:
     """What is said of one account, in words; empty limits are those of everybody."""
     running, queued = quota.max_running_devices, quota.max_queued_tasks
+    files = quota.max_blob_bytes
     return ", ".join(
         [
             f"weight {quota.weight:g}",
             _most(running, "device", "at a time"),
             _most(queued, "task", "waiting"),
             *([] if quota.max_priority is None else [f"priority at most {quota.max_priority}"]),
+            *([] if files is None else [f"files of at most {show_bytes(files)}"]),
         ]
     )
 
@@ -91,6 +99,10 @@ def _count(text: str | None, option: str) -> int | str | None:
             f"Write {option} 8, or {option} {_DEFAULT} for what holds for everybody.",
         )
     return int(text)
+
+
+def _size(text: str | None) -> int | str | None:
+    return text if text is None or text == _DEFAULT else parse_bytes(text, "--files")
 
 
 def _priority(text: str | None) -> int | str | None:

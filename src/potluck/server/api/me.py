@@ -16,7 +16,7 @@ from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, new_secret, secret_hash
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
-from potluck.store import accounts, api_keys, audit, sessions
+from potluck.store import accounts, api_keys, audit, blobs, sessions
 from potluck.wire import routes
 from potluck.wire.identity import (
     ChooseRoles,
@@ -117,6 +117,7 @@ async def _me(parts: Parts, caller: Caller) -> Me:
     async with parts.database.transaction() as connection:
         balance = await accounts.balance(connection, caller.id)
         quota = await accounts.quota(connection, caller.id)
+        used_bytes = await blobs.used_bytes(connection, caller.id)
     assert balance is not None, "every account has a balance row"
     return Me(
         caller.id,
@@ -127,6 +128,7 @@ async def _me(parts: Parts, caller: Caller) -> Me:
         balance.available_micro,
         balance.held_micro,
         _in_force(quota, parts.settings),
+        used_bytes,
     )
 
 
@@ -137,6 +139,7 @@ def _in_force(own: Quota, settings: ServerSettings) -> Quota:
         settings.quota_running_devices if running is None else running,
         settings.quota_queued_tasks if queued is None else queued,
         settings.quota_priority if priority is None else priority,
+        settings.quota_blob_bytes if own.max_blob_bytes is None else own.max_blob_bytes,
     )
 
 

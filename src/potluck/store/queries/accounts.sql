@@ -46,10 +46,12 @@ WHERE id = $1 RETURNING *
 UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = $1 RETURNING *
 
 -- name: quota
-SELECT weight, max_running_devices, max_queued_tasks, max_priority FROM accounts WHERE id = $1
+SELECT weight, max_running_devices, max_queued_tasks, max_priority, max_blob_bytes
+FROM accounts WHERE id = $1
 
 -- name: set_quota
-UPDATE accounts SET weight = $2, max_running_devices = $3, max_queued_tasks = $4, max_priority = $5
+UPDATE accounts SET weight = $2, max_running_devices = $3, max_queued_tasks = $4,
+    max_priority = $5, max_blob_bytes = $6
 WHERE id = $1 RETURNING *
 
 -- name: page

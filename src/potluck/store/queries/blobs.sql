@@ -7,6 +7,9 @@ INSERT INTO blob_use (account_id) VALUES ($1)
 ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes
 RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = $1)
 
+-- name: used_bytes
+SELECT used_bytes FROM blob_use WHERE account_id = $1
+
 -- name: renew
 -- The account has it already: it stays for a while longer.
 UPDATE blob_claims SET
