@@ -62,6 +62,7 @@ from potluck.wire.provider import (
 from potluck.wire.sign_in import read
 from potluck.wire.signature import recover, text_digest
 from tests.provider.build import ACCOUNT
+from tests.provider.fake_files import FakeFiles
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0
@@ -72,6 +73,7 @@ class FakeServer:
 
     def __init__(self) -> None:
         self.url = ""
+        self.files = FakeFiles()
         self.takes_keys = True
         self.tokens: dict[str, str] = {}  # and the node key of each
         self.token_seconds = 900.0
@@ -293,6 +295,9 @@ async def fake_server() -> AsyncIterator[FakeServer]:
     ]
     for route, handler in handlers:
         app.router.add_route(route.method, route.path, _endpoint(fake, handler))
+    for route, answer in fake.files.routes():
+        app.router.add_route(route.method, route.path, answer)
+    app.router.add_get("/elsewhere/{sha256}", fake.files.download)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
