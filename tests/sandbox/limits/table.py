@@ -61,7 +61,7 @@ class Limit(Struct, frozen=True):
 
 
 LIMITS = [
-    Limit("processes", _FORKS, EndReason.PROCESS_LIMIT),
+    Limit("processes", _FORKS, EndReason.PROCESS_LIMIT, {"memory_bytes": 1024 * MIB}),
     Limit("memory", _EATS, EndReason.MEMORY_LIMIT),
     Limit("memory of several", _EATS_IN_PARTS, EndReason.MEMORY_LIMIT, {"memory_bytes": 256 * MIB}),
     Limit("disk", _FILLS, EndReason.DISK_LIMIT),

@@ -3,7 +3,8 @@
 import pytest
 
 from potluck.model.task import EndReason
-from tests.sandbox.conftest import Host
+from tests.sandbox.conftest import Host, hosting
+from tests.sandbox.docker.engine import ENGINES, starting
 from tests.sandbox.limits.table import LIMITS, MOST_SHARE, NAMES, share, touch
 from tests.tally import Tally, tallying
 
@@ -23,6 +24,13 @@ def test_empty_files_fill_the_disk_too(host: Host) -> None:
 def test_bubblewrap(host: Host, is_root: bool, request: pytest.FixtureRequest) -> None:
     with tallying(request) as tally:
         all_hold(host, f"limits of bubblewrap as {'root' if is_root else 'a user'}", tally)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines(name: str, request: pytest.FixtureRequest) -> None:
+    with starting(name) as engine, hosting(True, engine.kind) as host, tallying(request) as tally:
+        all_hold(host, f"limits of {name}", tally)
 
 
 def all_hold(host: Host, row: str, tally: Tally) -> None:
