@@ -20,6 +20,11 @@ needs_on_linux() {
   need "ls /etc/OpenCL/vendors/*.icd" pocl-opencl-icd
   need "has_browser" chromium
   need "command -v cc" gcc
+  need "command -v dockerd" docker.io
+  need "command -v podman" podman
+  need "command -v runc" runc
+  need "! has_package runsc || command -v runsc" runsc
+  need "command -v busybox" busybox-static
   need "[ -e /usr/include/stdlib.h ]" libc6-dev
 }
 
@@ -44,6 +49,11 @@ has_postgres() {
 has_browser() {
   command -v chromium || command -v chromium-browser || command -v google-chrome ||
     grep -q '^ID=ubuntu' /etc/os-release
+}
+
+# gVisor is Debian's; elsewhere its tests are skipped.
+has_package() {
+  [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]
 }
 
 missing=()
@@ -112,6 +122,8 @@ keep_services_from_the_next_boot() {
   for package in "${missing[@]}"; do
     case $package in
       redis-server | postgresql) "${as_root[@]}" systemctl disable "$package" >>"$log" 2>&1 || true ;;
+      docker.io) "${as_root[@]}" systemctl disable docker.service docker.socket containerd >>"$log" 2>&1 || true ;;
+      podman) "${as_root[@]}" systemctl disable podman.socket >>"$log" 2>&1 || true ;;
     esac
   done
 }

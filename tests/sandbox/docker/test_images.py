@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -38,13 +37,16 @@ class Box:
         return ended
 
 
-@pytest.fixture
-async def box(docker: Started, tmp_path: Path) -> AsyncIterator[Box]:
-    if await docker.api.image(NAME) is None:
-        await _import(docker)
-    driver = docker.driver(tmp_path)
+@pytest.fixture(scope="module")
+def box(docker: Started, tmp_path_factory: pytest.TempPathFactory) -> Box:
+    return asyncio.run(_box(docker, tmp_path_factory.mktemp("box")))
+
+
+async def _box(engine: Started, directory: Path) -> Box:
+    await _import(engine)
+    driver = engine.driver(directory)
     await driver.probe()
-    yield Box(driver, docker)
+    return Box(driver, engine)
 
 
 async def test_an_image_runs_its_own_command_with_its_own_variables(box: Box) -> None:
@@ -101,7 +103,7 @@ async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
         assert name in ended.detail
         fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
         await fetching.probe()
-        box.driver = fetching
+        box = Box(fetching, box.engine)
         ended = await box.run(image=f"{name}:missing")
         assert ended.reason is EndReason.INPUT_FAILED
         ended = await box.run(image=name)
@@ -110,10 +112,7 @@ async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
 
 @pytest.mark.long
 async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> None:
-    await _import(engine)
-    driver = engine.driver(tmp_path)
-    await driver.probe()
-    box = Box(driver, engine)
+    box = await _box(engine, tmp_path)
     ended = await box.run()
     assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
     assert box.said == b"hello from the image\n"
@@ -123,7 +122,7 @@ async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> No
 
 async def _import(engine: Started) -> None:
     query = [("fromSrc", "-"), ("repo", NAME), ("tag", "latest")]
-    query += [("changes", change) for change in changes()]
+    query += [("changes", change) for change in changes(engine.name)]
     connector = aiohttp.UnixConnector(path=str(engine.socket))
     async with (
         aiohttp.ClientSession(connector=connector) as session,

@@ -113,7 +113,7 @@ def test_a_run_sees_what_it_was_given_and_nothing_of_the_host(host: Host, tmp_pa
     ids=["forks", "memory", "disk", "log", "time", "signal"],
 )
 def test_every_wall_has_its_own_reason(host: Host, source: str, expected: EndReason) -> None:
-    answer = host.python(source, seconds=2.0)
+    answer = host.python(source, seconds=0.5 if expected is EndReason.TIME_LIMIT else 20.0)
     assert answer.ended is not None
     assert answer.ended.reason is expected, answer
     if expected is EndReason.SIGNAL:
