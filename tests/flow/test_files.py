@@ -10,6 +10,7 @@ from potluck.server.flow import files
 from potluck.store import blobs
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint, TaskFiles
 from potluck.wire.provider import Grant
+from tests.flow.arrays import give
 from tests.flow.pool import Pool, lease_of
 from tests.flow.sending import ref, send, send_from_node
 
@@ -82,6 +83,25 @@ async def test_what_an_attempt_leaves_is_listed_by_its_path(pool: Pool) -> None:
     await leave(pool, node_id, grant, AddedFile("empty", b"no more"))
     assert (await listed(pool, grant.task_id)).files[1].blob == ref(b"no more")
     assert await pool.sql("SELECT count(*) FROM task_blobs WHERE role = 'held'") == 0
+
+
+async def test_the_ranges_of_an_array_leave_their_files_together(pool: Pool) -> None:
+    """Of two with the same path the newer counts: its item was tried again."""
+    task = await pool.submit(items=4)
+    grants = []
+    for start in (0, 2):
+        node = await pool.offer()
+        grants.append((node.node_id, await give(pool, node, task.id, start, start + 2)))
+    for (node_id, grant), left in zip(grants, (("0/a", "3/a"), ("2/a", "3/a")), strict=True):
+        named = [AddedFile(path, f"{grant.attempt_id} {path}".encode()) for path in left]
+        await leave(pool, node_id, grant, *named)
+    found = await listed(pool, task.id)
+    assert [each.path for each in found.files] == ["0/a", "2/a", "3/a"] and found.attempt is None
+    assert found.files[2].blob == ref(f"{grants[1][1].attempt_id} 3/a".encode())
+    behind = await listed(pool, task.id, 2, cursor="0/a")
+    assert [each.path for each in behind.files] == ["2/a", "3/a"]
+    of_one = await files.of_task(pool.parts, pool.alice, task.id, 1, None, 10)
+    assert [each.path for each in of_one.files] == ["0/a", "3/a"] and of_one.attempt == 1
 
 
 async def test_others_are_not_told_of_it(pool: Pool) -> None:

@@ -1,8 +1,8 @@
 """Bytes under names: logs, inputs, results, files.
 
 What was put is whole and on the disk when `put` returns; a reader sees the old bytes or the new,
-never a part. Names are ours, never a user's: see `key`. However large something is, no more than a
-few megabytes of it are in memory.
+never a part. Names are ours, never a user's: see `key`. However large something is, little of it is
+in memory at a time.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -10,8 +10,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-# How much is read at once of what may be large.
-STEP_BYTES = 2**20
+# How much of what may be large is read or written at once; a thousand clients have as many of these.
+STEP_BYTES = 2**18
 
 
 class Assembled(Struct, frozen=True):

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 # Each may have a part of an upload in memory.
 _THREADS = 8
-_READ_BYTES = 2 * 2**20
+_READ_BYTES = 2**20
 _WRITE_BYTES = 8 * 2**20
 # An object has 10,000 pieces at most (S3), so those of a very large one are larger.
 _MOST_PIECES = 9_000

@@ -6,6 +6,7 @@ and a node reads what the task of a live attempt names for it.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -227,7 +228,17 @@ async def attempt_with_files(
 async def files(
     connection: Connection, task_id: TaskId, attempt_id: AttemptId, after: str, limit: int
 ) -> list[NamedFile]:
-    rows = await connection.fetch(_sql.files, task_id, attempt_id, after, limit)
+    return _files(await connection.fetch(_sql.files, task_id, attempt_id, after, limit))
+
+
+async def files_of_all(
+    connection: Connection, task_id: TaskId, after: str, limit: int
+) -> list[NamedFile]:
+    """Of all attempts at an array, whose ranges leave files of their own."""
+    return _files(await connection.fetch(_sql.files_of_all, task_id, after, limit))
+
+
+def _files(rows: Sequence[Any]) -> list[NamedFile]:
     return [NamedFile(row["path"], BlobRef(row["sha256"].hex(), row["size_bytes"])) for row in rows]
 
 

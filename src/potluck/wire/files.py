@@ -59,9 +59,12 @@ class KeepCheckpoint(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskFiles(Struct, frozen=True):
-    """What the newest attempt that left any has left; `next_cursor` asks for those behind."""
+    """What the newest attempt that left any has left, or all attempts at an array together.
 
-    attempt: int | None  # its number
+    `next_cursor` asks for those behind.
+    """
+
+    attempt: int | None  # its number; none if there is none, or several
     files: list[NamedFile]
     kept_until: str | None = None  # a time; None as long as the task is not over
     next_cursor: str | None = None

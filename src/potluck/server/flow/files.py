@@ -51,14 +51,17 @@ async def of_task(
     cursor: str | None,
     limit: int,
 ) -> TaskFiles:
-    """Of the newest attempt that left any, or of the one with this number."""
+    """Of the newest attempt that left any, or of the one with this number; of an array, of all."""
+    after, left, found = cursor or "", None, list[NamedFile]()
     async with parts.database.transaction() as connection:
-        await tasks.get(connection, task_id, account_id)
+        task = await tasks.get(connection, task_id, account_id)
         ended_at = await blobs.ended_at(connection, task_id, account_id)
-        left = await blobs.attempt_with_files(connection, task_id, number)
-        found: list[NamedFile] = []
-        if left is not None:
-            found = await blobs.files(connection, task_id, left.attempt_id, cursor or "", limit)
+        if task.items is not None and number is None:
+            found = await blobs.files_of_all(connection, task_id, after, limit)
+        else:
+            left = await blobs.attempt_with_files(connection, task_id, number)
+            if left is not None:
+                found = await blobs.files(connection, task_id, left.attempt_id, after, limit)
     kept = timedelta(seconds=parts.settings.keep_results_seconds)
     return TaskFiles(
         None if left is None else left.number,

@@ -134,5 +134,12 @@ SELECT path, sha256, size_bytes FROM task_blobs
 WHERE task_id = $1 AND role = 'output' AND coalesce(attempt_id, '') = $2 AND path > $3
 ORDER BY path LIMIT $4
 
+-- name: files_of_all
+-- Of an array, whose ranges leave files of their own: of two with the same path, the newer.
+SELECT DISTINCT ON (path) path, sha256, size_bytes
+FROM task_blobs JOIN attempts ON attempts.id = attempt_id
+WHERE task_blobs.task_id = $1 AND role = 'output' AND path > $2
+ORDER BY path, number DESC LIMIT $3
+
 -- name: ended_at
 SELECT finished_at, cleared_at FROM tasks WHERE id = $1 AND account_id = $2

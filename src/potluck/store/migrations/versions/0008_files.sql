@@ -69,6 +69,7 @@ CREATE TABLE task_blobs (
 CREATE UNIQUE INDEX task_blobs_once ON task_blobs (task_id, role, coalesce(attempt_id, ''), path);
 CREATE INDEX task_blobs_by_claim ON task_blobs (account_id, sha256);
 CREATE INDEX task_blobs_of_attempt ON task_blobs (attempt_id, sha256) WHERE attempt_id IS NOT NULL;
+CREATE INDEX task_blobs_by_path ON task_blobs (task_id, path) WHERE role = 'output';
 CREATE INDEX task_blobs_held ON task_blobs (attempt_id) WHERE role = 'held';
 
 -- Bytes on their way.
