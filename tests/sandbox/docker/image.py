@@ -7,8 +7,11 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
+
+from tests.sandbox.docker.engine import Started
 
 NAME = "potluck-test-busybox"
 
@@ -52,6 +55,21 @@ def changes(engine: str) -> list[str]:
         'CMD ["echo $GREETING from the image; exit 5"]',
         "VOLUME /data",
     ]
+
+
+async def bring(engine: Started) -> None:
+    """Puts it into the engine."""
+    query = [("fromSrc", "-"), ("repo", NAME), ("tag", "latest")]
+    query += [("changes", change) for change in changes(engine.name)]
+    connector = aiohttp.UnixConnector(path=str(engine.socket))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(
+            "http://engine/images/create", params=query, data=io.BytesIO(layer())
+        ) as response,
+    ):
+        assert response.status == 200, await response.text()
+        await response.read()
 
 
 class Registry:

@@ -1,7 +1,6 @@
 """Tasks in images: their own command or another one, never their own rights."""
 
 import asyncio
-import io
 import json
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from potluck.provider.sandbox.docker.docker import DockerDriver
 from potluck.provider.sandbox.driver import Ended
 from tests.sandbox.conftest import confinement
 from tests.sandbox.docker.engine import Started
-from tests.sandbox.docker.image import NAME, Registry, changes, layer
+from tests.sandbox.docker.image import NAME, Registry, bring
 
 
 class Box:
@@ -43,7 +42,7 @@ def box(docker: Started, tmp_path_factory: pytest.TempPathFactory) -> Box:
 
 
 async def _box(engine: Started, directory: Path) -> Box:
-    await _import(engine)
+    await bring(engine)
     driver = engine.driver(directory)
     await driver.probe()
     return Box(driver, engine)
@@ -118,20 +117,6 @@ async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> No
     assert box.said == b"hello from the image\n"
     ended = await box.run("touch /x")
     assert ended.reason is EndReason.EXIT_STATUS
-
-
-async def _import(engine: Started) -> None:
-    query = [("fromSrc", "-"), ("repo", NAME), ("tag", "latest")]
-    query += [("changes", change) for change in changes(engine.name)]
-    connector = aiohttp.UnixConnector(path=str(engine.socket))
-    async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        session.post(
-            "http://engine/images/create", params=query, data=io.BytesIO(layer())
-        ) as response,
-    ):
-        assert response.status == 200, await response.text()
-        await response.read()
 
 
 async def _inspected(box: Box) -> str:
