@@ -1,13 +1,13 @@
 """What this node holds, on disk: leases, and outcomes that the server has not acknowledged.
 
-An append-only file of small records. `write` returns when they survive kill -9 and a lost power
-line: one fsync for all of them together. The file is written anew (beside, then renamed) at each
-start and whenever most of it is about attempts that are over. A task's source, arguments and
-environment variables are never in it.
+An append-only file of small records. `write` returns when they survive kill -9, and outcomes also
+a lost power line: one fsync for all of them together. The file is written anew (beside, then
+renamed) at each start and whenever most of it is about attempts that are over. A task's source,
+arguments and environment variables are never in it.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -58,8 +58,9 @@ class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
 
 
 Record = Leased | Concluded | Counted | Delivered | Forgotten
-# To lose one of these is harmless: the server is told once more.
-_NEED_NO_SYNC = (Delivered, Forgotten)
+# To lose one of these with the power is harmless: a lease that nobody remembers is one that the
+# server takes back by itself, and of the others it is told once more.
+_NEED_NO_SYNC = (Leased, Delivered, Forgotten)
 
 
 class Kept(Struct):
@@ -88,20 +89,29 @@ class Journal:
         """The attempts that are not forgotten, oldest first."""
         return list(self._kept.values())
 
-    def write(self, records: Iterable[Record]) -> None:
+    def takes_long(self, records: Sequence[Record]) -> bool:
+        """Whether to write these is to wait for the disk."""
+        is_durable = any(not isinstance(record, _NEED_NO_SYNC) for record in records)
+        return is_durable or self._is_due_to_be_rewritten(len(records))
+
+    def write(self, records: Sequence[Record]) -> None:
         """Makes them durable together."""
         batch = list(records)
         if not batch:
             return
+        is_due = self._is_due_to_be_rewritten(len(batch))
         for record in batch:
             _apply(self._kept, record)
         self._records += len(batch)
-        if self._records > max(_REWRITE_FROM_RECORDS, 8 * self._live):
+        if is_due:
             self._rewrite()
             return
         _write_all(self._descriptor, b"".join(_framed(record) for record in batch))
         if any(not isinstance(record, _NEED_NO_SYNC) for record in batch):
             os.fsync(self._descriptor)
+
+    def _is_due_to_be_rewritten(self, more: int) -> bool:
+        return self._records + more > max(_REWRITE_FROM_RECORDS, 8 * self._live)
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -16,11 +16,22 @@ from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason
 from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
 from potluck.provider.link import Link
-from potluck.wire.provider import Finished, ItemsDone, Report, ReportAnswer, Reports
+from potluck.wire.provider import (
+    Finished,
+    ItemsDone,
+    Preparing,
+    Report,
+    ReportAnswer,
+    Reports,
+    Started,
+)
 
 # In one call; the outcome of an item counts as one, and so does what comes with it in bytes.
 MOST_REPORTS = 500
 _BYTES_OF_ONE = 2**12
+# That something has begun waits so long for its end, which may be on its way: then one call tells
+# both. Who is that quick is not paid for these moments.
+_BEGUN_SECONDS = 0.01
 # A server that hears nothing else would hear no report either.
 _NEWS_SECONDS = 2.0
 
@@ -60,11 +71,19 @@ class ReportSender:
             await self._something.wait()
             self._something.clear()
             while self._waiting:
+                await self._let_ends_catch_up()
                 await self._let_news_pass()
                 answered = await self._deliver(self._some)
                 unanswered = 0 if answered else unanswered + 1
                 if not answered:
                     await self._link.pause(unanswered)
+
+    async def _let_ends_catch_up(self) -> None:
+        if all(isinstance(each, Preparing | Started) for each in self._waiting):
+            self._something.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BEGUN_SECONDS):
+                    await self._something.wait()
 
     async def _let_news_pass(self) -> None:
         is_reclaimed = any(

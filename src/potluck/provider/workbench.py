@@ -211,15 +211,23 @@ class Workbench:
             await self._something.wait()
             self._something.clear()
             batch = list(self._undone)
-            if any(map(_record, batch)):
-                await undisturbed(asyncio.to_thread(self._write, batch))
+            await self._remember(batch)
             for instruction in batch:
                 self._perform(instruction)
             del self._undone[: len(batch)]
             self._done += len(batch)
             self._changed.set()
 
-    def _write(self, batch: list[Instruction]) -> None:
+    async def _remember(self, batch: list[Instruction]) -> None:
+        """What has to be on the disk is waited for in a thread; the rest is done in no time."""
+        assert self._journal is not None, "work has begun"
+        records = [each for each in map(_record, batch) if each is not None]
+        if self._journal.takes_long(records):
+            await undisturbed(asyncio.to_thread(self._write, batch, records))
+        else:
+            self._journal.write(records)
+
+    def _write(self, batch: list[Instruction], records: list[Record]) -> None:
         """An outcome says that there is no more log and no more files, so these must be as durable
         as it is."""
         assert self._journal is not None, "work has begun"
@@ -228,7 +236,7 @@ class Workbench:
                 self._sync(instruction.finished.lease.attempt_id)
             elif isinstance(instruction, Keep):
                 self._sync_files(instruction.report.lease.attempt_id)
-        self._journal.write(filter(None, map(_record, batch)))
+        self._journal.write(records)
 
     def _perform(self, instruction: Instruction) -> None:
         match instruction:

@@ -21,6 +21,7 @@ from potluck.provider.sandbox.driver import (
     Errand,
     Output,
     Recall,
+    Spent,
     Touched,
     View,
     WorkDirectory,
@@ -52,6 +53,7 @@ class Interpreter:
         self.recall = Recall()
         self.served_items = 0
         self.has_served = False
+        self.spent = Spent(0.0, 0)  # when it was last asked
         self.since = self.born = time.monotonic()
         self._driver = driver
         self._channel = Channel()

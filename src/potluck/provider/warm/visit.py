@@ -16,7 +16,6 @@ from potluck.provider.warm.arguments import whole
 from potluck.provider.warm.channel import INTERFERED, Frame, Gone
 from potluck.provider.warm.interpreter import Interpreter
 
-_NOTHING = Spent(0.0, 0)
 _UNLOADED = Touched(EndReason.EXCEPTION, "the function could not be loaded")
 
 
@@ -46,7 +45,7 @@ class Visit:
         self._spec = spec
         self._interpreter = interpreter
         self._began = time.monotonic()
-        self._before = interpreter.view.spent() if interpreter.has_served else _NOTHING
+        self._before = interpreter.spent
         seconds = job.grant.limits.run_seconds
         self._too_long = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
 
@@ -101,6 +100,7 @@ class Visit:
             if is_over
             else self._interpreter.view.spent()
         )
+        self._interpreter.spent = spent
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
