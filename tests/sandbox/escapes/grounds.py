@@ -62,11 +62,13 @@ class Grounds:
         return replace(self.bait, shown=SHOWN)
 
     def entering(self) -> list[str]:
-        """Words before a command that put it into the namespace, as the user."""
+        """Words before a command that put it into the namespace, as the user, with the canary in
+        its environment."""
+        environment = ["env", f"POTLUCK_TOKEN={self.bait.canary}"]
         if os.geteuid() != 0:
-            return []
+            return environment
         namespace = f"--net=/proc/{self.bait.neighbour.pid}/ns/net"
-        return ["nsenter", namespace, "--", *_becoming(self.uid)]
+        return ["nsenter", namespace, "--", *_becoming(self.uid), *environment]
 
 
 @contextmanager
