@@ -1,7 +1,7 @@
 """How much of the owner's line tasks may take: so many bytes a second for the whole node.
 
-What installations fetch and what logs send is counted, in both directions together. Heartbeats and
-reports are not: they are small, and the node lives by them.
+What installations and tasks fetch and what logs and files send is counted, in both directions
+together. Heartbeats and reports are not: they are small, and the node lives by them.
 """
 
 import asyncio

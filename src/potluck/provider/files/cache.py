@@ -74,7 +74,7 @@ class FileCache:
             self._coming[path] = blob.size_bytes
             try:
                 await asyncio.to_thread(self._make_room, blob.size_bytes)
-                await fetch(courier, blob, path)
+                came_bytes = await fetch(courier, blob, path)
             except Damaged:
                 raise InputFailed(
                     f"the file {blob.sha256[:12]}… came damaged, three times"
@@ -82,7 +82,7 @@ class FileCache:
             finally:
                 del self._coming[path]
             self._checked.add(path)
-            return blob.size_bytes
+            return came_bytes
 
     def _is_here(self, path: Path, blob: BlobRef) -> bool:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

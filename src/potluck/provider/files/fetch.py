@@ -27,25 +27,26 @@ class Damaged(Exception):
     """What came is not what was named, however often it was asked for."""
 
 
-async def fetch(courier: Courier, blob: BlobRef, path: Path) -> None:
+async def fetch(courier: Courier, blob: BlobRef, path: Path) -> int:
     """The file is there when this returns, whole, checked and not to be written to.
 
-    Raises what the server refuses, and Damaged.
+    Answers how many bytes came for it. Raises what the server refuses, and Damaged.
     """
     part = path.with_name(f"{path.name}.part")
+    came_bytes = 0
     for _ in range(_WRONG_TRIES):
-        digest = await _complete(courier, blob, part)
-        if digest == blob.sha256:
+        digest = hashlib.sha256()
+        came_bytes += await _complete(courier, blob, part, digest)
+        if digest.hexdigest() == blob.sha256:
             await asyncio.to_thread(_seal, part, path)
-            return
+            return came_bytes
         part.unlink()
     raise Damaged
 
 
-async def _complete(courier: Courier, blob: BlobRef, part: Path) -> str:
-    """Its hash, once it is as long as it should be."""
-    digest = hashlib.sha256()
-    size = await asyncio.to_thread(_take_up, part, blob.size_bytes, digest)
+async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -> int:
+    """How many bytes came, once it is as long as it should be."""
+    size = first = await asyncio.to_thread(_take_up, part, blob.size_bytes, digest)
     tries = 0
     with part.open("ab") as file:
         while size < blob.size_bytes:
@@ -62,7 +63,7 @@ async def _complete(courier: Courier, blob: BlobRef, part: Path) -> str:
             tries = 0 if size > before else tries + 1
             if size < blob.size_bytes:
                 await courier.pause(tries)
-    return digest.hexdigest()
+    return size - first
 
 
 def _take_up(part: Path, most_bytes: int, digest: Hash) -> int:

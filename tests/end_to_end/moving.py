@@ -1,0 +1,47 @@
+"""A consumer in a process of its own, which a test can kill in the middle of a file.
+
+    python -m tests.end_to_end.moving URL up FILE [STOP_AT]
+    python -m tests.end_to_end.moving URL down FILE TASK_ID [STOP_AT]
+
+Its first line says how many bytes were there already, its last one that it is done and how much
+memory it took. With STOP_AT it says so when that many bytes have passed, and goes no further.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from potluck.consumer.client import Potluck
+
+
+def stopping(stop_at: int) -> Callable[[int, int], None]:
+    seen = []
+
+    def progress(done: int, _: int) -> None:
+        if not seen:
+            print("first", done, flush=True)
+        seen.append(done)
+        if done >= stop_at:
+            print("half", done, flush=True)
+            time.sleep(600)
+
+    return progress
+
+
+def main(url: str, direction: str, file: str, *rest: str) -> None:
+    words = list(rest)
+    task_id = words.pop(0) if direction == "down" else ""
+    progress = stopping(int(words[0]) if words else 2**62)
+    with Potluck(url) as potluck:
+        if direction == "up":
+            blob = potluck.files.upload(Path(file), progress)
+            print("blob", blob.sha256, flush=True)
+        else:
+            potluck.files.fetch(task_id, Path(file), on_progress=progress)
+    print("memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
