@@ -9,6 +9,7 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ class Pool:
         hierarchy = find_hierarchy(f"{sandbox_name(self.data / 'sandbox', NAME)}-")
         groups = [] if hierarchy is None else list(hierarchy.leftovers())
         for container in self._containers:
-            groups += map(str, Path("/sys/fs/cgroup").glob(f"*/*/*{container}*"))
+            groups += glob(f"/sys/fs/cgroup/*/*/*{container}*")  # noqa: PTH207, others go meanwhile
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         return {
             *(f"process {each}" for each in self.started()),
