@@ -13,7 +13,14 @@ from potluck.model.node import NodeState, SandboxReport
 from potluck.model.terms import DeviceTerms, TermsChange
 from potluck.wire.consumer import DeviceView, NodeList, NodeView
 from potluck.wire.device_status import DeviceSample
-from potluck.wire.owner import AwayDevice, Earned, Earnings, NodeExplanation, NodeReason
+from potluck.wire.owner import (
+    AwayDevice,
+    Earned,
+    Earnings,
+    NodeExplanation,
+    NodeReason,
+    UsedInAll,
+)
 from potluck.wire.wish import Wish
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, refuses, says
@@ -166,7 +173,8 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
         Earned(date(2026, 1, 2), ATTIC, "attic", DeviceId("device_1"), 3, 5400.0, 1_500_000),
         Earned(date(2026, 1, 1), ATTIC, "attic", None, 1, 60.0, 20_000),
     ]
-    pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 4, 5460.0, 1_520_000, rows)))
+    used = UsedInAll(cpu_seconds=7200, device_seconds=3600, energy_joules=7.2e6, input_bytes=2**30)
+    pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 4, 5460.0, 1_520_000, rows, used)))
     lines = told(user, "earnings", "--since", "2026-01-01T00:00Z").splitlines()
     assert pool.requests[0].path.startswith("/v1/me/earnings?since=2026-01-01T00")
     assert lines[1].split() == [
@@ -183,6 +191,9 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
     ]
     assert "several" in lines[2]
     assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of work."
+    assert lines[4] == (
+        "It took 2 h 0 min of processor, 1 h 0 min of device, 2 kWh of energy, 1 GiB of files in."
+    )
     assert user.run("provider", "earnings", "--json").lines()[0]["reward_micro"] == 1_520_000
     pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 0, 0.0, 0, [])))
     assert "Nothing was earned" in user.run("provider", "earnings").stderr

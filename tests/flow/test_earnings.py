@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from potluck.model.task import EndReason
+from potluck.model.usage import Usage
 from potluck.server.flow import expire
 from potluck.store import earnings
-from potluck.wire.owner import Earnings
+from potluck.wire.owner import Earnings, UsedInAll
 from potluck.wire.provider import Grant, NodeRegistered, Started
 from tests.flow.arrays import succeeded
 from tests.flow.pool import Pool, done, lease_of, used
@@ -113,3 +116,20 @@ async def test_nobody_has_earned_anything_yet(pool: Pool) -> None:
     await pool.started()
     now = datetime.now(UTC)
     assert await earned(pool, now - DAY, now) == Earnings(now - DAY, now, 0, 0.0, 0, [])
+
+
+async def test_what_the_work_took_of_the_machine_is_told_to_its_owner(pool: Pool) -> None:
+    node = await pool.offer()
+    assert (await earned(pool)).used == UsedInAll()
+    measured = Usage(cpu_seconds=2, device_seconds=1, input_bytes=10, output_bytes=2**63 - 1)
+    for joules in (None, 50.0):
+        await pool.submit()
+        await pool.plan()
+        (grant,) = await pool.fetch(node.node_id)
+        await pool.report(node.node_id, Started(lease_of(grant)))
+        usage = replace(measured, energy_joules=joules)
+        assert await pool.report(node.node_id, done(grant, usage=usage)) == ["accepted"]
+    found = await earned(pool)
+    in_all = UsedInAll(4.0, 2.0, 50.0, 20, 2**63 - 1)
+    assert found.used == in_all
+    assert [each.used for each in found.earned] == [in_all]

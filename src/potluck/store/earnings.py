@@ -1,11 +1,13 @@
 """What an account's machines have earned, from the ledger and the attempts that it pays for."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from potluck.model.ids import AccountId
 from potluck.store.database import Connection
 from potluck.store.named import load
-from potluck.wire.owner import Earned, Earnings
+from potluck.wire.owner import Earned, Earnings, UsedInAll
 
 _sql = load("earnings")
 # Of days, nodes and devices. The total is of all, whatever is listed.
@@ -26,8 +28,14 @@ async def earned(
             attempts=row["attempts"],
             seconds=row["seconds"],
             reward_micro=row["reward_micro"],
+            used=_used(row),
         )
         for row in rows
     ]
     attempts, seconds = total["attempts"] or 0, total["seconds"] or 0.0
-    return Earnings(since, until, attempts, seconds, total["reward_micro"] or 0, lines)
+    reward = total["reward_micro"] or 0
+    return Earnings(since, until, attempts, seconds, reward, lines, _used(total))
+
+
+def _used(row: Mapping[str, Any]) -> UsedInAll:
+    return UsedInAll(**{name: row[name] for name in UsedInAll.__struct_fields__})

@@ -18,6 +18,16 @@ class DeviceHistory(Struct, frozen=True):
     samples: list[DeviceSample]
 
 
+class UsedInAll(Struct, frozen=True):
+    """What attempts used of a machine, all together, as it measured it."""
+
+    cpu_seconds: float = 0.0
+    device_seconds: float = 0.0  # that devices computed, where they tell how busy they are
+    energy_joules: float | None = None  # where any of them tells its power
+    input_bytes: int = 0
+    output_bytes: int = 0
+
+
 class Earned(Struct, frozen=True):
     """What one node was paid on one day (UTC), and its attempts that ended on that day."""
 
@@ -28,6 +38,7 @@ class Earned(Struct, frozen=True):
     attempts: int
     seconds: float  # that they ran
     reward_micro: int
+    used: UsedInAll = UsedInAll()
 
 
 class Earnings(Struct, frozen=True):
@@ -39,6 +50,7 @@ class Earnings(Struct, frozen=True):
     seconds: float
     reward_micro: int
     earned: list[Earned]
+    used: UsedInAll = UsedInAll()
 
 
 class AwayDevice(Struct, frozen=True):

@@ -11,6 +11,7 @@ from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_count, show_credits, show_seconds
+from potluck.cli.usage import used_in_all
 from potluck.model.units import parse_moment
 from potluck.wire.consumer import NodeView
 from potluck.wire.owner import Earned, Earnings
@@ -54,6 +55,7 @@ def _show(pane: Pane, found: Earnings, models: dict[str, str]) -> None:
     attempts = show_count(found.attempts, "attempt")
     total = f"{show_credits(found.reward_micro)} credits for {attempts}"
     pane.line(f"{total}, {show_seconds(found.seconds)} of work.", Tone.STRONG)
+    pane.prose(f"It took {used_in_all(found.used)}.", Tone.FAINT)
 
 
 def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:

@@ -4,13 +4,13 @@
 -- until the server heard of the end, much more may have passed. What was paid counts when it was: an
 -- attempt that is taken back keeps what it had, and ends another time.
 WITH worked AS (
-    SELECT id AS attempt_id, node_id, finished_at AS at, 1 AS attempts, 0 AS reward_micro,
+    SELECT id AS attempt_id, node_id, finished_at AS at, 1 AS attempts, 0 AS reward_micro, usage,
         coalesce(least(extract(epoch FROM finished_at - started_at)::double precision,
             (usage ->> 'run_seconds')::double precision), 0) AS seconds
     FROM attempts
     WHERE provider_id = $1 AND finished_at >= $2 AND finished_at < $3
     UNION ALL
-    SELECT attempt_id, node_id, ledger_entries.created_at, 0, amount_micro, 0
+    SELECT attempt_id, node_id, ledger_entries.created_at, 0, amount_micro, NULL, 0
     FROM ledger_entries JOIN attempts ON attempts.id = attempt_id
     WHERE account_id = $1 AND kind = 'reward'
         AND ledger_entries.created_at >= $2 AND ledger_entries.created_at < $3
@@ -22,6 +22,13 @@ WITH worked AS (
 )
 SELECT day, node_id, nodes.name AS node_name, device_id, sum(attempts) AS attempts,
     sum(seconds) AS seconds, sum(reward_micro)::bigint AS reward_micro,
+    coalesce(sum((usage ->> 'cpu_seconds')::double precision), 0) AS cpu_seconds,
+    coalesce(sum((usage ->> 'device_seconds')::double precision), 0) AS device_seconds,
+    -- Unknown where no device tells it, which is not the same as none.
+    sum((usage ->> 'energy_joules')::double precision) AS energy_joules,
+    -- What a node says is its own word, and two of the largest would be too much.
+    least(coalesce(sum((usage ->> 'input_bytes')::numeric), 0), 9223372036854775807)::bigint AS input_bytes,
+    least(coalesce(sum((usage ->> 'output_bytes')::numeric), 0), 9223372036854775807)::bigint AS output_bytes,
     grouping(day) = 1 AS is_total
 FROM placed JOIN nodes ON nodes.id = node_id
 GROUP BY GROUPING SETS ((day, node_id, nodes.name, device_id), ())
