@@ -16,13 +16,14 @@ from potluck.model.account import Role
 from potluck.model.device import DeviceKind
 from potluck.model.ids import NodeId
 from potluck.model.task import GIB, TaskState
-from potluck.server.flow import cancel, depend, expire, submit
+from potluck.server.flow import cancel, depend, expire, files, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.assign import apply
 from potluck.store import accounts
 from potluck.store.assign import Planned, assign
 from potluck.store.mint import new_attempt_id
 from potluck.wire.consumer import TaskView
+from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
 from tests.flow.pool import Pool, done, lease_of, request
 from tests.wallets import Wallet
@@ -65,6 +66,35 @@ async def test_a_stage_waits_without_holding_what_comes_later(
         await connection.execute(f"{free} NOWAIT")
     await running
     await pool.check()
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [
+        (TASK, ATTEMPT),
+        (ATTEMPT, "SELECT FROM blob_use FOR UPDATE"),
+        ("SELECT FROM blob_use FOR UPDATE", "SELECT FROM blobs FOR UPDATE"),
+        ("SELECT FROM blobs FOR UPDATE", "SELECT FROM blob_claims FOR UPDATE"),
+    ],
+    ids=["task", "attempt", "use", "blob"],
+)
+async def test_files_wait_without_holding_what_comes_later(
+    pool: Pool, held: str, free: str
+) -> None:
+    node_id, grant = await pool.started()
+
+    async def leave(path: str, attempt: Grant, node: NodeId) -> None:
+        left = AddFiles(lease_of(attempt), (AddedFile(path, b"always the same"),))
+        await files.add(pool.parts, pool.bobs, node, left)
+
+    await leave("a", grant, node_id)
+    other_id, other = await pool.started()
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        running = asyncio.ensure_future(leave("b", other, other_id))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    await running
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-# How much of what may be large is read or written at once; a thousand clients have as many of these.
+# How much of what may be large is read or written at once: a thousand clients have a thousand such.
 STEP_BYTES = 2**18
 
 
