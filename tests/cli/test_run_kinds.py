@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import signal
 import tarfile
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +21,7 @@ from potluck.wire.identity import Me
 from tests.cli.command_line import CommandLine
 from tests.cli.terminal import Terminal
 from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
+from tests.processes import await_true
 
 ANN, BEN = "0x" + "a" * 40, "0x" + "B" * 40
 T = TypeVar("T")
@@ -177,13 +179,28 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
     large = tmp_path / "large.bin"
     large.write_bytes(bytes(parts * size))
     shown = user.run("run", "-d", "--file", large, "--command", "true")
-    lines = [line for line in shown.stderr.splitlines() if "uploading" in line]
-    assert lines[0] == "potluck: uploading large.bin"
-    assert lines[1:3] == [
+    lines = shown.stderr.splitlines()
+    assert lines[:3] == [
+        "potluck: reading large.bin",
         "potluck: uploading large.bin: 0 % of 10 MiB",
         "potluck: uploading large.bin: 10 % of 10 MiB",
     ]
-    assert len(lines) == 12
+    assert lines[11] == "potluck: uploading large.bin: 100 % of 10 MiB"
+
+
+def test_an_upload_that_is_interrupted_says_that_it_goes_on(
+    process_user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    takes_uploads(server)
+    server.plays("/v1/uploads/upload_1/parts/0", Scene(503, headers={"Retry-After": "30"}))
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"data")
+    with process_user.start("run", "--file", data, "--command", "true") as running:
+        await_true(lambda: len(server.requests) > 1, "a part was sent")
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert "Interrupted; the same command goes on where this ended." in told.decode()
 
 
 def test_secrets_come_from_the_environment(user: CommandLine, server: FakeServer) -> None:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from potluck.cli.live_line import LiveLine
 from potluck.cli.screen import Screen, printable
-from potluck.cli.transfer import telling
+from potluck.cli.transfer import resumable, telling
 from potluck.cli.units import show_bytes, show_count
 from potluck.wire.files import TaskFiles
 
@@ -19,7 +18,7 @@ def fetch_files(
     potluck: "Potluck", task_id: str, directory: Path, screen: Screen, attempt: int | None = None
 ) -> TaskFiles:
     """Brings all of them; broken off, the same command goes on where it ended."""
-    with LiveLine(screen) as line:
+    with resumable(screen) as line:
         told = telling(screen, line, f"downloading to {directory}")
         found = potluck.files.fetch(task_id, directory, attempt, told)
     if screen.json:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.cli.live_line import LiveLine
 from potluck.cli.screen import Screen, printable
-from potluck.cli.transfer import telling
+from potluck.cli.transfer import resumable, telling
 from potluck.model.blob import BlobRef, NamedFile, PathText
 from potluck.model.error import InvalidInput
 from potluck.model.spec import TaskSpec
@@ -52,19 +52,22 @@ def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen)
     """The spec with all that goes along, once the server has it."""
     if inputs == Inputs():
         return spec
-    with LiveLine(screen) as line:
+    with resumable(screen) as line:
         folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)
         files = tuple(_file(potluck, file, screen, line) for file in inputs.files)
     return msgspec.structs.replace(spec, folder=folder, files=files)
 
 
 def _folder(potluck: "Potluck", folder: Path, screen: Screen, line: LiveLine) -> BlobRef:
-    told = telling(screen, line, f"uploading {folder.resolve().name}/")
+    name = f"{folder.resolve().name}/"
+    line.say(f"packing {printable(name)}")
+    told = telling(screen, line, f"uploading {name}")
     blob = potluck.files.upload_folder(folder, told)
     return _told(blob, str(folder), screen)
 
 
 def _file(potluck: "Potluck", file: InputFile, screen: Screen, line: LiveLine) -> NamedFile:
+    line.say(f"reading {printable(file.source.name)}")
     told = telling(screen, line, f"uploading {file.source.name}")
     blob = potluck.files.upload(file.source, told)
     return NamedFile(file.path, _told(blob, str(file.source), screen))

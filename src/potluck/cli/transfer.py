@@ -1,6 +1,7 @@
 """Files on their way, before somebody's eyes: a bar in a terminal, a few lines elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from potluck.cli.bar import bar, in_tens
 from potluck.cli.live_line import LiveLine
@@ -15,7 +16,7 @@ Progress = Callable[[int, int], None]
 
 def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
     """Says how much of `what` is done, whenever that is told."""
-    is_live = screen.err.is_live
+    is_live, what = screen.err.is_live, printable(what)
 
     def tell(done_bytes: int, total_bytes: int) -> None:
         percent = done_bytes * 100 // total_bytes if total_bytes else 100
@@ -25,5 +26,16 @@ def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
         elif total_bytes >= _WORTH_TELLING_BYTES:
             line.say(f"{what}: {in_tens(percent)} of {total}")
 
-    line.say(printable(what))
     return tell
+
+
+@contextmanager
+def resumable(screen: Screen) -> Iterator[LiveLine]:
+    """For transfers that a second try takes up again: whoever interrupts one is told so."""
+    try:
+        with LiveLine(screen) as line:
+            yield line
+    except KeyboardInterrupt:
+        if not screen.json:
+            screen.err.line("Interrupted; the same command goes on where this ended.")
+        raise
