@@ -1,5 +1,8 @@
 """The threads between a program and the server, on a network that misbehaves."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -161,6 +164,40 @@ def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> 
             asked = [decode_json(each.body, AskResults) for each in _sent(server, RESULTS)]
             assert [wanted.task_id for wanted in asked[0].tasks] == [TASK_ID]
             assert asked[0].wait_seconds > 0.5
+
+
+PROGRAM = """
+import potluck
+
+@potluck.task
+def square(x):
+    return x * x
+
+calls = [square.submit(x) for x in range(5)]
+"""
+
+
+def test_what_was_submitted_is_sent_when_the_program_ends() -> None:
+    """The first answer takes longer than the rest of the program."""
+    server = SlowAnswers()
+    with server.running():
+        server.plays("/v1/nodes", says(NodeList([])))
+        environment = {**os.environ, "POTLUCK_URL": server.url, "POTLUCK_TOKEN": "secret"}
+        command = [sys.executable, "-c", PROGRAM]
+        subprocess.run(command, env=environment, check=True, timeout=60)
+    sent = [decode_json(each.body, SubmitTasks).tasks for each in _sent(server, BATCH)]
+    assert sum(map(len, sent)) == 5
+
+
+class SlowAnswers(FakeServer):
+    """Takes half a second for a list."""
+
+    def _next_scene(self, path: str) -> Scene:
+        if path != BATCH:
+            return super()._next_scene(path)
+        count = len(decode_json(self.requests[-1].body, SubmitTasks).tasks)
+        threading.Event().wait(0.5)
+        return _taken(*[TASK_ID] * count)
 
 
 class SlowResults(FakeServer):
