@@ -5,13 +5,15 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from potluck.wire.files import PART_BYTES
-from tests.processes import Api, ServerProcess
+from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
 
 OCTETS = {"Content_Type": "application/octet-stream"}
@@ -152,16 +154,21 @@ def test_somebody_elses_is_not_there(server: ServerProcess) -> None:
     assert not bob.post("/v1/uploads", {"blob": named(b"a secret")})["complete"]
 
 
+def test_bytes_that_are_gone_are_said_before_anything_is_sent(server: ServerProcess) -> None:
+    api = server.client()
+    sha256 = send(api, b"to be lost")
+    kept = [*(server.directory / "server" / "blobs" / "objects").rglob("upload_*")]
+    (lost,) = [path for path in kept if path.read_bytes() == b"to be lost"]
+    lost.unlink()
+    answer = api.call("GET", f"/v1/blobs/{sha256}")
+    assert (answer.status, "gone" in answer.json()["detail"]) == (500, True)
+
+
 def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:
     api, data = server.client(), b"x" * 1_000_000
     begun = api.post("/v1/uploads", {"blob": named(data)})["upload_id"]
-    head = (
-        f"PUT /v1/uploads/{begun}/parts/0 HTTP/1.1\r\nHost: x\r\n"
-        f"Authorization: Bearer {server.token}\r\nContent-Type: application/octet-stream\r\n"
-        f"Content-Length: {len(data)}\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        connection.sendall(head.encode() + data[:500_000])
+    with half_sent(server, begun, 0, data):
+        pass
     assert put_part(api, begun, 0, data).json()["parts_done"] == 1
 
 
@@ -183,7 +190,8 @@ def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
         begun = api.post("/v1/uploads", {"blob": blob})["upload_id"]
         for number in range(parts // 2):
             assert put_part(api, begun, number, whole.part(number)).status == 200
-        before.kill()
+        with half_sent(before, begun, parts // 2, whole.part(parts // 2)):
+            before.kill()
     with ServerProcess(tmp_path) as after:
         api = after.client()
         again = api.post("/v1/uploads", {"blob": blob})
@@ -196,6 +204,21 @@ def test_it_goes_on_after_the_server_was_killed_and_memory_stays_small(
         assert peak_bytes(after.process.pid) < 200 * 2**20
         left = [*(tmp_path / "server" / "blobs" / "uploads").glob("*")]
         assert left == [], "the parts are gone"
+
+
+@contextmanager
+def half_sent(server: ServerProcess, upload_id: str, number: int, part: bytes) -> Iterator[None]:
+    """A client in the middle of a part, which hangs up with the block."""
+    head = (
+        f"PUT /v1/uploads/{upload_id}/parts/{number} HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {server.token}\r\nContent-Type: application/octet-stream\r\n"
+        f"Content-Length: {len(part)}\r\n\r\n"
+    )
+    unfinished = server.directory / "server" / "blobs" / ".unfinished"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode() + part[: len(part) // 2])
+        await_true(lambda: [*unfinished.iterdir()], "the server writes it down")
+        yield
 
 
 class Pattern:

@@ -1,13 +1,14 @@
 """Bytes of a blob as an answer: whole or a range, for a program to keep and never to be shown."""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from litestar import Request, Response
 from litestar.response import Stream
 
 from potluck.model.blob import Sha256Text
-from potluck.model.error import RangeNotSatisfiable
+from potluck.model.error import Internal, NotFound, RangeNotSatisfiable
 from potluck.server.parts import Parts
 from potluck.store.blobs import Stored, no_such_blob
 
@@ -43,9 +44,27 @@ async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) 
     }
     if span is not None:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
-    pieces = parts.blobs.stream(stored.object_key, start, end - start)
+    pieces = await _begun(parts.blobs.stream(stored.object_key, start, end - start), stored)
     status = 200 if span is None else 206
     return Stream(pieces, status_code=status, headers=headers, media_type=_OCTETS)
+
+
+async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[bytes]:
+    """The first one is there before anything is answered: what can not be read is an error."""
+    try:
+        first = await anext(pieces, b"")
+    except NotFound as error:
+        raise Internal(
+            f"The stored bytes of {stored.blob.sha256} are gone.",
+            "The server's operator should restore them from a backup.",
+        ) from error
+
+    async def all_of_them() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return all_of_them()
 
 
 def wanted_span(said: str | None, size_bytes: int) -> Span | None:
