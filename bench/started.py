@@ -5,6 +5,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any, NamedTuple
 
 from coincurve import PublicKey
 
+from potluck.consumer import Potluck
+from potluck.consumer.connect import door
+from potluck.consumer.sign_in import sign_in
+from potluck.consumer.wallet import Wallet as KeyWallet
 from potluck.wire.address import checksummed, keccak256
 
 
@@ -39,10 +44,12 @@ def started(
         assert line, f"it ended before it was ready: {log.read_text()[-2000:]}"
         first = json.loads(line)
         assert "error" not in first, first
+        # What nobody reads fills the pipe in the end, and whoever writes to it stands still.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
         yield Started(process, first)
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()
 
 
 @contextmanager
@@ -52,6 +59,30 @@ def server(directory: Path, operator: str) -> Iterator[str]:
     variables = {"POTLUCK_OPERATOR": operator}
     with started(arguments, variables, directory / "server.log") as running:
         yield running.first["url"]
+
+
+class Whole(NamedTuple):
+    """A server, a provider in its sandbox and a client, all on this machine."""
+
+    client: Potluck
+    server: subprocess.Popen[bytes]
+    provider: subprocess.Popen[bytes]
+
+
+@contextmanager
+def whole_pool(directory: Path) -> Iterator[Whole]:
+    """From nothing to a node that takes work; one wallet is operator, provider and consumer."""
+    wallet = new_wallet()
+    arguments = ("server", "--port", "0", "--data-dir", directory / "server")
+    log = directory / "server.log"
+    with started(arguments, {"POTLUCK_OPERATOR": wallet.address}, log) as running:
+        url = running.first["url"]
+        given = ("provide", url, "--data-dir", directory / "provider")
+        variables = {"POTLUCK_WALLET_KEY": wallet.key}
+        with started(given, variables, directory / "provider.log") as provider:
+            token = sign_in(door(url), KeyWallet(bytes.fromhex(wallet.key))).access_token
+            with Potluck(url, token) as client:
+                yield Whole(client, running.process, provider.process)
 
 
 class Wallet(NamedTuple):
