@@ -176,7 +176,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     news, ending, sampler = Told(), Ending(), Sampler(found.detection.found)
 
     def runner_of(workshop: Workshop) -> Runner:
-        return workshop.runner(settings, found.detection, rules.may_run, account_id)
+        return workshop.runner(settings, found.detection, rules.may_run, account_id, sampler.spent)
 
     bench = Workbench(
         attempts_directory(settings.data_directory, settings.url),

@@ -33,7 +33,7 @@ from potluck.provider.kinds.job import Job, Outcome, Tell
 from potluck.provider.kinds.plan import dependencies_of, plan_of
 from potluck.provider.line import one_line
 from potluck.provider.masked_log import MaskedLog
-from potluck.provider.meter import usage_of
+from potluck.provider.meter import DeviceMeter, ReadSpent, untold, usage_of
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
@@ -72,7 +72,9 @@ class Runner:
         may_run: MayRun = anything,
         show: Show = hide,
         warm: WarmSettings = USUAL,
+        read_spent: ReadSpent = untold,
     ) -> None:
+        self._read_spent = read_spent
         self.warm = WarmPool(driver, warm, Pins(self._share, self._release))
         self._outcome_seconds = outcome_seconds
         self._driver = driver
@@ -105,7 +107,10 @@ class Runner:
             prepare_seconds = time.monotonic() - began
             exposed = await _unless(recall, self._expose(grant))
             job = Job(grant, environment, exposed, inputs, masked, tell, recall, freight)
-            return _finished(job, await self._run_job(job), prepare_seconds)
+            meter = DeviceMeter(self._read_spent, grant.devices)
+            outcome = await self._run_job(job)
+            usage = usage_of(job, outcome.ended, prepare_seconds, meter.spent())
+            return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
         except _Recalled:
@@ -206,11 +211,10 @@ async def _unless(recall: Recall, preparing: Coroutine[Any, Any, T]) -> T:
         await drop(work, asked)
 
 
-def _finished(job: Job, outcome: Outcome, prepare_seconds: float) -> Finished:
+def _finished(grant: Grant, outcome: Outcome, usage: Usage) -> Finished:
     ended = outcome.ended
-    usage = usage_of(ended, prepare_seconds, job.inputs.fetched_bytes, job.freight.outbox)
     return Finished(
-        Lease(job.grant.attempt_id, job.grant.token),
+        Lease(grant.attempt_id, grant.token),
         ended.reason,
         ended.exit_code,
         one_line(ended.detail),

@@ -10,6 +10,7 @@ from potluck.model.node import SandboxReport
 from potluck.provider.detect.tried import Detection
 from potluck.provider.expose.expose import expose
 from potluck.provider.files.cache import FileCache
+from potluck.provider.meter import ReadSpent
 from potluck.provider.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.prepare.index import PackageIndex, hosts_of
 from potluck.provider.prepare.preparer import Preparer
@@ -41,6 +42,7 @@ class Workshop(Struct, frozen=True):
         detection: Detection,
         may_run: Callable[[AccountId, Grant], str | None],
         account_id: AccountId,
+        read_spent: ReadSpent,
     ) -> Runner:
         """The server is told what the sandbox is worth; but without walls we look for ourselves."""
         show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
@@ -52,7 +54,8 @@ class Workshop(Struct, frozen=True):
             60 * settings.warm_minutes,
             settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
         )
-        return Runner(self.driver, self.preparer, self.cache, seconds, only, is_taken, show, warm)
+        parts = (self.driver, self.preparer, self.cache)
+        return Runner(*parts, seconds, only, is_taken, show, warm, read_spent)
 
 
 def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:

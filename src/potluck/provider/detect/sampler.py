@@ -6,6 +6,7 @@ answered several times in a row are its devices taken for lost.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from potluck.provider.detect.found import FoundDevice
 from potluck.provider.detect.question import Look, Looks, PowerSet, SetPower
 from potluck.provider.detect.routes import child_of
 from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.spent import DeviceSpent, Tally
 
 _WITH_CHILD = {"nvidia", "amd", "intel"}
 # A library that is merely slow, because its card is busy, is no reason to end what runs there.
@@ -35,6 +37,9 @@ class Sampler:
         # How many errors each had met when it was first looked at, which is nobody's fault here.
         self._first_errors: dict[str, int] = {}
         self._last: dict[str, Sample] = {}
+        # What a processor does for a task is known to the second, whoever else keeps it busy.
+        cards = (uuid for uuid, device in found.items() if device.kind is not DeviceKind.CPU)
+        self._tallies = {uuid: Tally() for uuid in cards}
 
     async def sample(self) -> Mapping[str, Sample]:
         """By uuid; of a device about which nothing can be told it says nothing but that."""
@@ -44,7 +49,15 @@ class Sampler:
             uuid: self._judged(uuid, self._told(uuid, device, by_route.get(device.route)))
             for uuid, device in self._found.items()
         }
+        now = time.monotonic()
+        for uuid, tally in self._tallies.items():
+            tally.note(self._last[uuid], now)
         return self._last
+
+    def spent(self, uuid: str) -> DeviceSpent:
+        """What a card has computed and taken up to now."""
+        tally = self._tallies.get(uuid)
+        return DeviceSpent() if tally is None else tally.read(time.monotonic())
 
     async def set_power(self, uuid: str, watts: int | None) -> str | None:
         """None when it is so, else the sentence why not. No watts: as its vendor set it."""
