@@ -77,9 +77,17 @@ class Pool:
 
     def kill(self) -> None:
         """As the power cut does; what the node had started is remembered."""
-        self._family = self.started()
+        self._family += self.started()
         self._containers += self.containers()
         self.node.kill()
+
+    def end(self) -> None:
+        """All that was started here, also what should have ended by itself."""
+        if self.node.process.poll() is None:
+            self.kill()
+        for each in self._family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
 
     def restart(self) -> None:
         self.node = self._start()
@@ -159,7 +167,7 @@ def opened(directory: Path, engine: Started | None = None) -> Iterator[Pool]:
         index = stack.enter_context(loopback_index())
         index.add("kind", *wheel("kind", {"kind.py": b"answer = 42\n"}))
         pool = Pool(directory, server, line, index, engine)
-        stack.callback(lambda: pool.node.kill() if pool.node.process.poll() is None else None)
+        stack.callback(pool.end)
         yield pool
 
 
