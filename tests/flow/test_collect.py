@@ -15,6 +15,7 @@ from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest
 from potluck.server.flow import cancel, collect, execute, files, submit, upload
 from potluck.server.loops.collect import CollectLoop
+from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
 from tests.flow.pool import Pool, lease_of
@@ -189,6 +190,21 @@ async def test_what_fails_keeps_no_other_step_waiting(
     await asyncio.sleep(0.005)
     await CollectLoop(hurried(pool)).run_once()
     assert (await rows(pool))["uploads"] == 0
+
+
+async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    leading = asyncio.create_task(
+        LeadLoop(msgspec.structs.replace(hurried(pool), instance="me")).run()
+    )
+    try:
+        async with asyncio.timeout(30):
+            while await pool.parts.blobs.list(""):
+                await asyncio.sleep(0.01)
+    finally:
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
 
 
 async def test_uploads_and_submissions_win_or_lose_against_collection_but_never_by_half(

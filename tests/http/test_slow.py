@@ -58,6 +58,20 @@ def drip_until_hung_up(stranger: Raw) -> None:
             time.sleep(0.1)
 
 
+def test_a_part_of_a_file_that_drips_is_given_up_and_leaves_nothing(edge: ServerProcess) -> None:
+    blob = {"sha256": "a" * 64, "size_bytes": 10_000}
+    begun = edge.client().post("/v1/uploads", {"blob": blob})["upload_id"]
+    head = (
+        f"PUT /v1/uploads/{begun}/parts/0 HTTP/1.1\r\nHost: pool\r\nContent-Length: 10000\r\n"
+        f"Content-Type: application/octet-stream\r\nAuthorization: Bearer {edge.token}\r\n\r\n"
+    )
+    unfinished = edge.directory / "server" / "blobs" / ".unfinished"
+    with Raw(edge) as slow:
+        slow.send(head.encode())
+        drip_until_hung_up(slow)
+    await_true(lambda: not [*unfinished.iterdir()], "what came of it is gone")
+
+
 def test_a_handshake_that_is_not_finished_is_ended(secure: ServerProcess) -> None:
     with Raw(secure, handshake=False) as stranger:
         stranger.send(b"\x16\x03\x01")

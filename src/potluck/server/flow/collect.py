@@ -67,9 +67,8 @@ async def remove_marked(parts: Parts) -> None:
 
 async def sweep(parts: Parts) -> None:
     """Objects and parts that no row tells of: somebody was killed between the two."""
-    for first in ALPHABET:
-        for second in ALPHABET:
-            await _sweep_objects(parts, await parts.blobs.list(object_prefix(first + second)))
+    for shelf in ALPHABET:
+        await _sweep_objects(parts, await parts.blobs.list(object_prefix(shelf)))
     found = {key.split("/")[1] for key in await parts.blobs.list("uploads/")}
     for upload_id in found - await _look(parts, lambda c: uploads.known(c, sorted(found))):
         await drop_parts(parts, upload_id)

@@ -240,9 +240,9 @@ async def drop_parts(parts: Parts, upload_id: str) -> None:
 def new_object_key(upload_id: str) -> str:
     """Never used twice: who removes an old object can not meet a new one.
 
-    The last two characters are a directory of their own, so that none grows too large.
+    The last character is a directory of its own, so that none grows too large.
     """
-    return f"{object_prefix(upload_id[-2:])}{upload_id}.{secrets.token_hex(4)}"
+    return f"{object_prefix(upload_id[-1])}{upload_id}.{secrets.token_hex(4)}"
 
 
 def object_prefix(shelf: str) -> str:
