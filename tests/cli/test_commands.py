@@ -207,6 +207,7 @@ def test_attempts_are_listed_page_by_page(user: CommandLine, server: FakeServer)
     assert [line.split()[:2] for line in lines] == [["N", "ITEMS"], ["52", "5-8"], ["50", "4"]]
     assert "attic (CPU Ryzen)" in lines[1]
     assert server.requests[-1].path.endswith("/attempts?cursor=51")
+    assert "  1.5 s · 1 MiB  " in lines[1], "what it used"
 
 
 def test_it_is_said_that_there_are_more_attempts_than_shown(
