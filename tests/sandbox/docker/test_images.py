@@ -80,9 +80,10 @@ async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) 
 
 async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box: Box) -> None:
     secret = {"TOKEN": "swordfish", "LD_PRELOAD": "/work/hook.so"}
-    running = asyncio.create_task(box.run("sleep 60", environment=secret))
+    name = "attempt_secret"
+    running = asyncio.create_task(box.run("sleep 60", environment=secret, name=name))
     try:
-        known = await _inspected(box)
+        known = await _inspected(box, name)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -119,10 +120,13 @@ async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> No
     assert ended.reason is EndReason.EXIT_STATUS
 
 
-async def _inspected(box: Box) -> str:
+async def _inspected(box: Box, name: str) -> str:
+    """All that the engine knows of the run, while that lives."""
     connector = aiohttp.UnixConnector(path=str(box.engine.socket))
     async with aiohttp.ClientSession(connector=connector) as session:
-        while not (found := await box.engine.api.labelled("potluck.run=attempt_test")):
+        while True:
+            for container in await box.engine.api.labelled(f"potluck.run={name}"):
+                async with session.get(f"http://engine/containers/{container}/json") as response:
+                    if response.ok and (await response.json())["State"]["Running"]:
+                        return await response.text()
             await asyncio.sleep(0.02)
-        async with session.get(f"http://engine/containers/{found[0]}/json") as response:
-            return await response.text()

@@ -35,6 +35,7 @@ def test_killing_the_provider_leaves_nothing_in_any_engine(engine: Started) -> N
     _kill_and_reap(engine)
 
 
+@pytest.mark.long
 def test_reap_leaves_other_nodes_alone(docker: Started) -> None:
     with hosting(True, docker.kind) as host, hosting(True, docker.kind) as other:
         other.ask(Request(FAMILY_RUN, tell=True))
@@ -48,6 +49,7 @@ def test_reap_leaves_other_nodes_alone(docker: Started) -> None:
             successor.reap()
 
 
+@pytest.mark.long
 def test_a_run_takes_the_place_of_what_an_earlier_life_has_left_under_its_name(
     docker: Started,
 ) -> None:

@@ -12,6 +12,7 @@ from potluck.model.node import SandboxStrength
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 from potluck.provider.sandbox.driver import PYTHON, Mount
+from tests.ordinary_user import need_ordinary_user
 from tests.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.sandbox.docker.engine import Started, starting
 from tests.sandbox.host import Request
@@ -149,6 +150,21 @@ def test_a_mount_that_is_not_there_fails_the_sandbox_and_is_not_made(
     assert not missing.exists()
 
 
+def test_an_ordinary_user_needs_no_more_than_the_engines_socket(docker: Started) -> None:
+    need_ordinary_user()
+    docker.socket.parent.chmod(0o755)
+    docker.socket.chmod(0o666)
+    with hosting(False, docker.kind) as host:
+        assert (host.report.disk, host.report.user) == ("watchdog", "the provider's user")
+        shuts = "import os; os.mkdir('shut', 0); os.symlink('/etc', 'link'); print(os.getuid())"
+        answer = host.python(shuts)
+        assert (answer.stdout, answer.stderr) == (b"65534\n", b"")
+        assert list((host.state_directory / "docker").iterdir()) == []
+        full = host.python(FILLS_DISK + "; import time; time.sleep(60)")
+        assert full.ended is not None
+        assert full.ended.reason is EndReason.DISK_LIMIT
+
+
 @pytest.mark.parametrize("name", ["podman", "docker+runsc"])
 def test_other_engines_hold_the_same_walls(name: str) -> None:
     """The rest of what they hold is among the long tests."""
@@ -170,3 +186,13 @@ def test_other_engines_hold_the_same_walls(name: str) -> None:
         crowded = host.python(FORKS_FOREVER, memory_bytes=1024 * MIB)
         assert crowded.ended is not None
         assert crowded.ended.reason is EndReason.PROCESS_LIMIT
+
+
+def test_a_command_that_speaks_for_the_first_process_harms_itself_alone(host: Host) -> None:
+    """It is the same user, and can write where that writes: a frame without end, for one."""
+    forged = "open('/proc/1/fd/1', 'wb', 0).write(b'1' + b'\\xff' * 4 + bytes(100_000))"
+    answer = host.python(f"{forged}; import time; time.sleep(60)")
+    assert answer.ended is not None
+    assert answer.ended.reason is EndReason.SIGNAL
+    assert answer.ended.run_seconds < 10
+    assert host.run().ended is not None

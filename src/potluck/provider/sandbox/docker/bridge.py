@@ -91,6 +91,8 @@ class Bridge:
             async for data in self._attachment.stdout():
                 for kind, payload in frames.feed(data):
                     await self._take(kind, payload)
+        except ValueError:  # not from our first process: whoever speaks for it is not heard
+            return
         finally:
             self._close_streams()
             self._changed.set()

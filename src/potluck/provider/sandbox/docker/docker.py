@@ -91,10 +91,7 @@ class DockerDriver:
             if await self._engine.image(image) is None:
                 await self._engine.import_image(archive, image, f"{LABEL}=1")
         except EngineError as error:
-            raise SandboxUnavailable(
-                f"The container engine can not be used: {one_line(str(error))}",
-                "Start it, and let this user open its socket.",
-            ) from error
+            raise _unusable(error) from error
         failures = []
         for interpreter in self._interpreters:
             yard = self._make_yard(facts, interpreter, image)
@@ -121,11 +118,17 @@ class DockerDriver:
     ) -> Ended:
         assert self._yard is not None, "probe comes first"
         run = ContainerRun(self._yard, confinement, output, companion, recall, errand)
-        return await run.to_its_end(started)
+        try:
+            return await run.to_its_end(started)
+        except EngineError as error:
+            raise _unusable(error) from error
 
     async def reap(self) -> None:
-        for container in await self._engine.labelled(f"{_NODE_LABEL}={self._name}"):
-            await self._engine.remove(container)
+        try:
+            for container in await self._engine.labelled(f"{_NODE_LABEL}={self._name}"):
+                await self._engine.remove(container)
+        except EngineError as error:
+            raise _unusable(error) from error
         if self._directory.is_dir():
             for directory in self._directory.iterdir():
                 await asyncio.to_thread(remove, directory)
@@ -244,6 +247,13 @@ def _advice(inside: dict[str, object], is_gvisor: bool) -> tuple[str, ...]:
     if not is_gvisor or inside["filter"] == "2":
         return ()
     return ("runsc filters no system calls inside; give its runtime the option --oci-seccomp",)
+
+
+def _unusable(error: EngineError) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"The container engine can not be used: {one_line(str(error))}",
+        "Start it, and let this user open its socket.",
+    )
 
 
 def _no_runtime(facts: Facts) -> SandboxUnavailable:

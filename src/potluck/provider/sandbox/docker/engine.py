@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 _SECONDS = 120.0
+_FACTS_SECONDS = 10.0
 _PULL_SECONDS = 3_600.0
 _GONE = 404
 TAKEN = 409  # the name of a container
@@ -94,8 +95,12 @@ class Engine:
         self.socket = socket
 
     async def facts(self) -> Facts:
-        version = msgspec.json.decode(await self._ask("GET", "/version"), type=_Version)
-        info = msgspec.json.decode(await self._ask("GET", "/info"), type=_Info)
+        said, told = await asyncio.gather(
+            self._ask("GET", "/version", seconds=_FACTS_SECONDS),
+            self._ask("GET", "/info", seconds=_FACTS_SECONDS),
+        )
+        version = msgspec.json.decode(said, type=_Version)
+        info = msgspec.json.decode(told, type=_Info)
         components = [component.name for component in version.components or ()]
         is_podman = any("podman" in name.lower() for name in components)
         options = info.security_options or []

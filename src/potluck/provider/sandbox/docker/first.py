@@ -32,6 +32,7 @@ NOTHING, STREAM, PACKETS = b"nothing", b"stream", b"packets"
 _SOCKETS = {STREAM: socket.SOCK_STREAM, PACKETS: socket.SOCK_SEQPACKET}
 _PIECE_BYTES = 65_536
 _MOST_WAITING_BYTES = 1_048_576
+_MOST_FRAME_BYTES = 16 * _MOST_WAITING_BYTES  # commands and variables are whole, all else is less
 _COUNT_MILLISECONDS = 50
 _MOST_PIECES = 1 + _MOST_WAITING_BYTES // _PIECE_BYTES  # of the largest pipe
 # A process may make itself a likelier victim, never a less likely one: the command goes first.
@@ -43,7 +44,10 @@ def frame(kind: bytes, payload: bytes = b"") -> bytes:
 
 
 class Frames:
-    """Puts frames together again from pieces of any size."""
+    """Puts frames together again from pieces of any size.
+
+    The command could write some too: what no frame of ours can be is a ValueError.
+    """
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -53,6 +57,8 @@ class Frames:
         whole = []
         while len(self._waiting) >= HEADER.size:
             kind, size = HEADER.unpack_from(self._waiting)
+            if size > _MOST_FRAME_BYTES:
+                raise ValueError(size)
             end = HEADER.size + size
             if len(self._waiting) < end:
                 break

@@ -1,6 +1,7 @@
 """One run in a container, from its making to the last trace of it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -98,7 +99,8 @@ class ContainerRun:
         self._recall = recall or Recall()
         self._errand = errand
         self._log = Log(output, confinement.log_bytes)
-        self._name = f"{yard.name}-{confinement.name}"
+        self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
+        self._name = f"{yard.name}-{self._short_name}"
         self._casing: Casing | None = None
         self._work: Work | None = None
         self._workplace: WorkDirectory | None = None  # once the code has been let go
@@ -163,7 +165,7 @@ class ContainerRun:
         confinement, yard = self._confinement, self._yard
         person = yard.person()
         self._hands_over = person.owns_files_of_host
-        self._work = Work(yard.directory / confinement.name, confinement.disk_bytes)
+        self._work = Work(yard.directory / self._short_name, confinement.disk_bytes)
         self._work.put(confinement.files)
         if self._hands_over:
             self._work.hand_over(person.user, [m.source for m in confinement.mounts if m.writable])

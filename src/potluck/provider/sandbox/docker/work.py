@@ -25,7 +25,9 @@ class Work:
         self._limit_bytes = limit_bytes
         self.path = directory / "work"
         remove(directory)
-        self.path.mkdir(parents=True)
+        # The engine mounts what is in it; no other user of this machine gets in.
+        directory.mkdir(parents=True, mode=0o700)
+        self.path.mkdir()
         self.is_file_system = os.geteuid() == 0 and _mount(self.path, limit_bytes)
         self.path.chmod(0o777)
         self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -86,11 +88,20 @@ def remove(directory: Path) -> None:
         return
     while (directory / "work").is_mount() and _unmount(directory / "work"):
         pass
-    # What the task made unreadable for itself is ours to open up again.
-    for folder, _, _ in os.walk(directory):
-        with suppress(OSError):
-            Path(folder).chmod(0o700)
+    _open_up(directory)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _open_up(directory: Path) -> None:
+    """What a task shut for itself is shut for us, too, where we are the same user.
+
+    Nothing runs there any more; what a link leads to is not touched.
+    """
+    for folder, names, _ in os.walk(directory):
+        for path in (Path(folder) / name for name in names):
+            if not path.is_symlink():
+                with suppress(OSError):
+                    path.chmod(0o700)
 
 
 def _mount(path: Path, limit_bytes: int) -> bool:
