@@ -17,7 +17,7 @@ from potluck.consumer.client import Potluck
 
 
 def stopping(stop_at: int) -> Callable[[int, int], None]:
-    seen = []
+    seen: list[int] = []
 
     def progress(done: int, _: int) -> None:
         if not seen:

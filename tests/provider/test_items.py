@@ -2,13 +2,15 @@
 
 import asyncio
 import signal
+import tarfile
 from pathlib import Path
 
 import psutil
 import pytest
 from msgspec.structs import replace
 
-from potluck.model.spec import FunctionSpec
+from potluck.model.blob import BlobRef
+from potluck.model.spec import CommandSpec, FunctionSpec
 from potluck.model.task import MIB, EndReason, Limits, Requirements
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import Event
@@ -74,6 +76,9 @@ REASONS = {
 }
 
 
+NONE = Inputs()
+
+
 class Ran:
     """A range that was run to its end in one of the sandboxes."""
 
@@ -85,9 +90,9 @@ class Ran:
         self.outcomes: list[ItemOutcome] = []
         self.recall = Recall()
 
-    async def run(self, grant: Grant) -> EndReason:
+    async def run(self, grant: Grant, inputs: Inputs = NONE) -> EndReason:
         told: list[Event] = []
-        parts = (BARE, Exposed(), Inputs(), self.log, told.append, self.recall, self.freight)
+        parts = (BARE, Exposed(), inputs, self.log, told.append, self.recall, self.freight)
         job = Job(grant, *parts)
         assert not isinstance(grant.spec, FunctionSpec)
         plan = plan_of(job, grant.spec)
@@ -95,6 +100,10 @@ class Ran:
         ended = await run.to_its_end(self._driver, self.outcomes.append)
         self.log.flush()
         return ended.reason
+
+    def files(self) -> dict[str, bytes]:
+        outbox = self.freight.outbox
+        return {each.path: outbox.read(each, 0, 1000) for each in outbox.parcels}
 
     @property
     def reasons(self) -> dict[int, EndReason]:
@@ -311,3 +320,72 @@ async def test_a_range_of_which_nothing_is_left_runs_nothing(
         await server.offer(grant)
         assert (await server.outcome(grant.attempt_id)).reason is EndReason.COMPLETED
     assert server.text(grant.attempt_id) == ""
+
+
+LEAVES = """
+import os, time
+item = int(os.environ["POTLUCK_ITEM"])
+with open("output/said", "w") as file:
+    file.write(f"{item} of {os.environ['POTLUCK_ITEMS']}")
+if item == 1: raise SystemExit(3)
+if item == 2: time.sleep(60)
+if item == 3: os.remove("output/said")
+"""
+
+
+async def test_what_each_item_leaves_is_taken_once_also_if_it_failed(
+    driver: Driver, tmp_path: Path
+) -> None:
+    ran = Ran(driver, tmp_path)
+    assert await ran.run(a_range(LEAVES, range(5))) is EndReason.COMPLETED
+    assert ran.files() == {f"{item}/said": b"%d of 1000" % item for item in (0, 1, 2, 4)}
+    assert len(ran.freight.outbox) == 4
+
+
+async def test_an_item_that_is_called_back_leaves_nothing(driver: Driver, tmp_path: Path) -> None:
+    ran = Ran(driver, tmp_path)
+    asyncio.get_running_loop().call_later(0.6, ran.recall.ask, EndReason.RECLAIMED, 0.1)
+    source = LEAVES.replace("if item == 2: time.sleep(60)", "time.sleep(60 * (item > 0))")
+    assert await ran.run(a_range(source.replace("if item == 1", "if 0"), range(3)))
+    assert set(ran.files()) <= {"0/said"}
+
+
+# Item 1 spoils what is too large to be kept in memory, item 3 what is not.
+SPOILS = """
+cat small sub/deep; wc -c < large; ls
+case $POTLUCK_ITEM in
+1) echo spoilt >> large ;;
+3) echo spoilt > small; rm -r sub; mkdir sub new ;;
+esac
+"""
+
+
+async def test_every_item_finds_its_folder_as_it_was(driver: Driver, tmp_path: Path) -> None:
+    folder = tmp_path / "folder.tar"
+    with tarfile.open(folder, "w") as archive:
+        for name, content in (("small", b"s"), ("sub/deep", b"d"), ("large", bytes(5 * MIB))):
+            (tmp_path / "member").write_bytes(content)
+            archive.add(tmp_path / "member", name)
+    blob = BlobRef("ab" * 32, folder.stat().st_size)
+    grant = a_range("", range(6))
+    spec = CommandSpec(("sh", "-c", SPOILS), folder=blob)
+    ran = Ran(driver, tmp_path)
+    reason = await ran.run(replace(grant, spec=spec), Inputs({blob.sha256: folder}))
+    assert reason is EndReason.COMPLETED
+    assert set(ran.reasons.values()) == {EndReason.COMPLETED}
+    said = "sd5242880\nlarge\noutput\nsmall\nsub\n"
+    assert ran.text() == "".join(f"item {item}:\n{said}" for item in range(6))
+
+
+async def test_a_folder_that_can_not_be_unpacked_ends_all_at_once(
+    driver: Driver, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.tar").write_bytes(b"no archive" * 100)
+    blob = BlobRef("ab" * 32, 1000)
+    spec = CommandSpec(("true",), folder=blob)
+    ran = Ran(driver, tmp_path)
+    inputs = Inputs({blob.sha256: tmp_path / "folder.tar"})
+    assert (
+        await ran.run(replace(a_range("", range(3)), spec=spec), inputs) is EndReason.INPUT_FAILED
+    )
+    assert ran.outcomes == []

@@ -19,7 +19,7 @@ from potluck.model.task import EndReason
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Role
 from potluck.provider.files.pack import Moved, pack
-from potluck.provider.files.unpack import opened, unpack
+from potluck.provider.files.unpack import make_directory, unpack
 from potluck.provider.files.walk import Passed, walk
 from potluck.provider.masked_log import LogWriter
 from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory
@@ -44,8 +44,7 @@ class Checkpoints:
 
     def restore(self, work: WorkDirectory, archive: Path | None) -> None:
         """Makes the directory, with what an earlier attempt left in it."""
-        with opened(work, NAME):
-            pass
+        make_directory(work, NAME, self._room_bytes)
         if archive is not None:
             unpack(archive, work, self._room_bytes, NAME)
         self._kept = _marks(work)

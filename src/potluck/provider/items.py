@@ -166,6 +166,7 @@ class RangeRun:
                 if (touched := view.touched()) is not None:
                     return touched
                 await self._porter.collect(view.work)
+                self._porter.item = None
                 self._conclude(_verdict(heard))
                 has_ended = True
         finally:

@@ -33,17 +33,17 @@ class MaskedLog:
         # The longest first: one may be the beginning of another.
         wanted = {each for each in secrets if len(each) >= _LEAST_CHARACTERS}
         self._secrets = sorted((each.encode() for each in wanted), key=len, reverse=True)
-        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)) or b"(?!)")
+        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._waiting: dict[str, bytes] = {}
 
     async def write(self, stream: str, data: bytes) -> None:
-        data = self._pattern.sub(_MASK, self._waiting.pop(stream, b"") + data)
+        data = self._masked(self._waiting.pop(stream, b"") + data)
         if kept := self._begun(data):
             self._waiting[stream], data = data[-kept:], data[:-kept]
         await self._log.write(stream, data)
 
     async def remark(self, sentence: str) -> None:
-        await self._log.remark(self._pattern.sub(_MASK, sentence.encode()).decode())
+        await self._log.remark(self._masked(sentence.encode()).decode())
 
     async def close(self) -> None:
         """No more comes, so it was none."""
@@ -52,6 +52,9 @@ class MaskedLog:
 
     def flush(self) -> None:
         self._log.flush()
+
+    def _masked(self, data: bytes) -> bytes:
+        return self._pattern.sub(_MASK, data) if self._secrets else data
 
     def _begun(self, data: bytes) -> int:
         """How many of the last bytes could be the beginning of a secret."""

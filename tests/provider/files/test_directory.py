@@ -14,7 +14,7 @@ from potluck.provider.files import collect as collecting
 from potluck.provider.files.collect import collect, is_empty
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.files.pack import Moved, pack
-from potluck.provider.files.unpack import put, unpack
+from potluck.provider.files.unpack import make_directory, put, unpack
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
 from tests.provider.build import a_lease
 
@@ -108,6 +108,8 @@ def test_no_link_is_followed_on_the_way_in(tmp_path: Path, work: WorkDirectory) 
     path = archived(tmp_path, ("sub/evil", b"x", 0o644))
     with pytest.raises(InputFailed, match="two things would have the same path"):
         unpack(path, work, MIB)
+    with pytest.raises(InputFailed, match="file can not be a directory: two things would"):
+        make_directory(work, "file", MIB)
     for name in ("sub/evil", "file"):
         with pytest.raises(InputFailed, match="two things would have the same path"):
             put(work, name, b"x", MIB)

@@ -5,7 +5,7 @@ import asyncio
 from potluck.model.task import EndReason
 from potluck.provider.checkpoint import Checkpoints
 from potluck.provider.files.collect import OUTPUT_NAME, collect, is_empty
-from potluck.provider.files.unpack import opened, put, unpack
+from potluck.provider.files.unpack import make_directory, put, unpack
 from potluck.provider.kinds.job import Job
 from potluck.provider.sandbox.driver import WorkDirectory
 
@@ -57,8 +57,7 @@ class Porter:
     def _bring(self, work: WorkDirectory) -> None:
         spec, inputs = self._job.grant.spec, self._job.inputs
         for path in (OUTPUT_NAME, *(file.path.rpartition("/")[0] for file in spec.files)):
-            with opened(work, path):
-                pass
+            make_directory(work, path, self._room_bytes)
         if spec.folder is not None:
             unpack(inputs.path_of(spec.folder), work, self._room_bytes)
         if not self._is_array:

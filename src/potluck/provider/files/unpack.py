@@ -49,6 +49,15 @@ def put(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None
         raise _failed(f"{path} can not be put where it belongs", error, room_bytes) from error
 
 
+def make_directory(work: WorkDirectory, path: str, room_bytes: int) -> None:
+    """Makes it, or makes it the task's own."""
+    try:
+        with opened(work, path):
+            pass
+    except OSError as error:
+        raise _failed(f"{path} can not be a directory", error, room_bytes) from error
+
+
 @contextmanager
 def opened(work: WorkDirectory, path: str) -> Iterator[int]:
     """A directory below the work directory, made if it is not there, as is each above it."""
