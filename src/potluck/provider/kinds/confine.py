@@ -24,7 +24,8 @@ def confine(job: Job, command: Sequence[str], image: str | None = None) -> Confi
             "POTLUCK_TASK_ID": grant.task_id,
             "POTLUCK_ATTEMPT_ID": grant.attempt_id,
             "POTLUCK_OUTPUT": OUTPUT,
-            "POTLUCK_CHECKPOINT": CHECKPOINT,
+            # Of an array, an item that has ended is one.
+            **({} if grant.items_total is not None else {"POTLUCK_CHECKPOINT": CHECKPOINT}),
         },
         mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
         device_nodes=exposed.device_nodes,
