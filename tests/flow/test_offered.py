@@ -80,6 +80,9 @@ def test_a_card_may_be_offered_in_parts() -> None:
         (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),
         (TermsChange(sandbox="none"), "not taken away from elsewhere"),
         (TermsChange(sandbox=None), "not taken away from elsewhere"),
+        (TermsChange(images=("*",)), "not said from elsewhere"),
+        (TermsChange(pulls_images=True), "not said from elsewhere"),
+        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers can not be said"),
     ],
 )
 def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:

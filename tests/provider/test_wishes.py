@@ -17,7 +17,8 @@ def test_no_server_takes_the_walls_down() -> None:
     assert within_walls(wanted) == TermsChange(price_micro_per_hour=1)
     # What it was started with may be less than what the file says.
     assert within_walls(TermsChange(sandbox=None)) == TermsChange()
-    for change in (TermsChange(sandbox="bwrap"), TermsChange()):
+    assert within_walls(TermsChange(images=("*",), pulls_images=True)) == TermsChange()
+    for change in (TermsChange(sandbox="bwrap"), TermsChange(has_containers=False), TermsChange()):
         assert within_walls(change) == change
 
 

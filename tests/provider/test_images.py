@@ -1,0 +1,110 @@
+"""Which images a provider runs, for whom, and what it tells the pool of that."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.cli.doctor.finding import Verdict
+from potluck.cli.doctor.sandbox import containers
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.error import SandboxUnavailable
+from potluck.model.ids import AccountId
+from potluck.model.node import SandboxReport
+from potluck.model.spec import ContainerSpec
+from potluck.model.terms import TaskKind
+from potluck.provider.offer import Offer
+from potluck.provider.owner.rules import Rules
+from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Ended, Output
+from potluck.provider.sandbox.driver import small_trial as a_run
+from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.sandbox.with_images import WithImages
+from potluck.wire.provider import Grant
+from tests.provider.build import ACCOUNT, a_grant, settings_for
+
+STRANGER = AccountId("account_01j00000000000000000000009")
+IN_CONTAINERS = SandboxReport("docker", kinds=tuple(TaskKind), notes=("containers by Docker 1",))
+IN_BUBBLEWRAP = SandboxReport("bwrap", kinds=PLAIN_KINDS)
+CPU = DeviceDescription(DeviceKind.CPU, "CPU-1", "AMD", "EPYC", 2**30)
+
+
+def rules_of(directory: Path, text: str) -> Rules:
+    path = directory / "provider.toml"
+    path.write_text(text)
+    rules = Rules(path, settings_for("http://127.0.0.1:1", directory))
+    rules.know([CPU])
+    return rules
+
+
+def naming(image: str) -> Grant:
+    return replace(a_grant(), spec=ContainerSpec(image))
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "own", "others"),
+    [
+        ("", "secret/app", True, False),  # what lies there is its owner's
+        ('images = ["python:*"]', "python:3.12", True, True),
+        ('images = ["python:*"]', "python-evil", True, False),
+        ('images = ["python:*"]', "PYTHON:3.12", True, False),
+        ('images = ["ghcr.io/me/*", "*:open"]', "x:open", True, True),
+        ('images = ["*"]', "anything", True, True),
+        ('images = ["*"]\ncontainers = false', "anything", False, False),
+    ],
+)
+def test_others_get_the_images_that_an_owner_names(
+    tmp_path: Path, text: str, image: str, own: bool, others: bool
+) -> None:
+    rules = rules_of(tmp_path, text)
+    assert (rules.may_run(ACCOUNT, naming(image)) is None) is own
+    why_not = rules.may_run(STRANGER, naming(image))
+    assert (why_not is None) is others
+    assert others or (image in str(why_not)) is own
+
+
+def test_fetching_is_off_until_the_owner_says_so(tmp_path: Path) -> None:
+    assert not rules_of(tmp_path, "").limits.pulls_images
+    assert rules_of(tmp_path, "pull_images = true").limits.pulls_images
+
+
+def test_the_pool_is_told_where_images_run_unless_the_owner_takes_none(tmp_path: Path) -> None:
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    rules = rules_of(tmp_path, "")
+    beside = Offer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
+    assert (beside.sandbox, beside.containers) == (IN_BUBBLEWRAP, IN_CONTAINERS)
+    rules = rules_of(tmp_path, "containers = false")
+    without = Offer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
+    assert (without.sandbox, without.containers) == (IN_BUBBLEWRAP, None)
+    inside = Offer(settings, [CPU], IN_CONTAINERS, rules).describe()
+    assert inside.sandbox.kinds == PLAIN_KINDS
+
+
+class Recorder(UnconfinedDriver):
+    """A driver that only notes what it was to run."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"), "test")
+        self.images: list[str | None] = []
+
+    async def run(self, confinement: Confinement, output: Output, *_: object) -> Ended:
+        self.images.append(confinement.image)
+        raise SandboxUnavailable("It runs nothing.")
+
+
+async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not() -> None:
+    async def unheard(_: str, __: bytes) -> None: ...
+
+    plain, images = Recorder(), Recorder()
+    for image in (None, "busybox"):
+        with pytest.raises(SandboxUnavailable, match="runs nothing"):
+            await WithImages(plain, images).run(replace(a_run("a"), image=image), unheard)
+    assert (plain.images, images.images) == ([None], ["busybox"])
+    with pytest.raises(SandboxUnavailable, match="no container engine"):
+        await WithImages(plain, None).run(replace(a_run("a"), image="busybox"), unheard)
+
+
+def test_the_doctor_names_the_engine_where_there_is_one() -> None:
+    beside = containers(IN_BUBBLEWRAP, IN_CONTAINERS)
+    assert (beside.verdict, "Docker 1" in beside.found) == (Verdict.OK, True)
+    assert containers(IN_CONTAINERS, None).verdict is Verdict.OK
+    assert containers(IN_BUBBLEWRAP, None).verdict is Verdict.SKIPPED
