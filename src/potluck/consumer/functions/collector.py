@@ -99,6 +99,9 @@ class _Poll:
             if self._is_asking and self._wait_seconds > self._shortest_seconds():
                 self._line.cut()
             self._turn.notify_all()
+            is_closed = self._is_closed
+        if is_closed:
+            self._lose(_closed())
 
     def forget(self, task_id: TaskId) -> None:
         with self._turn:
@@ -112,20 +115,28 @@ class _Poll:
         if self._thread is not threading.current_thread():
             self._thread.join(1.0)
         self._line.close()
-        self._lose(BadSettings("The client was closed before the result was there.", _KEEP_OPEN))
 
     def _shortest_seconds(self) -> float:
         """The more a poll names, the more it costs to ask it again."""
         return _SHORTEST_POLL_SECONDS + min(len(self._watched), MOST_TASKS) / _TASKS_A_SECOND
 
     def _run(self) -> None:
+        try:
+            self._collect()
+        finally:
+            # Also if this thread met a mistake of ours: nobody is to wait for it for ever.
+            with self._turn:
+                self._is_closed = True
+            self._lose(_closed())
+
+    def _collect(self) -> None:
         while (asked := self._next()) is not None:
             try:
                 for result in self._ask(asked):
                     self._tell(result)
                 self._unheard_since, self._failures = None, 0
-            except NotFound as error:
-                self._drop_unknown(asked, error)
+            except NotFound:
+                self._drop_unknown(asked)
             except PotluckError as error:
                 if not self._line.is_cut:
                     self._bear(error)
@@ -190,17 +201,17 @@ class _Poll:
                 del self._watched[result.task_id]
         watch.watcher.told(result)
 
-    def _drop_unknown(self, asked: AskResults, error: NotFound) -> None:
+    def _drop_unknown(self, asked: AskResults) -> None:
         """One that nobody knows any more is found by asking for each alone."""
         for wanted in asked.tasks:
             try:
                 for result in self._ask(AskResults((wanted,))):
                     self._tell(result)
-            except NotFound:
+            except NotFound as unknown:
                 with self._turn:
                     watch = self._watched.pop(wanted.task_id, None)
                 if watch is not None:
-                    watch.watcher.lost(error)
+                    watch.watcher.lost(unknown)
             except PotluckError:
                 return
 
@@ -220,3 +231,7 @@ class _Poll:
             lost, self._watched = self._watched, {}
         for watch in lost.values():
             watch.watcher.lost(error)
+
+
+def _closed() -> BadSettings:
+    return BadSettings("The client was closed before the result was there.", _KEEP_OPEN)

@@ -18,6 +18,7 @@ from potluck.model.error import InvalidInput, PotluckError
 from potluck.model.ids import TaskId
 from potluck.model.node import NodeState
 from potluck.model.task import TaskState
+from potluck.model.terms import TaskKind
 
 _EXIT_SECONDS = 10.0
 _KNOWN_SECONDS = 3600.0  # of a pin, which lasts a day
@@ -69,8 +70,11 @@ class Dispatch:
         """Asked before the first task: a pickle is for one Python, and waiting would not help."""
         if self._pythons_known:
             return
-        nodes = [node for node in self.client.nodes() if node.state is NodeState.ONLINE]
-        found = {".".join(node.python_version.split(".")[:2]) for node in nodes}
+        found = {
+            ".".join(node.python_version.split(".")[:2])
+            for node in self.client.nodes()
+            if node.state is NodeState.ONLINE and TaskKind.FUNCTION in node.sandbox.kinds
+        }
         if found and PYTHON not in found:
             several = ", ".join(sorted(found))
             raise InvalidInput(

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from potluck.consumer.functions.ending import ended
@@ -95,11 +96,12 @@ class TaskFuture(Future[T]):
         value = self._opener.value(data, piece)
         if isinstance(value, Failed):
             self._fail(value.error)
-        elif not self.done():
-            self.set_result(cast(T, value))
+        else:
+            with suppress(InvalidStateError):  # cancelled meanwhile
+                self.set_result(cast(T, value))
 
     def _fail(self, error: PotluckError) -> None:
-        if not self.done():
+        with suppress(InvalidStateError):
             self.set_exception(error)
 
     def _end_as_cancelled(self) -> bool:

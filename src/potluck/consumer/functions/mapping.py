@@ -6,6 +6,7 @@ the generator does. Results come in the order of the inputs, or as they are ther
 """
 
 import heapq
+import sys
 import threading
 import time
 from collections import deque
@@ -90,7 +91,7 @@ class TaskMap(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_arrays"):  # it was made
+        if hasattr(self, "_arrays") and not sys.is_finalizing():  # it was made, and we live
             self.close()
 
     def close(self) -> None:

@@ -14,6 +14,9 @@ from potluck.wire import plain_values
 from potluck.wire.results import ResultPiece
 
 _MOST_CHARACTERS = 100_000
+_HINTS = {
+    "ModuleNotFoundError": "Name what it needs with dependencies=[…], or bring it with folder=…."
+}
 
 
 class Failed(Struct, frozen=True):
@@ -54,7 +57,9 @@ class Opener(Struct, frozen=True):
             return _not_data(piece, str(error))
         if not isinstance(told, dict):
             return _not_data(piece, "it is no description of an exception")
-        return RemoteError(*(_word(told, name) for name in ("type", "message", "traceback")))
+        raised = RemoteError(*(_word(told, name) for name in ("type", "message", "traceback")))
+        raised.hint = _HINTS.get(raised.type_name, "")
+        return raised
 
     def _unpickled(self, data: bytes, piece: ResultPiece) -> object:
         if self.pickles_from is None or piece.wallet.lower() not in self.pickles_from:

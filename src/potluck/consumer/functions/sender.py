@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from potluck.consumer.ask import ask
 from potluck.consumer.transport import Transport, asked_seconds
-from potluck.model.error import PotluckError, by_code
+from potluck.model.error import BadSettings, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest
@@ -65,6 +65,8 @@ class Sender:
                 len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES
             ) and not self._is_closed:
                 self._turn.wait()
+            if self._is_closed:
+                raise _closed()
             self._waiting.append(parcel)
             self._waiting_bytes += parcel.content_bytes
             self._put += 1
@@ -104,6 +106,20 @@ class Sender:
             self._thread.join(self._transport.patience.read_seconds)
 
     def _run(self) -> None:
+        try:
+            self._deliver()
+        finally:
+            # Also if this thread met a mistake of ours: nobody is to wait for it for ever.
+            with self._turn:
+                self._is_closed = True
+                left, self._waiting = self._waiting, deque()
+                self._unwanted.clear()
+                self._answered = self._put
+                self._turn.notify_all()
+            for parcel in left:
+                parcel.addressee.refused(_closed())
+
+    def _deliver(self) -> None:
         while (parcels := self._next()) is not None:
             if parcels:
                 self._send(parcels)
@@ -178,6 +194,10 @@ class Sender:
         with self._turn:
             self._unwanted.popleft()
             self._turn.notify_all()
+
+
+def _closed() -> BadSettings:
+    return BadSettings("The client is closed.", "Submit while it is open.")
 
 
 def _tell(addressee: Addressee, answer: Submitted) -> None:
