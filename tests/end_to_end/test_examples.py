@@ -1,5 +1,7 @@
 """The examples on the real platform."""
 
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,12 +12,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 EPOCHS = 10
 
 
-def test_a_training_that_is_interrupted_goes_on(tmp_path: Path) -> None:
+def test_a_function_is_mapped_and_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     """The node is killed in the middle; the next attempt begins where a checkpoint was."""
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path))
         node = stack.enter_context(ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER))
         person = CommandLine(tmp_path / "config", server.url, server.token)
+        darts = [sys.executable, EXAMPLES / "estimate_pi.py", "50"]
+        told = subprocess.run(darts, env=person.variables, capture_output=True, timeout=60)
+        assert told.stdout.startswith(b"50,000 darts: pi is about 3.1"), told.stderr
         script = EXAMPLES / "train_with_checkpoint.py"
         asked = ("--checkpoint", "0.1s", "--output", tmp_path / "trained", script)
         running = stack.enter_context(
