@@ -7,7 +7,6 @@ files into place is never caught so.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -74,7 +73,7 @@ class Checkpoints:
         marks = await asyncio.to_thread(_marks, work)
         if marks == self._kept or not await self._fits(marks):
             return
-        with tempfile.TemporaryFile() as file:
+        with self._freight.outbox.scratch() as file:
             blob = await asyncio.to_thread(_write, file, pack(work.descriptor, NAME))
             try:
                 await self._freight.courier.send(blob, _reader(file))

@@ -1,7 +1,10 @@
 """What an attempt leaves stays on disk until the server has it, and nothing else does."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from potluck.model.blob import INLINE_BYTES
 from potluck.provider.files.outbox import Outbox, Role, remove_stray_outboxes
@@ -64,6 +67,23 @@ async def test_whoever_sends_is_woken(tmp_path: Path) -> None:
     async with asyncio.timeout(5):
         await waiting
     outbox.discard()
+
+
+def test_nothing_is_written_to_one_that_is_closed(tmp_path: Path) -> None:
+    outbox = Outbox.open(tmp_path, ATTEMPT)
+
+    def closing() -> Iterator[bytes]:
+        """The attempt is called off while a thread still copies."""
+        yield b"first"
+        outbox.discard()
+        with (tmp_path / "other").open("wb") as other:  # takes over the number
+            yield b"second"
+            assert other.tell() == 0
+
+    with pytest.raises(OSError, match="closed"):
+        outbox.add(Role.OUTPUT, "a", closing())
+    assert (tmp_path / "other").read_bytes() == b""
+    assert not (tmp_path / "outbox" / ATTEMPT).exists()
 
 
 def test_strays_go(tmp_path: Path) -> None:

@@ -7,13 +7,17 @@ leaves nothing.
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import msgspec
 from msgspec import Struct
@@ -52,6 +56,10 @@ class Outbox:
         self.parcels = parcels
         self._unsynced: list[Parcel] = []
         self._content = -1
+        # Whoever adds or reads may be in a thread when it is closed, and its number is soon
+        # another file's.
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._end = sum(each.blob.size_bytes for each in parcels)
         self._grown = asyncio.Event()
 
@@ -73,10 +81,10 @@ class Outbox:
 
     def add(self, role: Role, path: str, chunks: Iterable[bytes]) -> Parcel:
         """Takes the chunks as they come; `announce` when done, in the event loop."""
-        self._open()
         digest, size = hashlib.sha256(), 0
         for chunk in chunks:
-            _write_all(self._content, chunk, self._end + size)
+            with self._opened() as content:
+                _write_all(content, chunk, self._end + size)
             digest.update(chunk)
             size += len(chunk)
         parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
@@ -98,16 +106,22 @@ class Outbox:
         return Value(blob=parcel.blob)
 
     def read(self, parcel: Parcel, start: int, size: int) -> bytes:
-        self._open()
         left = parcel.blob.size_bytes - start
-        return os.pread(self._content, min(size, left), parcel.offset + start)
+        with self._opened() as content:
+            return os.pread(content, min(size, left), parcel.offset + start)
+
+    def scratch(self) -> IO[bytes]:
+        """A file that nobody sees and that goes with whoever has it open."""
+        self._directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._directory.parent)
 
     def sync(self) -> None:
         """The bytes first: the index never says more than is there."""
         if not self._unsynced:
             return
         fresh, self._unsynced = self._unsynced, []
-        os.fsync(self._content)
+        with self._opened() as content:
+            os.fsync(content)
         with (self._directory / _INDEX).open("ab") as index:
             index.write(b"".join(frame(msgspec.msgpack.encode(each)) for each in fresh))
             index.flush()
@@ -121,19 +135,27 @@ class Outbox:
             await self._grown.wait()
 
     def close(self) -> None:
-        if self._content >= 0:
-            os.close(self._content)
-        self._content = -1
+        """Whoever still adds to it or reads from it meets an OSError."""
+        with self._lock:
+            self._is_closed = True
+            if self._content >= 0:
+                os.close(self._content)
+            self._content = -1
 
     def discard(self) -> None:
         self.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _open(self) -> None:
-        if self._content < 0:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._content = os.open(self._directory / _CONTENT, flags, 0o600)
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        with self._lock:
+            if self._is_closed:
+                raise OSError(errno.EBADF, "The outbox is closed")
+            if self._content < 0:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                self._content = os.open(self._directory / _CONTENT, flags, 0o600)
+            yield self._content
 
 
 def remove_stray_outboxes(directory: Path, held: set[AttemptId]) -> None:
