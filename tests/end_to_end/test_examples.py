@@ -18,7 +18,7 @@ def test_a_function_is_mapped_and_an_interrupted_training_goes_on(tmp_path: Path
         server = stack.enter_context(ServerProcess(tmp_path))
         node = stack.enter_context(ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER))
         person = CommandLine(tmp_path / "config", server.url, server.token)
-        darts = [sys.executable, EXAMPLES / "estimate_pi.py", "50"]
+        darts = [sys.executable, str(EXAMPLES / "estimate_pi.py"), "50"]
         told = subprocess.run(darts, env=person.variables, capture_output=True, timeout=60)
         assert told.stdout.startswith(b"50,000 darts: pi is about 3.1"), told.stderr
         script = EXAMPLES / "train_with_checkpoint.py"
