@@ -28,7 +28,8 @@ from tests.sandbox.docker.engine import Started
 NAME = "killed"
 # What a node keeps for the next task, and writes for itself; all else belongs to some attempt.
 KEPT = ("files/", "environments/", "attempts/", "delegations/", "control")
-OF_ALL_RUNS = {"sandbox/docker"}  # the directory that those of runs are made in
+# The directory that those of runs are made in, and the filter that all of them have.
+OF_ALL_RUNS = {"sandbox/docker", "sandbox/seccomp.json"}
 OUTPUT_BYTES = 48 * MIB
 # For as many tasks at once as there are points.
 ROOMY = {"POTLUCK_PROVIDER_CORES": "16", "POTLUCK_PROVIDER_DISK_BYTES": str(2 * 2**30)}
