@@ -276,7 +276,11 @@ def test_what_it_left_is_brought_at_the_end(
     assert listed.stdout.decode().splitlines()[1].split() == [
         *("pictures/1.png", "4", "B", left.blob.sha256[:16])
     ]
-    assert f"potluck result {end.id[-8:]} -o DIR" in listed.stderr
+    told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` brings them.\n"
+    assert listed.stderr == told
+    of_an_array = TaskFiles(None, [left], kept_until="2026-12-16T01:02:03Z")
+    server.plays(f"/v1/tasks/{end.id}/files", says(of_an_array))
+    assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2026-12-16. ")
 
 
 def test_templates_are_listed_and_told_about(user: CommandLine) -> None:

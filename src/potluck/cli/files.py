@@ -51,5 +51,7 @@ def _row(file: NamedFile) -> list[Cell]:
 
 
 def _about(found: TaskFiles) -> str:
+    """Of an array they are of many attempts."""
+    whose = "" if found.attempt is None else f" of attempt {found.attempt}"
     until = "" if found.kept_until is None else f", kept until {found.kept_until[:10]}"
-    return f"{size_of(found)} of attempt {found.attempt}{until}."
+    return f"{size_of(found)}{whose}{until}."
