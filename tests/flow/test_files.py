@@ -39,6 +39,9 @@ async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> 
     assert await read(held, weights) == weights
     with pytest.raises(NotFound):
         await read(held, other)
+    await leave(pool, node_id, grant, AddedFile("out", b"left by an attempt"))
+    with pytest.raises(NotFound):
+        await read(held, ref(b"left by an attempt"))
     with pytest.raises(StaleLease):
         await read(Lease(held.attempt_id, "x" * 43), weights)
     await pool.finish(grant)

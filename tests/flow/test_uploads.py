@@ -4,18 +4,21 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, InvalidInput, NotFound, QuotaExceeded, Unavailable
 from potluck.model.ids import AccountId
 from potluck.server.flow import files, upload
+from potluck.store.database import Connection, Database
 from potluck.store.nodes import Owner
 from potluck.wire.files import PART_BYTES, BeginNodeUpload
 from tests.flow.pool import Pool, lease_of
-from tests.flow.sending import ref, send, send_from_node
+from tests.flow.sending import finish, ref, send, send_from_node
 
 LARGE = os.urandom(PART_BYTES + 1000)
 
@@ -53,8 +56,7 @@ async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
     assert repeated.parts_done == 1
     await take(pool, first.upload_id, 1, LARGE[PART_BYTES:])
     for _ in range(2):  # an answer may be lost, and whoever asks again is told the same
-        found = await upload.of_account(pool.parts, pool.alice, first.upload_id)
-        assert (await upload.finish(pool.parts, found)).complete
+        await finish(pool, first.upload_id)
     assert (await take(pool, first.upload_id, 1, b"not even read")).complete
     assert await read(pool, pool.alice, blob) == LARGE
 
@@ -79,13 +81,27 @@ async def test_a_hash_is_no_key(pool: Pool) -> None:
 async def test_bytes_with_another_hash_are_refused_and_gone(pool: Pool) -> None:
     begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weightz")
-    found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
-    with pytest.raises(InvalidInput, match="hash"):
-        await upload.finish(pool.parts, found)
+    for _ in range(2):  # whoever was not told asks again, and does not begin again for nothing
+        with pytest.raises(InvalidInput, match="hash"):
+            await finish(pool, begun.upload_id)
     assert await pool.parts.blobs.list("") == []
     assert await pool.sql("SELECT used_bytes FROM blob_use") == 0
-    with pytest.raises(NotFound):
-        await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+    anew = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    assert (anew.parts_done, anew.complete) == (0, False) and anew.upload_id != begun.upload_id
+
+
+async def test_bytes_are_not_removed_when_nobody_knows_whether_they_were_handed_over(
+    pool: Pool,
+) -> None:
+    """The database may have taken it and fallen silent before it could say so."""
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await take(pool, begun.upload_id, 0, b"weights")
+    found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+    cut = msgspec.structs.replace(pool.parts, database=CommitsAndFails(pool.parts.database))
+    with pytest.raises(Unavailable):
+        await upload.finish(cut, found)
+    assert await read(pool, pool.alice, ref(b"weights")) == b"weights"
+    await finish(pool, begun.upload_id)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 6, 8])
@@ -117,9 +133,7 @@ async def test_the_same_part_twice_at_once_counts_once(pool: Pool) -> None:
 async def test_two_who_finish_at_once_are_both_told_that_it_is_complete(pool: Pool) -> None:
     begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weights")
-    found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
-    both = await asyncio.gather(*(upload.finish(pool.parts, found) for _ in range(2)))
-    assert all(each.complete for each in both)
+    await asyncio.gather(*(finish(pool, begun.upload_id) for _ in range(2)))
     assert len(await pool.parts.blobs.list("objects/")) == 1
 
 
@@ -140,6 +154,19 @@ async def test_a_full_disk_is_said_and_leaves_nothing(
     assert await pool.parts.blobs.list("") == []
     monkeypatch.setattr(os, "write", write)
     assert (await take(pool, begun.upload_id, 0, b"weights")).parts_done == 1
+
+
+class CommitsAndFails(Database):
+    """A connection that dies between a commit and the news of it."""
+
+    def __init__(self, real: Database) -> None:
+        self._real = real
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self._real.transaction() as connection:
+            yield connection
+        raise Unavailable("The database does not answer just now.")
 
 
 async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:

@@ -21,7 +21,8 @@ class Upload(Struct, frozen=True):
     blob: BlobRef
     part_bytes: int
     parts_done: int
-    is_finished: bool  # the account has the bytes; only for who asks again
+    is_finished: bool  # only for who asks again: the account has the bytes,
+    is_wrong: bool  # or they had another hash
 
     @property
     def parts(self) -> int:
@@ -78,9 +79,9 @@ async def count_part(connection: Connection, upload_id: str, number: int) -> Upl
     return None if row is None else _upload(row)
 
 
-async def finish(connection: Connection, upload_id: str) -> bool:
+async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
     """False if it is not under way: another call has finished it, or it was given up."""
-    return await connection.fetchval(_sql.finish, upload_id) is not None
+    return await connection.fetchval(_sql.finish, upload_id, is_wrong) is not None
 
 
 async def give_up(connection: Connection, upload_id: str) -> None:
@@ -116,4 +117,5 @@ def _upload(row: Any) -> Upload:
         row["part_bytes"],
         row["parts_done"],
         row["is_finished"],
+        row["is_wrong"],
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from potluck.model.blob import MOST_OUTPUT_FILES, BlobRef, NamedFile
-from potluck.model.error import TooLarge
+from potluck.model.error import PotluckError, TooLarge, Unavailable
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
 from potluck.server.flow.sender import hold_sender, sender_of
@@ -76,11 +76,14 @@ async def add(parts: Parts, owner: Owner, node_id: NodeId, asked: AddFiles) -> N
     sender = await sender_of(parts, owner, node_id, asked.lease)
     small = {_ref(each.data): each.data for each in asked.files if each.blob is None}
     stored = await _put(parts, await _new_to(parts, sender, small))
-    unneeded = [each.object_key for each in stored]
     try:
         unneeded = await _leave(parts, sender, stored, asked.files)
-    finally:
-        await parts.blobs.delete(unneeded)
+    except Unavailable:
+        raise  # perhaps they were left all the same; if not, the objects are swept up
+    except PotluckError:
+        await parts.blobs.delete([each.object_key for each in stored])
+        raise
+    await parts.blobs.delete(unneeded)
 
 
 def _ref(data: bytes) -> BlobRef:

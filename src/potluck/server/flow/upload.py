@@ -9,8 +9,16 @@ import secrets
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+from potluck.blobs.interface import Assembled
 from potluck.model.blob import BlobRef
-from potluck.model.error import Conflict, InvalidInput, NotFound, QuotaExceeded
+from potluck.model.error import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PotluckError,
+    QuotaExceeded,
+    Unavailable,
+)
 from potluck.model.ids import AccountId, AttemptId, NodeId
 from potluck.server.flow.lease import hear
 from potluck.server.flow.sender import hold_sender, sender_of
@@ -173,6 +181,8 @@ async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterat
 
 async def finish(parts: Parts, upload: Upload, sender: Sender | None = None) -> wire.Upload:
     """Puts the parts together. Not complete yet: it takes a while, ask again."""
+    if upload.is_wrong:
+        raise _wrong_bytes(upload)
     if upload.is_finished:
         return _told(upload)
     if upload.parts_done < upload.parts:
@@ -195,31 +205,44 @@ async def _assemble(parts: Parts, upload: Upload, sender: Sender | None) -> None
     except NotFound:  # another instance has finished it, or kept parts where nobody else sees them
         await _give_up(parts, upload)
         raise no_such_upload(upload.id) from None
-    unneeded = [key]
     try:
-        if BlobRef(assembled.sha256, assembled.size_bytes) != upload.blob:
-            await _give_up(parts, upload)
-            raise InvalidInput(
-                f"The bytes that came have the hash {assembled.sha256}, and not"
-                f" {upload.blob.sha256}.",
-                "They were changed on the way or while they were read; upload them again.",
-            )
-        unneeded = await _hand_over(parts, upload, key, sender)
-    finally:
-        await parts.blobs.delete(unneeded)
+        unneeded = await _hand_over(parts, upload, Stored(_ref(assembled), key), sender)
+    except Unavailable:
+        raise  # perhaps it was handed over all the same; if not, the object is swept up
+    except PotluckError:
+        await parts.blobs.delete([key])
+        raise
+    await parts.blobs.delete(unneeded)
     await drop_parts(parts, upload.id)
+    if _ref(assembled) != upload.blob:
+        raise _wrong_bytes(upload)
 
 
-async def _hand_over(parts: Parts, upload: Upload, key: str, sender: Sender | None) -> list[str]:
-    """The account has it from here on. Returns the objects that are not needed."""
+def _ref(assembled: Assembled) -> BlobRef:
+    return BlobRef(assembled.sha256, assembled.size_bytes)
+
+
+def _wrong_bytes(upload: Upload) -> InvalidInput:
+    return InvalidInput(
+        f"The bytes that came do not have the hash {upload.blob.sha256}.",
+        "They were changed on the way or while they were read; upload them again.",
+    )
+
+
+async def _hand_over(
+    parts: Parts, upload: Upload, stored: Stored, sender: Sender | None
+) -> list[str]:
+    """The account has it from here on, if it is right. Returns the objects that nobody needs."""
     pin = timedelta(seconds=parts.settings.pin_seconds) if sender is None else _NOW
+    is_wrong = stored.blob != upload.blob
     async with parts.database.transaction() as connection:
         if sender is not None:
             await hold_sender(connection, sender)
         await blobs.lock_use(connection, upload.account_id)
-        if not await uploads.finish(connection, upload.id):
+        if not await uploads.finish(connection, upload.id, is_wrong=is_wrong):
             raise no_such_upload(upload.id)
-        stored = Stored(upload.blob, key)
+        if is_wrong:
+            return [stored.object_key]
         unneeded = await blobs.add(connection, upload.account_id, [stored], pin)
         if sender is not None:
             await blobs.hold_for(connection, sender, [upload.blob])

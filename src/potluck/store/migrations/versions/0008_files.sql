@@ -96,6 +96,8 @@ CREATE TABLE finished_uploads (
     size_bytes  bigint NOT NULL,
     part_bytes  integer NOT NULL,
     parts_done  integer NOT NULL,
+    -- The bytes had another hash, and are gone.
+    is_wrong    boolean NOT NULL,
     finished_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX finished_uploads_by_time ON finished_uploads (finished_at);
