@@ -17,6 +17,7 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.cgroup import remove_all
+from potluck.provider.sandbox.docker.work import remove
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.ordinary_user import NOBODY, need_ordinary_user
@@ -107,6 +108,8 @@ def hosting(
         process.communicate()
         if state_directory is None:
             _remove_groups(directory)
+            for leftover in directory.glob("docker/*"):
+                remove(leftover)
             shutil.rmtree(directory, ignore_errors=True)
 
 

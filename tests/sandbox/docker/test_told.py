@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -197,3 +199,10 @@ def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path
         with pytest.raises(SandboxUnavailable) as missing:
             need_socket("", {})
         assert "POTLUCK_PROVIDER_DOCKER_URL" in missing.value.hint
+
+
+def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
+    """It ends every process that it sees."""
+    done = subprocess.run([sys.executable, first.__file__], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "first one of a container" in done.stderr

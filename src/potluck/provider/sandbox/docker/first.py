@@ -305,6 +305,8 @@ def _become(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
 
 
 if __name__ == "__main__":
+    if os.getpid() != 1:
+        sys.exit("It ends every process in sight, so it runs as the first one of a container.")
     # -I leaves out the script's own directory, and there is nothing of the task's in this one.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     First().run()

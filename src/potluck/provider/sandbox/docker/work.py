@@ -7,14 +7,13 @@ next life of the provider.
 
 import ctypes
 import os
-import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from potluck.provider.sandbox.tree import size_bytes
+from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
 
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
+_NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes
 
 
 class Work:
@@ -88,25 +87,13 @@ def remove(directory: Path) -> None:
         return
     while (directory / "work").is_mount() and _unmount(directory / "work"):
         pass
-    _open_up(directory)
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def _open_up(directory: Path) -> None:
-    """What a task shut for itself is shut for us, too, where we are the same user.
-
-    Nothing runs there any more; what a link leads to is not touched.
-    """
-    for folder, names, _ in os.walk(directory):
-        for path in (Path(folder) / name for name in names):
-            if not path.is_symlink():
-                with suppress(OSError):
-                    path.chmod(0o700)
+    remove_tree(directory)
 
 
 def _mount(path: Path, limit_bytes: int) -> bool:
     """Whether it could be; a container may keep its root from it."""
-    options = f"size={limit_bytes},mode=0777".encode()
+    names = limit_bytes // _NAME_BYTES
+    options = f"size={limit_bytes},nr_inodes={names},mode=0777".encode()
     flags = _NO_SETUID | _NO_DEVICES
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", flags, options) == 0)
