@@ -60,16 +60,17 @@ class Limit(Struct, frozen=True):
     changes: dict[str, object] = {}
 
 
+# Each takes memory of the kernel, or a place on the host's disk, however empty it is.
+NAMES = Limit("names", _FILLS_WITH_NAMES, EndReason.DISK_LIMIT, {"disk_bytes": 2 * MIB})
 LIMITS = [
     Limit("processes", _FORKS, EndReason.PROCESS_LIMIT, {"memory_bytes": 1024 * MIB}),
     Limit("memory", _EATS, EndReason.MEMORY_LIMIT),
     Limit("memory of several", _EATS_IN_PARTS, EndReason.MEMORY_LIMIT, {"memory_bytes": 256 * MIB}),
     Limit("disk", _FILLS, EndReason.DISK_LIMIT),
+    NAMES,
     Limit("log", _PRINTS, EndReason.LOG_LIMIT),
     Limit("time", _STAYS, EndReason.TIME_LIMIT, {"seconds": 0.5}),
 ]
-# A tmpfs has room for so many names; a directory of the host is watched for its bytes.
-NAMES = Limit("names", _FILLS_WITH_NAMES, EndReason.DISK_LIMIT)
 CORES = 1
 MOST_SHARE = 1.3  # of a second of the processor in a second, with one core
 

@@ -1,4 +1,4 @@
-"""The processes and files of a run that nothing confines, as far as they can be found.
+"""The processes of a run that nothing confines, as far as they can be found.
 
 A process that makes a session of its own and lets its parent die gets away from this; that is one
 reason why such a run is for its owner's tasks only.
@@ -7,7 +7,6 @@ reason why such a run is for its owner's tasks only.
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
@@ -58,16 +57,6 @@ class Tree:
             self._seen.update(found)
             return found
         return []
-
-
-def size_bytes(directory: Path) -> int:
-    """What it takes on the disk; what vanishes meanwhile is not counted."""
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            with suppress(OSError):
-                total += (Path(folder) / name).lstat().st_blocks * 512
-    return total
 
 
 def session_members(leader_pid: int) -> list[psutil.Process]:

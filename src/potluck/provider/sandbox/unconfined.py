@@ -7,7 +7,6 @@ watching can do that. It is no protection from what it runs, and its report says
 import asyncio
 import json
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -39,7 +38,8 @@ from potluck.provider.sandbox.driver import (
 from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.tree import Tree, session_members, size_bytes
+from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
+from potluck.provider.sandbox.tree import Tree, session_members
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
     Guests,
@@ -92,12 +92,12 @@ class UnconfinedDriver:
             run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
             return await run.to_its_end(started)
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
 
     async def reap(self) -> None:
         for directory in self._directory.glob("*"):
             _end_leftovers(directory)
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_tree(directory)
 
 
 class UnconfinedRun:

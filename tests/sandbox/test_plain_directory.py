@@ -1,0 +1,77 @@
+"""A directory that somebody shaped against whoever has to look into it and to remove it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
+
+MIB = 2**20
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Path]:
+    made = tmp_path / "work"
+    made.mkdir()
+    yield made
+    remove_tree(made)
+
+
+def dig(directory: Path, levels: int, name: str = "d") -> None:
+    """Deeper than a path can say, and than anything that recurses can go."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=descriptor)
+        inner = os.open(name, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=descriptor)
+    os.write(file, bytes(MIB))
+    os.close(file)
+    os.close(descriptor)
+
+
+def test_files_count_by_their_blocks_and_their_names(work: Path) -> None:
+    (work / "large").write_bytes(bytes(MIB))
+    (work / "sub").mkdir()
+    for number in range(100):
+        (work / "sub" / str(number)).touch()
+    assert MIB + 100 * 1024 <= size_bytes(work) < 2 * MIB
+
+
+def test_what_a_link_leads_to_does_not_count(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(bytes(MIB))
+    (work / "link").symlink_to(tmp_path)
+    assert size_bytes(work) < MIB
+
+
+@pytest.mark.parametrize(("levels", "name"), [(3_000, "d"), (30, "n" * 200)])
+def test_nothing_is_hidden_by_depth(work: Path, levels: int, name: str) -> None:
+    dig(work, levels, name)
+    assert size_bytes(work) > 2**60
+
+
+def test_what_is_shut_counts_as_too_much(work: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is shut for root")
+    (work / "shut").mkdir(mode=0)
+    assert size_bytes(work) > 2**60
+
+
+def test_trees_of_any_shape_are_removed_and_nothing_else(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_text("stays")
+    (work / "link").symlink_to(tmp_path / "elsewhere")
+    (work / "sub").mkdir()
+    (work / "sub" / "link").symlink_to(tmp_path / "elsewhere")
+    dig(work, 3_000)
+    dig(work / "sub", 40, "n" * 250)
+    os.mkfifo(work / "pipe")
+    (work / "shut").mkdir()
+    (work / "shut" / "file").touch()
+    (work / "shut").chmod(0)
+    remove_tree(work)
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+    assert (tmp_path / "elsewhere" / "file").read_text() == "stays"
