@@ -23,6 +23,11 @@ def task(task_id: TaskId) -> str:
     return f"task:{task_id}"
 
 
+def results(task_id: TaskId) -> str:
+    """The task has given something, or is over."""
+    return f"results:{task_id}"
+
+
 def shutdown(instance: str) -> str:
     """This instance stops: long polls and streams end now."""
     return f"shutdown:{instance}"

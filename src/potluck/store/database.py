@@ -77,6 +77,25 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
+        async with self._share(), self.kept_transaction() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Connection]:
+        """For one statement, which is a transaction by itself, at a third of the way to and fro.
+        For several only where each may see another moment, and none needs to be undone.
+        """
+        async with self._share(), self._connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def kept_transaction(self) -> AsyncIterator[Connection]:
+        """On the connection that is kept; for who renews the leader's row, and nobody else."""
+        async with self._connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def _share(self) -> AsyncIterator[None]:
         try:
             # In Python 3.11 wait_for may lose a cancellation, and with it the end of a duty.
             async with asyncio.timeout(10):
@@ -84,16 +103,14 @@ class Database:
         except TimeoutError as error:
             raise unavailable() from error
         try:
-            async with self.kept_transaction() as connection:
-                yield connection
+            yield
         finally:
             self._shared.release()
 
     @asynccontextmanager
-    async def kept_transaction(self) -> AsyncIterator[Connection]:
-        """On the connection that is kept; for who renews the leader's row, and nobody else."""
+    async def _connection(self) -> AsyncIterator[Connection]:
         try:
-            async with self._pool.acquire(timeout=10) as connection, connection.transaction():
+            async with self._pool.acquire(timeout=10) as connection:
                 yield connection
         except NOT_NOW as error:
             raise unavailable() from error

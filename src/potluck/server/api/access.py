@@ -93,7 +93,7 @@ async def _find_caller(parts: Parts, credential: str, address: str) -> Caller | 
     if claims is None:
         return None
     await parts.limiter.check_crowd(address)
-    async with parts.database.transaction() as connection:
+    async with parts.database.statement() as connection:
         account = await _by_claims(connection, claims)
     if account is None:
         return None

@@ -91,8 +91,13 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
     One that had been silent comes back with a call that names all that it holds, and no other.
     """
-    async with parts.database.transaction() as connection:
-        await nodes.hear(connection, node_id, owner)
+    async with parts.database.statement() as connection:
+        await nodes.hear(connection, node_id, owner, _moment_seconds(parts))
+
+
+def _moment_seconds(parts: Parts) -> float:
+    """Nothing goes by how long ago a node was heard that a part of its interval would change."""
+    return parts.settings.heartbeat_seconds / 20
 
 
 async def _come_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
@@ -135,8 +140,8 @@ async def acquire(
 
 async def _ask(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
     """What it was before. One that had let an assignment lie is planned with again."""
-    async with parts.database.transaction() as connection:
-        asked = await nodes.ask(connection, node_id, owner)
+    async with parts.database.statement() as connection:
+        asked = await nodes.ask(connection, node_id, owner, _moment_seconds(parts))
     if asked.is_news:
         await hurry(parts)
     return asked.state
@@ -221,7 +226,7 @@ def _is_true(parts: Parts, lease: Lease) -> bool:
 
 
 async def _look(parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases) -> Held:
-    async with parts.database.transaction() as connection:
+    async with parts.database.statement() as connection:
         held = _true_leases(parts, request.held)
         return await leases.look(connection, node_id, owner, held)
 

@@ -9,7 +9,7 @@ from potluck.store import events
 from potluck.store.database import Connection
 from potluck.store.events import Event
 
-_BATCH = 1000
+BATCH = 1000
 
 
 async def tell(connection: Connection, *happened: Event) -> None:
@@ -37,11 +37,14 @@ async def notify_once(parts: Parts) -> int:
     At least once: a crash between the wake-up and the mark tells it again, and a follower that is
     woken in vain looks and finds nothing new.
     """
-    async with parts.database.transaction() as connection:
-        pending = await events.undelivered(connection, _BATCH)
+    async with parts.database.statement() as connection:
+        pending = await events.undelivered(connection, BATCH)
         for task_id in {each.event.task_id for each in pending} - {None}:
             assert task_id is not None
             await parts.live.wake(topics.task(task_id))
+        for each in pending:
+            if each.event.kind is EventKind.TASK_FINISHED and each.event.task_id is not None:
+                await parts.live.wake(topics.results(each.event.task_id))
         if pending:
             await events.mark_delivered(connection, [each.id for each in pending])
     return len(pending)

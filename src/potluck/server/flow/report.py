@@ -105,7 +105,7 @@ async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report])
         log.warning("reports could not be taken together; one by one", exc_info=True)
         return set()
     for task_id in ended.values():
-        await parts.live.wake(topics.task(task_id))
+        await _wake(parts, task_id)
     return set(ended)
 
 
@@ -122,8 +122,14 @@ async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
     except (Conflict, InvalidInput) as refused:
         return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
     if progressed is not None:
-        await parts.live.wake(topics.task(progressed))
+        await _wake(parts, progressed)
     return ReportAnswer(each.lease.attempt_id, accepted=True)
+
+
+async def _wake(parts: Parts, task_id: TaskId) -> None:
+    """Whoever waits for what it gives, and whoever follows it."""
+    await parts.live.wake(topics.results(task_id))
+    await parts.live.wake(topics.task(task_id))
 
 
 async def _take(

@@ -23,7 +23,7 @@ async def ask(parts: Parts, account_id: AccountId, asked: AskResults) -> Results
     behind = {each.task_id: each.behind for each in asked.tasks}
     clock, settings = asyncio.get_running_loop(), parts.settings
     deadline = clock.time() + min(asked.wait_seconds, settings.poll_seconds)
-    names = [topics.task(task_id) for task_id in behind]
+    names = [topics.results(task_id) for task_id in behind]
     async with parts.live.listen(*names, topics.shutdown(parts.instance)) as listener:
         while True:
             found = await _look(parts, account_id, behind)
@@ -34,7 +34,7 @@ async def ask(parts: Parts, account_id: AccountId, asked: AskResults) -> Results
 
 
 async def _look(parts: Parts, account_id: AccountId, behind: dict[TaskId, int]) -> list[TaskResult]:
-    async with parts.database.transaction() as connection:
+    async with parts.database.statement() as connection:
         known = await results.progress(connection, account_id, list(behind))
         for task_id in behind:
             if task_id not in known:

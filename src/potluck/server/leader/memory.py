@@ -51,17 +51,17 @@ class Memory:
 
     async def begin(self) -> None:
         """Loads who can pay, all that is free, and the head of each account's queue."""
-        async with self._parts.database.transaction() as connection:
+        async with self._parts.database.statement() as connection:
             self.position = await feed.position(connection)
         async for account_ids in self.pages(feed.all_accounts, self._page):
             await self.read_accounts(account_ids)
         async for node_ids in self.pages(feed.online_nodes, _NODES_AT_ONCE):
             await self.read_nodes(node_ids)
-        async with self._parts.database.transaction() as connection:
+        async with self._parts.database.statement() as connection:
             waiting = await feed.waiting_accounts(connection)
         each = max(1, min(_MOST_HEADS_EACH, _MOST_HEADS // max(1, len(waiting))))
         for some in _slices(waiting, max(1, self._page // each)):
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 heads = await self.tasks.heads(connection, some, each)
             await self._put_tasks(heads)
         self.has_begun = True
@@ -84,7 +84,7 @@ class Memory:
             await self._put_tasks(found)
 
     async def _next_page(self) -> list[TaskNow]:
-        async with self._parts.database.transaction() as connection:
+        async with self._parts.database.statement() as connection:
             return await self.tasks.waiting(connection, self._behind, self._page)
 
     async def catch_up(self) -> None:
@@ -98,7 +98,7 @@ class Memory:
             raise
 
     async def _catch_up(self, since: Position, doubts: Doubts) -> None:
-        async with self._parts.database.transaction() as connection:
+        async with self._parts.database.statement() as connection:
             self.position = await feed.position(connection)
             tasks, behind = await self.tasks.changed(connection, since, ("0", ""), self._page)
             node_ids = await feed.changed_nodes(connection, since)
@@ -108,7 +108,7 @@ class Memory:
         await self.read_nodes(sorted(doubts.nodes.union(node_ids)))
         await self._put_tasks(tasks)
         while behind is not None:
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 tasks, behind = await self.tasks.changed(connection, since, behind, self._page)
             await self._put_tasks(tasks)
         await self.read_tasks(sorted(doubts.tasks))
@@ -116,19 +116,19 @@ class Memory:
     async def read_accounts(self, ids: Sequence[AccountId]) -> None:
         quota = self._parts.settings.quota_running_devices
         for some in _slices(ids, self._page):
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 found = await feed.accounts(connection, some, quota)
             self.known.put_accounts(found)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
         for some in _slices(ids, _NODES_AT_ONCE):
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 found = await self.nodes.of_ids(connection, some)
             self.known.put_nodes(found, self.now)
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
         for some in _slices(ids, self._page):
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 found = await self.tasks.of_ids(connection, some)
             await self._put_tasks(found)
 
@@ -136,7 +136,7 @@ class Memory:
         self.known.put_tasks(found, self.now)
         arrays = [each.id for each in found if each.task is not None and each.task.pending]
         if arrays:
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 self.known.put_paces(await feed.paces(connection, arrays))
         await asyncio.sleep(0)
 
@@ -146,7 +146,7 @@ class Memory:
         """Ids, page by page, in their order."""
         behind = ""
         while True:
-            async with self._parts.database.transaction() as connection:
+            async with self._parts.database.statement() as connection:
                 page = await read(connection, behind, most)
             if page:
                 yield page

@@ -1,8 +1,16 @@
-"""Empties the outbox: at once when something was written, and every second in any case."""
+"""Empties the outbox: soon after something was written, and every second in any case.
+
+Whoever waits for a result is woken by what made it; here others are told, of as much at once as
+comes within a moment.
+"""
+
+import asyncio
 
 from potluck.server import topics
-from potluck.server.flow.notify import notify_once
+from potluck.server.flow.notify import BATCH, notify_once
 from potluck.server.parts import Parts
+
+_GATHER_SECONDS = 0.01
 
 
 class NotifyLoop:
@@ -11,6 +19,7 @@ class NotifyLoop:
 
     async def run_once(self) -> None:
         async with self._parts.live.listen(topics.OUTBOX) as listener:
-            while await notify_once(self._parts):
+            while await notify_once(self._parts) == BATCH:
                 pass
             await listener.wait(self._parts.settings.notify_poll_seconds)
+        await asyncio.sleep(_GATHER_SECONDS)

@@ -102,6 +102,11 @@ class ModelDatabase(Database):
             self._done()
 
     @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Connection]:
+        async with self.transaction() as connection:
+            yield connection
+
+    @asynccontextmanager
     async def kept_transaction(self) -> AsyncIterator[Connection]:
         async with self.transaction() as connection:
             yield connection
