@@ -6,6 +6,7 @@ that again.
 """
 
 import io
+import ssl
 import time
 from collections.abc import Container, Mapping
 from datetime import UTC, datetime
@@ -172,13 +173,14 @@ def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
     """A foreign error as one of ours, with the sentence that helps."""
     if isinstance(error, PotluckError):
         return error
-    if isinstance(error, SSLError) and _NOT_TLS in str(error):
+    is_tls = isinstance(error, SSLError) and not _is_cut(error)
+    if is_tls and _NOT_TLS in str(error):
         return ServerUnreachable(
             f"What listens at {url} does not speak https.",
             "Name a server on this machine with http://; one elsewhere needs a certificate:"
             " `potluck server --tls auto`.",
         )
-    if isinstance(error, SSLError):
+    if is_tls:
         return ServerUnreachable(
             f"The certificate of {url} is not trusted: {error}.",
             "Check the address. A pool with an authority of its own is joined with"
@@ -194,8 +196,13 @@ def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
     )
 
 
+def _is_cut(error: SSLError) -> bool:
+    """The line broke, and TLS was only the first to notice."""
+    return isinstance(error.args[0], ssl.SSLEOFError | ssl.SSLZeroReturnError)
+
+
 def _may_repeat(error: PotluckError | HTTPError, repeatable: bool) -> bool:
-    if isinstance(error, SSLError):
+    if isinstance(error, SSLError) and not _is_cut(error):
         return False
     if isinstance(error, NewConnectionError | ConnectTimeoutError):
         return True
