@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-join lock clean
+.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -57,6 +57,12 @@ bench-scheduler: $(VENV)/.dev  ## decisions a second, as JSON (ARGS="--gpus 1000
 
 bench-idle: $(VENV)/.dev  ## what a provider costs while it waits for work, as JSON (ARGS="--seconds 60")
 	@$(RUN)/python -m bench.idle $(ARGS)
+
+bench-map: $(VENV)/.dev  ## how many small items a second a map does, as JSON
+	@$(RUN)/python -m bench.map $(ARGS)
+
+bench-start: $(VENV)/.dev  ## how soon a script begins and a warm function answers, as JSON
+	@$(RUN)/python -m bench.start $(ARGS)
 
 bench-join: $(VENV)/.dev  ## from nothing to registered with one command, as JSON
 	@$(RUN)/python -m bench.join $(ARGS)
