@@ -4,7 +4,7 @@
     ├── InvalidInput          400 invalid_input        the request says something impossible
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
     │   ├── TooLarge          413 too_large            the body is over the limit
-    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the bytes that were asked for are not there
+    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the bytes asked for are not there
     │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
     │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
     │   ├── SlowDown          400 slow_down            asked again before the interval was over
