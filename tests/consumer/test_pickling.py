@@ -1,15 +1,19 @@
 """Functions and arguments as bytes: what travels, when it is made anew, and what can not go."""
 
+import json
 import pickle
 import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 import potluck
 from potluck.consumer.functions.call import Code
+from potluck.consumer.functions.capture import captured
 from potluck.consumer.functions.pickling import own_modules, pickled_call, pickled_items
 from potluck.model.error import InvalidInput
 
@@ -75,6 +79,17 @@ def test_a_helper_that_was_defined_anew_is_noticed(monkeypatch: pytest.MonkeyPat
     second = code.get(has_folder=False)[1]
     assert second != first
     assert code.get(has_folder=False)[1] is second
+
+
+def dumped(x: int) -> str:
+    return json.dumps(helper(x)) + textwrap.dedent("") + dedent("")
+
+
+def test_what_is_installed_is_not_looked_into() -> None:
+    """It refers to half of the world, and a look is taken before each call."""
+    found = captured(dumped)
+    assert helper in found and dedent in found
+    assert len(found) < 12
 
 
 def test_items_are_pickled_each_by_itself() -> None:

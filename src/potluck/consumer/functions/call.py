@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 import msgspec
 
@@ -31,7 +31,7 @@ class Code:
     def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
         """The modules that travel by value, and the pickle. What a folder brings stays behind."""
         with self._lock:
-            now = captured(self.function) if isinstance(self.function, FunctionType) else []
+            now = captured(self.function)
             made = self._made.get(has_folder)
             if made is None or not is_same(made[0], now):
                 by_value = [] if has_folder else own_modules(self.function)

@@ -5,11 +5,14 @@ we look, without pickling, whether the names that the function uses still stand 
 objects. An object that was changed in place looks the same; what is sent is as it was first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
+from typing import TypeGuard
+
+from potluck.consumer.functions.pickling import is_installed
 
 
-def captured(function: FunctionType) -> list[object]:
+def captured(function: Callable[..., object]) -> list[object]:
     """Every object that it reaches by a global name, a closure or a default, itself first."""
     found: list[object] = []
     seen: set[int] = set()
@@ -17,10 +20,15 @@ def captured(function: FunctionType) -> list[object]:
     while waiting:
         value = waiting.pop()
         found.append(value)
-        if isinstance(value, FunctionType) and id(value) not in seen:
+        if _is_own(value) and id(value) not in seen:
             seen.add(id(value))
             waiting.extend(_referred(value))
     return found
+
+
+def _is_own(value: object) -> TypeGuard[FunctionType]:
+    """What is installed stays as it is, and refers to half of the world."""
+    return isinstance(value, FunctionType) and not is_installed(value.__module__)
 
 
 def is_same(one: list[object], other: list[object]) -> bool:

@@ -166,8 +166,17 @@ class _Reader:
         self._pickled.extend(pickled)
         self._bytes += sum(map(len, pickled))
 
+    def _fits(self) -> bool:
+        """Into one array, and into its request."""
+        count = len(self._pickled)
+        size = item_file.index_bytes(count) + self._bytes
+        return count <= ARRAY_ITEMS and size <= INLINE_BYTES
+
     def _taken(self) -> list[bytes]:
         taken: list[bytes] = []
+        if self._fits():
+            taken.extend(self._pickled)
+            self._pickled.clear()
         size = item_file.index_bytes(0)
         while self._pickled and len(taken) < ARRAY_ITEMS:
             size += len(self._pickled[0]) + 8

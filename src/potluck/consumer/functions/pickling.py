@@ -12,6 +12,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -58,14 +59,24 @@ def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[b
 def own_modules(function: Callable[..., object]) -> list[ModuleType]:
     """Those that are loaded from where the function's own module is, and not installed."""
     top = _top(sys.modules.get(function.__module__))
-    standard = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     return [
         module
         for name, module in list(sys.modules.items())
-        if name != "__main__" and name.partition(".")[0] != "potluck"
+        if name != "__main__" and not is_installed(name)
         if (path := _path(module)) is not None and path.is_relative_to(top)
-        if not _INSTALLED & set(path.parts) and not any(map(path.is_relative_to, standard))
     ]
+
+
+@cache
+def is_installed(name: str) -> bool:
+    """Whether a module is one that everybody may have: of Python, of a package, or ours."""
+    path = _path(sys.modules.get(name))
+    if name.partition(".")[0] == "potluck" or name in sys.builtin_module_names:
+        return True
+    if path is None or name == "__main__":
+        return False
+    standard = (Path(sysconfig.get_path(each)) for each in ("stdlib", "platstdlib"))
+    return bool(_INSTALLED & set(path.parts)) or any(map(path.is_relative_to, standard))
 
 
 def _top(module: ModuleType | None) -> Path:
