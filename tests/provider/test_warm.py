@@ -152,11 +152,18 @@ async def test_every_way_to_end(walled: Shop, manner: str, reason: EndReason) ->
     seconds = 1.0 if reason is EndReason.TIME_LIMIT else 20.0
     limits = Limits(run_seconds=seconds, processes=16, log_bytes=65_536)
     ran = await walled.run(call_of(behave, manner, limits=limits))
-    after = await walled.run(call_of(behave, "well", limits=limits))
 
     assert ran.ended.reason is reason, ran.ended
-    assert after.value == "well"
-    assert len(walled.pool.now()) == 1
+    is_kept = reason is EndReason.EXCEPTION
+    assert len(walled.pool.now()) == is_kept, "who broke it, or touched a wall, costs it"
+
+
+async def test_after_one_that_broke_the_next_begins_afresh(walled: Shop) -> None:
+    await walled.run(call_of(count))
+    await walled.run(call_of(behave, "kill"))
+    ran = await walled.run(call_of(behave, "well"))
+
+    assert ran.value == "well"
 
 
 async def test_an_exception_comes_as_data_with_its_traceback(walled: Shop) -> None:

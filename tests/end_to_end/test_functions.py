@@ -1,0 +1,103 @@
+"""Warm interpreters of a real provider: two accounts apart, and given up for whoever wants more."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import potluck
+from potluck.consumer import Potluck
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import TaskRequest, TaskState
+from potluck.provider.control.message import ProviderStatus, ShowStatus, WarmNow
+from tests.asking import ask_once
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
+from tests.wallets import Wallet
+
+KEPT: list[str] = []
+
+
+class Pool:
+    """A server, its one node, and two consumers."""
+
+    def __init__(self, directory: Path, server: ServerProcess) -> None:
+        self._data = directory / "provider"
+        self.own = Potluck(server.url, server.token)
+        self.other = Potluck(server.url, server.sign_in(Wallet("somebody else")))
+
+    def warm(self) -> tuple[WarmNow, ...]:
+        status = ask_once(self._data, ShowStatus())
+        assert isinstance(status, ProviderStatus)
+        return status.warm
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    top = tmp_path_factory.mktemp("functions")
+    with ServerProcess(top) as server, ProviderProcess(top, server, **FAST_PROVIDER):
+        pool = Pool(top, server)
+        with pool.own, pool.other:
+            yield pool
+
+
+def keep(word: str) -> tuple[str, list[str], list[str]]:
+    """Which sandbox it is, and what it finds in memory and on disk before it adds to both."""
+    born = Path("/proc/1/stat").read_text().split()[21]
+    found = (born, list(KEPT), sorted(each.name for each in Path().glob("*.txt")))
+    KEPT.append(word)
+    Path(f"{word}.txt").write_text(word)
+    return found
+
+
+def test_two_accounts_with_the_same_code_never_meet(pool: Pool) -> None:
+    mine, theirs = (potluck.task(client=each)(keep) for each in (pool.own, pool.other))
+
+    first = mine.submit("mine").result(60)
+    second = mine.submit("again").result(60)
+    foreign = theirs.submit("theirs").result(60)
+    last = mine.submit("last").result(60)
+
+    assert second == (first[0], ["mine"], ["mine.txt"]), "its own is warm"
+    assert foreign[0] != first[0]
+    assert foreign[1:] == ([], [])
+    assert last[1:] in (([], []), (["mine", "again"], ["again.txt", "mine.txt"]))
+
+
+def slow_to_load(number: int) -> int:
+    if not KEPT:
+        time.sleep(1.0)
+        KEPT.append("a model")
+    return number
+
+
+def test_a_load_is_paid_once_for_each_interpreter(pool: Pool) -> None:
+    function = potluck.task(client=pool.own)(slow_to_load)
+    assert list(function.map(range(20))) == list(range(20))
+
+    began = time.monotonic()
+    values = [function.submit(number).result(60) for number in range(3)]
+
+    assert values == [0, 1, 2]
+    assert time.monotonic() - began < 3.0, "less than each of them loading it"
+
+
+def where() -> int:
+    return os.getpid()
+
+
+def test_what_is_warm_is_told_and_makes_way(pool: Pool) -> None:
+    potluck.task(client=pool.own)(where).submit().result(60)
+    warm = await_true(pool.warm, "an interpreter is idle")
+    assert all(each.memory_bytes > 2**20 for each in warm)
+
+    task = pool.own.submit(TaskRequest(ScriptSpec("script.py", "print('hello')")))
+    ended = pool.own.wait(task.id)
+
+    assert ended.state is TaskState.SUCCEEDED
+    assert not set(_devices(warm)) & set(_devices(pool.warm()))
+
+
+def _devices(warm: tuple[WarmNow, ...]) -> list[str]:
+    return [uuid for each in warm for uuid in each.devices]
