@@ -370,6 +370,19 @@ async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Po
     assert [each["count"] for each in told] == [250]
 
 
+async def test_what_was_heard_a_moment_ago_is_not_written_down_again(pool: Pool) -> None:
+    """Each call would cost a commit, and nothing goes by it."""
+    node_id, grant = await pool.started()
+    row = "SELECT xmin::text FROM nodes"
+    before = await pool.sql(row)
+    assert await pool.report(node_id, Started(lease_of(grant))) == ["accepted"]
+    await pool.fetch(node_id, lease_of(grant))
+    assert await pool.sql(row) == before
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '2 seconds'")
+    await pool.report(node_id, Started(lease_of(grant)))
+    assert await pool.sql("SELECT heartbeat_at > now() - interval '1 second' FROM nodes")
+
+
 async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     """Its node may be gone; what was said when it came in is said no more."""
     settings = msgspec.structs.replace(
@@ -378,7 +391,8 @@ async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
     node_id, grant = await pool.started()
     asked = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
-    await pool.sql("UPDATE nodes SET registered_at = now(), heartbeat_at = now()")
+    ago = "now() - interval '5 seconds'"
+    await pool.sql(f"UPDATE nodes SET registered_at = {ago}, heartbeat_at = {ago}")
     polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node_id, asked))
     while not await pool.sql("SELECT heartbeat_at > registered_at FROM nodes"):
         pass

@@ -285,7 +285,8 @@ class Author:
 
     def _ask(self) -> Act:
         node_id = self._node_id()
-        return _of(nodes.ask, node_id, Owner(self._owner_of(node_id)))
+        moment = self._one([0.0, 0.5])
+        return _of(nodes.ask, node_id, Owner(self._owner_of(node_id)), moment)
 
     def _beat(self) -> Act:
         node_id = self._node_id()

@@ -87,6 +87,12 @@ class ClockedDatabase(Database):
             if self.hold is not None:
                 await self.hold()
 
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Connection]:
+        """What the clock shows is set for a transaction."""
+        async with self.transaction() as connection:
+            yield connection
+
     async def empty(self) -> None:
         async with self._pool.acquire() as connection:
             await connection.execute(_EMPTY)

@@ -105,16 +105,24 @@ async def _offer(
     return DeviceId(device_id)
 
 
-async def hear(connection: Connection, node_id: NodeId, owner: Owner) -> None:
-    """Heard from it just now."""
-    found = await connection.fetchval(_sql.hear, node_id, owner.account_id, owner.node_key_id)
+async def hear(
+    connection: Connection, node_id: NodeId, owner: Owner, moment_seconds: float
+) -> None:
+    """Heard from it just now; it is not written down twice within a moment."""
+    moment = timedelta(seconds=moment_seconds)
+    found = await connection.fetchval(
+        _sql.hear, node_id, owner.account_id, owner.node_key_id, moment
+    )
     if found is None:
         raise no_such_node(node_id)
 
 
-async def ask(connection: Connection, node_id: NodeId, owner: Owner) -> Asked:
+async def ask(
+    connection: Connection, node_id: NodeId, owner: Owner, moment_seconds: float
+) -> Asked:
     """Heard from it just now, and it will fetch what it is given."""
-    row = await connection.fetchrow(_sql.ask, node_id, owner.account_id, owner.node_key_id)
+    moment = timedelta(seconds=moment_seconds)
+    row = await connection.fetchrow(_sql.ask, node_id, owner.account_id, owner.node_key_id, moment)
     if row is None:
         raise no_such_node(node_id)
     return Asked(NodeState(row["state"]), row["is_news"])

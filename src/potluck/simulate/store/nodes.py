@@ -138,19 +138,26 @@ def offer_device(
 
 
 @models(_sql.hear)
-def hear(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
+def hear(
+    data: Data, node_id: str, account_id: str, node_key_id: str | None, moment: timedelta
+) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)
     if node is None or node["state"] == "left":
         return []
-    return [{"state": data.nodes.update(node, {"heartbeat_at": data.now})["state"]}]
+    if node["heartbeat_at"] <= data.now - moment:
+        data.nodes.update(node, {"heartbeat_at": data.now})
+    return [{"state": node["state"]}]
 
 
 @models(_sql.ask)
-def ask(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
+def ask(
+    data: Data, node_id: str, account_id: str, node_key_id: str | None, moment: timedelta
+) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)
     if node is None or node["state"] == "left":
         return []
-    data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
+    if not node["is_polling"] or node["heartbeat_at"] <= data.now - moment:
+        data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
     return [{"state": node["state"], "is_news": not node["is_polling"]}]
 
 

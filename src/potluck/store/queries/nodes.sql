@@ -46,22 +46,29 @@ ON CONFLICT (node_id, uuid) DO UPDATE SET
 RETURNING id
 
 -- name: hear
--- A sign of life. Whether a silent one is back is for `come_back` to say.
-UPDATE nodes SET heartbeat_at = now()
-WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
-RETURNING state
+-- A sign of life. Whether a silent one is back is for `come_back` to say. One that was heard a moment
+-- ago is not written down again: that would cost a commit for each call.
+WITH node AS (
+    SELECT id, state, heartbeat_at FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+), heard AS (
+    UPDATE nodes SET heartbeat_at = now() FROM node
+    WHERE nodes.id = node.id AND node.heartbeat_at <= now() - $4::interval
+)
+SELECT state FROM node
 
 -- name: ask
 -- It asks for work, so that what it is given from now on will be fetched. Whether a silent one is
--- back is for `come_back` to say.
+-- back is for `come_back` to say. As with `hear`, written down if it is news.
 WITH before AS (
-    SELECT id, state, is_polling FROM nodes
+    SELECT id, state, is_polling, heartbeat_at FROM nodes
     WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
-    FOR UPDATE
+), asked AS (
+    UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
+    WHERE nodes.id = before.id
+        AND (NOT before.is_polling OR before.heartbeat_at <= now() - $4::interval)
 )
-UPDATE nodes SET heartbeat_at = now(), is_polling = true
-FROM before WHERE nodes.id = before.id
-RETURNING before.state, NOT before.is_polling AS is_news
+SELECT state, NOT is_polling AS is_news FROM before
 
 -- name: come_back
 -- Tells whether it had been silent, so that its return can be told.
