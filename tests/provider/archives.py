@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 END = bytes(1024)
 GIB = 2**30
-MANY = 1_000_000
-_HEADERS_AT_ONCE = 10_000
+MORE_THAN_MAY_BE = 60_000
+_LAST = 9_999_999
 
 Archive = bytes | Callable[[BinaryIO], None]
 
@@ -85,20 +85,18 @@ def _record(key: bytes, value: bytes) -> bytes:
     return b"%d" % size + rest
 
 
-def _many(kind: bytes, folder: str = "", count: int = MANY // 10) -> Callable[[BinaryIO], None]:
-    """Empty entries. Their names have the same sum, so that the header's check holds too."""
+def _many(kind: bytes, folder: str = "", times: int = 1) -> Callable[[BinaryIO], None]:
+    """Empty entries, with names of their own, so many times over.
+
+    The names have the same sum, so that the check of a header holds whichever is in it.
+    """
+    template = header(f"{folder}{0:07d}{_LAST:07d}", kind=kind)
+    before, after = template[: len(folder)], template[len(folder) + 14 :]
 
     def write(target: BinaryIO) -> None:
-        for first in range(0, count, _HEADERS_AT_ONCE):
-            numbers = range(first, first + _HEADERS_AT_ONCE)
-            target.write(b"".join(_numbered(template, number) for number in numbers))
-
-    template = header(f"{folder}{0:07d}{MANY * 10 - 1:07d}", kind=kind)
-    where = len(folder)
-
-    def _numbered(template: bytes, number: int) -> bytes:
-        name = b"%07d%07d" % (number, MANY * 10 - 1 - number)
-        return template[:where] + name + template[where + 14 :]
+        names = (b"%07d%07d" % (each, _LAST - each) for each in range(MORE_THAN_MAY_BE))
+        block = b"".join(before + name + after for name in names)
+        target.writelines(block for _ in range(times))
 
     return write
 
@@ -107,16 +105,6 @@ def _extended_without_end(target: BinaryIO) -> None:
     """Many small records, all for one file that never comes."""
     template = extended({f"kNNNN{each:05d}": b"" for each in range(3_000)})
     target.writelines(template.replace(b"kNNNN", b"k%04d" % each) for each in range(400))
-
-
-def _deep(target: BinaryIO) -> None:
-    """As many as may be, as deep as may be: each name brings all directories above it."""
-    template = header("a/" * 40 + f"{0:07d}{MANY * 10 - 1:07d}")
-    for first in range(0, MANY // 10, _HEADERS_AT_ONCE):
-        names = (
-            b"%07d%07d" % (each, MANY * 10 - 1 - each) for each in range(first, first + 10_000)
-        )
-        target.write(b"".join(template[:80] + name + template[94:] for name in names))
 
 
 def _hole(target: BinaryIO) -> None:
@@ -176,13 +164,13 @@ HOSTILE: dict[str, Archive] = {
     "negative size in an extended header": extended({"size": "-512"}) + file("fine"),
     "size of a thousand digits": extended({"size": "9" * 1000}) + file("fine"),
     "size that is no number": header("x", b"eleven bytes"),
-    "a million files": _many(b"0", count=MANY),
+    "a million files": _many(b"0", times=17),
     "many directories": _many(b"5"),
     "many files in one directory": _many(b"0", "folder/"),
     "many extended headers": _many(b"x"),
     "extended headers without end": _extended_without_end,
     "extended header of a gigabyte": header("x", GIB, b"x"),
-    "deep and many": _deep,
+    "deep and many": _many(b"0", "a/" * 40),
     "too deep": extended({"path": "d/" * 400 + "x"}) + file("fine"),
     "too long a name": extended({"path": _LONG}) + file("fine"),
     "too long a path": extended({"path": "/".join(["n" * 200] * 20)}) + file("fine"),
