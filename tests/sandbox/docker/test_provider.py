@@ -2,10 +2,15 @@
 for others."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
-from tests.processes import Api, ProviderProcess, ServerProcess, await_true
+import pytest
+
+import potluck
+from potluck.consumer import Potluck
+from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
 from tests.sandbox.docker.engine import Started
 from tests.sandbox.docker.image import NAME, bring
 from tests.wallets import Wallet
@@ -39,6 +44,39 @@ def test_images_run_beside_bubblewrap_and_others_get_those_that_are_named(
         assert _reasons(stranger, waiting)[0] == "declined"
         (tmp_path / "p1/provider/provider.toml").write_text('images = ["potluck-test-*"]\n')
         assert stranger.finished(waiting)["state"] == "succeeded"
+
+
+@potluck.task
+def doubled(number: int) -> tuple[int, int]:
+    """And which process it was, by the one that started it."""
+    return 2 * number, os.getppid()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sandbox", ["docker", "runsc"])
+def test_everything_runs_in_containers_where_the_owner_says_so(
+    docker: Started, tmp_path: Path, sandbox: str
+) -> None:
+    place = tmp_path / "p1"
+    (place / "provider").mkdir(parents=True)
+    (place / "provider/provider.toml").write_text(f'sandbox = "{sandbox}"\n')
+    url = f"unix://{docker.socket}"
+    with (
+        ServerProcess(tmp_path) as server,
+        ProviderProcess(place, server, **FAST_PROVIDER, POTLUCK_PROVIDER_DOCKER_URL=url),
+        Potluck(server.url, server.token) as client,
+    ):
+        owner = server.client()
+        node = owner.get("/v1/nodes")["nodes"][0]
+        assert node["sandbox"]["driver"] == sandbox
+        script = "import os; open('output/made', 'w').write(os.environ['POTLUCK_ITEM'])"
+        array = owner.finished(owner.submit(script, items=3))
+        assert array["state"] == "succeeded", array
+        files = owner.get(f"/v1/tasks/{array['id']}/files")["files"]
+        assert sorted(file["path"] for file in files) == ["0/made", "1/made", "2/made"]
+        answers = list(doubled.using(client=client).map(range(50)))
+        assert [value for value, _ in answers] == [2 * number for number in range(50)]
+        assert {parent for _, parent in answers} == {1}, "our first process started it"
 
 
 def _submit(client: Api, command: str) -> str:
