@@ -49,6 +49,9 @@ def naming(image: str) -> Grant:
         ('images = ["python:*"]', "PYTHON:3.12", True, False),
         ('images = ["ghcr.io/me/*", "*:open"]', "x:open", True, True),
         ('images = ["*"]', "anything", True, True),
+        ('images = ["a*"]', "a1b2c3d4", True, False),  # the number of any image, perhaps
+        ('images = ["sha*"]', "sha256:a1b2", True, False),
+        ('images = ["*"]', "a1b2c3d4", True, True),
         ('images = ["*"]\ncontainers = false', "anything", False, False),
     ],
 )

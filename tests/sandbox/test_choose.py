@@ -26,7 +26,7 @@ print(type(chosen.driver).__name__, chosen.report.driver)
 
 
 @pytest.mark.parametrize(
-    ("word", "chosen"), [("bwrap", "WithImages bwrap"), ("none", "UnconfinedDriver none")]
+    ("word", "chosen"), [("bwrap", "WithImages bwrap"), ("none", "WithImages none")]
 )
 def test_none_must_be_asked_for_by_name(tmp_path: Path, word: str, chosen: str) -> None:
     """In a process of its own: a driver adopts the orphans of its process."""

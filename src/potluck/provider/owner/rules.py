@@ -4,6 +4,7 @@ A file that is wrong changes nothing: what it said last stays in force. If it wa
 start there is nothing to go by, and nothing is offered until it is mended.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import reduce
@@ -24,6 +25,7 @@ from potluck.wire.provider import Grant
 
 log = structlog.get_logger()
 
+_NUMBER = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
 _KEPT = "What you have asked for meanwhile, and it does not say yet, holds all the same."
 
 
@@ -152,7 +154,11 @@ class Rules:
         """What is in an image that lies here is its owner's: he says which others may have."""
         if not self.limits.has_containers:
             return "The node's owner takes no container images."
-        if is_own or any(fnmatchcase(image, pattern) for pattern in self.limits.images):
+        # Engines also take the beginning of an image's number for its name: that is any image's.
+        patterns = (
+            {"*"} & set(self.limits.images) if _NUMBER.fullmatch(image) else self.limits.images
+        )
+        if is_own or any(fnmatchcase(image, pattern) for pattern in patterns):
             return None
         return f"The node's owner has not named {image} among the images that others may have run."
 

@@ -40,7 +40,7 @@ async def choose(place: Place, sandbox: str) -> Chosen:
     """SandboxUnavailable says why it does not work, and what helps."""
     driver = _driver(place, sandbox)
     if sandbox == "none":
-        return Chosen(driver, await driver.probe())
+        return Chosen(WithImages(driver, None), await driver.probe())
     if sandbox in _IN_CONTAINERS:
         return Chosen(driver, await driver.probe())
     report, beside = await asyncio.gather(_probe(driver, place), _beside(place))
