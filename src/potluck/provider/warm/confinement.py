@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from potluck.provider.kinds.confine import confine
 from potluck.provider.kinds.job import Job
-from potluck.provider.sandbox.driver import Confinement, Mount
+from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
 from potluck.provider.warm import serve
 from potluck.provider.warm.key import OF_ATTEMPT
 from potluck.wire import plain_values
@@ -23,7 +23,9 @@ def confine_function(job: Job) -> Confinement:
     ours = _ours()
     command = (job.environment.interpreter, "-u", *(mount.target for mount in ours))
     plain = confine(job, command)
-    variables = {name: text for name, text in plain.environment.items() if name not in OF_ATTEMPT}
+    given = {name: text for name, text in plain.environment.items() if name not in OF_ATTEMPT}
+    # Calls and items of one function use the same interpreter, so it is there for both.
+    variables = {**given, "POTLUCK_CHECKPOINT": CHECKPOINT}
     return replace(
         plain,
         environment=variables,

@@ -103,7 +103,7 @@ class _Job:
             if name:
                 os.environb[name] = value
         if flags & FRESH:
-            _make(os.environ["POTLUCK_OUTPUT"])
+            _make(_PLACES[0])
         else:
             _clear()
         self._answers = answers
@@ -156,7 +156,7 @@ class _Job:
 
     def _take_files(self, item: int) -> None:
         """What an item leaves is put aside under its number; a single call's stays where it is."""
-        output = os.environ["POTLUCK_OUTPUT"]
+        output = _PLACES[0]
         try:
             if os.stat(output).st_mtime_ns == 0:  # noqa: PTH116
                 return
@@ -181,8 +181,7 @@ def _make(place: str) -> None:
 
 def _clear() -> None:
     """For the next attempt: what the last one left is no matter of his."""
-    for name in ("POTLUCK_OUTPUT", "POTLUCK_CHECKPOINT"):
-        place = os.environ[name]
+    for place in _PLACES:
         try:
             if os.stat(place).st_mtime_ns == 0:  # noqa: PTH116
                 continue
@@ -346,6 +345,7 @@ def _traceback(error: BaseException) -> str:
 
 
 _PID, _PLACE = os.getpid(), os.getcwd()  # noqa: PTH109
+_PLACES = [os.environ.get(f"POTLUCK_{name}", "") for name in ("OUTPUT", "CHECKPOINT")]
 _TOO_LARGE = (
     f"What it returned is larger than {MOST_VALUE_BYTES // 2**20} MiB. "
     "Leave it as a file in $POTLUCK_OUTPUT instead."
