@@ -48,6 +48,29 @@ async def test_a_call_gives_its_value_with_its_end(pool: Pool) -> None:
     await pool.check()
 
 
+async def test_what_is_said_of_one_attempt_is_one_transaction(pool: Pool) -> None:
+    node, task = await pool.offer(), await call(pool)
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    wrong = msgspec.structs.replace(gave(grant, b"1"), reason=EndReason.SIGNAL, exit_code=None)
+    assert await pool.report(node.node_id, Started(lease_of(grant)), wrong) == [
+        "accepted",
+        "invalid_input",
+    ]
+    assert (await pool.task(task.id)).state is TaskState.RUNNING, "one does not fail for another"
+    said = Started(lease_of(grant)), gave(grant, b"1")
+    assert await pool.report(node.node_id, *said) == ["accepted"] * 2
+    again = await call(pool)
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    said = Started(lease_of(grant)), gave(grant, b"2")
+    assert await pool.report(node.node_id, *said) == ["accepted"] * 2
+    begun = "SELECT started_at = finished_at FROM attempts WHERE task_id = $1"
+    assert not await pool.sql(begun, task.id)
+    assert await pool.sql(begun, again.id), "by the clock of one transaction"
+    await pool.check()
+
+
 async def test_a_try_that_is_repeated_leaves_no_error(pool: Pool) -> None:
     node, task = await pool.offer(), await call(pool, max_attempts=2)
     for last in (False, True):

@@ -4,8 +4,9 @@ Fenced by (attempt, token, node); idempotent: the same final report again gets t
 another one a conflict, and an item of an array counts once. An attempt that was given up for lost,
 and whose work nobody else has been granted since, is taken back by whatever its node says.
 
-Starts and ends of many attempts are taken in one transaction for each hundred; whatever is in the
-way of one of them is found out in a transaction of its own, so that nobody fails for another.
+All that a request says of one attempt is taken in one transaction, and starts and ends of many
+attempts in one for each hundred; whatever is in the way of one of them is found out in a
+transaction of its own, so that nobody fails for another.
 """
 
 import hashlib
@@ -55,6 +56,10 @@ _TOGETHER = 100
 
 async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
     await hear(parts, owner, node_id)
+    whole = await _take_whole(parts, node_id, reports.reports)
+    if whole is not None:
+        await hurry(parts)
+        return ReportAnswers(whole)
     answers: dict[int, ReportAnswer] = {}
     for batch in _batches(reports.reports):
         taken = await _take_together(parts, node_id, [each for _, each in batch])
@@ -67,6 +72,29 @@ async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) 
             )
     await hurry(parts)
     return ReportAnswers([answers[place] for place in sorted(answers)])
+
+
+async def _take_whole(
+    parts: Parts, node_id: NodeId, reports: Sequence[Report]
+) -> list[ReportAnswer] | None:
+    """All that is said of one attempt, in one transaction; None if they are for one at a time.
+
+    A short call is started and finished in one request. Of one attempt only: rows of several are
+    locked kind by kind.
+    """
+    attempt_ids = {each.lease.attempt_id for each in reports}
+    good = all(_has_true_token(parts, each) for each in reports)
+    if len(attempt_ids) > 1 or len(reports) < 2 or not good:
+        return None
+    try:
+        async with parts.database.transaction() as connection:
+            told = {await _take(parts, connection, node_id, each) for each in reports}
+    except (Conflict, InvalidInput):
+        return None
+    for task_id in told:
+        if task_id is not None:
+            await _wake(parts, task_id)
+    return [ReportAnswer(each.lease.attempt_id, accepted=True) for each in reports]
 
 
 def _batches(reports: Sequence[Report]) -> Iterator[list[tuple[int, Report]]]:
