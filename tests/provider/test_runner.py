@@ -1,6 +1,9 @@
 """One attempt from its grant to its end, where somebody outside has a say in it."""
 
 import asyncio
+import hashlib
+import os
+import tarfile
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,8 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from potluck.model.task import EndReason
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.spec import CommandSpec
+from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.aside import Show
@@ -26,7 +32,7 @@ from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 from tests.prepare.package_index import loopback_index, wheel
-from tests.provider.build import WALLET, a_grant, idle_freight
+from tests.provider.build import ACCOUNT, WALLET, a_grant, idle_freight
 from tests.provider.test_expose import Rig
 
 PATIENT = """
@@ -59,7 +65,7 @@ class Desk:
         show: Show = hide,
     ) -> None:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
-        cache = FileCache(directory / "files", 2**30)
+        self._cache = cache = FileCache(directory / "files", 2**30)
         self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = Recall()
@@ -80,6 +86,15 @@ class Desk:
             run.cancel()
             await asyncio.wait([run])
             self.spool.close()
+
+    def keep(self, data: bytes) -> BlobRef:
+        """As if it had been fetched before."""
+        blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
+        path = self._cache._path(ACCOUNT, blob)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o555)
+        return blob
 
     def text(self) -> str:
         return b"".join(piece.data for piece in self.spool.read(0, 10**6, 10**9)).decode()
@@ -241,3 +256,80 @@ async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path
     desk.recall = Recall()
     async with desk.running(a_grant()) as run:
         assert (await run).reason is EndReason.COMPLETED
+
+
+# Works with what came along, and tries to write to what is only shown.
+WORKS = """
+cat sub/here data/shown
+echo spoilt 2>/dev/null >> data/shown || echo read-only
+echo "$TOKEN" and $TOKEN
+echo result > $POTLUCK_OUTPUT/said
+ls $POTLUCK_CHECKPOINT
+"""
+
+
+def an_archive(directory: Path, **files: bytes) -> bytes:
+    path = directory / "archive.tar"
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            (directory / "member").write_bytes(content)
+            archive.add(directory / "member", name.replace("_", "/"))
+    return path.read_bytes()
+
+
+def a_command(desk: Desk, directory: Path, source: str, **changes: BlobRef) -> Grant:
+    shown = NamedFile("data/shown", desk.keep(b"shown\n"))
+    folder = desk.keep(an_archive(directory, sub_here=b"here\n"))
+    spec = CommandSpec(("sh", "-c", source), {"PLAIN": "1"}, folder, (shown,))
+    return replace(a_grant(), spec=replace(spec, **changes), secrets={"TOKEN": "swordfish"})
+
+
+async def test_a_command_finds_what_came_along_and_leaves_files(
+    driver: Driver, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, driver)
+    checkpoint = desk.keep(an_archive(tmp_path, step=b"12"))
+    grant = replace(a_command(desk, tmp_path, WORKS), checkpoint=checkpoint)
+    async with desk.running(grant) as run:
+        finished = await run
+        text = desk.text()
+    assert finished.reason is EndReason.COMPLETED, text
+    # Root may write to everything where there is no sandbox; there it is his own task.
+    wall = "read-only\n" if driver.encloses_processes or os.geteuid() else ""
+    assert text == f"here\nshown\n{wall}*** and ***\nstep\n"
+    (parcel,) = desk.freight.outbox.parcels
+    assert (parcel.path, desk.freight.outbox.read(parcel, 0, 99)) == ("said", b"result\n")
+    assert (finished.usage.output_bytes, finished.usage.input_bytes) == (7, 0), "it was here"
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason", "sentence"),
+    [
+        (b"no archive at all" * 100, EndReason.INPUT_FAILED, "it is no tar archive, or damaged"),
+        (None, EndReason.DISK_LIMIT, "the folder takes 17.0 MiB; the task has 16.0 MiB of disk"),
+    ],
+)
+async def test_a_folder_that_can_not_be_unpacked_is_told_and_nothing_runs(
+    driver: Driver, tmp_path: Path, folder: bytes | None, reason: EndReason, sentence: str
+) -> None:
+    desk = Desk(tmp_path, driver)
+    blob = desk.keep(folder or an_archive(tmp_path, big=bytes(17 * MIB)))
+    async with desk.running(a_command(desk, tmp_path, "echo ran", folder=blob)) as run:
+        finished = await run
+        assert desk.text() == ""
+    assert finished.reason is reason
+    assert sentence in finished.detail
+    assert not any(isinstance(event, CodeStarted) for event in desk.events)
+
+
+async def test_what_fills_the_disk_together_with_its_folder_touches_the_wall(
+    tmp_path: Path,
+) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await driver.probe()
+    desk = Desk(tmp_path, driver)
+    blob = desk.keep(an_archive(tmp_path, big=bytes(10 * MIB)))
+    fills = "head -c 10000000 /dev/zero > more; sleep 10"
+    async with desk.running(a_command(desk, tmp_path, fills, folder=blob)) as run:
+        finished = await run
+    assert finished.reason is EndReason.DISK_LIMIT
