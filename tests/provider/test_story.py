@@ -46,10 +46,23 @@ REGISTERED = Registered(
     ),
     sandbox=SandboxReport("bwrap", memory="cgroup v1", notes=("a note",)),
     own_tasks_only=False,
+    containers=SandboxReport("docker"),
 )
 
 SAID: list[tuple[Announcement, tuple[str, ...]]] = [
-    (REGISTERED, ("CPU", "EPYC", "16 GiB", "0.25/h", "memory by cgroup v1", "a note", "Ctrl-C")),
+    (
+        REGISTERED,
+        (
+            "CPU",
+            "EPYC",
+            "16 GiB",
+            "0.25/h",
+            "memory by cgroup v1",
+            "a note",
+            "Images: docker",
+            "Ctrl-C",
+        ),
+    ),
     (AttemptPreparing(ATTEMPT, TASK), ("preparing", TASK)),
     (AttemptStarted(ATTEMPT, TASK), ("running", TASK)),
     (AttemptFinished(ATTEMPT, TASK, EndReason.COMPLETED, 0, "", 2.5), ("finished", "2.5 s")),

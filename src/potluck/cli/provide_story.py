@@ -78,6 +78,8 @@ def _introduce(pane: Pane, registered: Registered) -> None:
     pane.line(f"Sandbox: {_sandbox(registered.sandbox)}")
     for note in registered.sandbox.notes:
         pane.line(f"  {printable(note)}", Tone.FAINT)
+    if registered.containers is not None:
+        pane.line(f"Images: {_sandbox(registered.containers)}")
     if registered.own_tasks_only:
         pane.line("Without a sandbox this machine takes your own tasks only.", Tone.WAITING)
     pane.line(

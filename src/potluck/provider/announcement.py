@@ -19,6 +19,7 @@ class Registered(Struct, frozen=True, tag_field="event", tag="registered"):
     devices: tuple[DeviceDescription, ...]
     sandbox: SandboxReport
     own_tasks_only: bool
+    containers: SandboxReport | None = None  # where images are run, if not in `sandbox`
 
 
 class AttemptPreparing(Struct, frozen=True, tag_field="event", tag="attempt_preparing"):

@@ -254,6 +254,7 @@ def _registered(settings: ProviderSettings, offer: Offer, node_id: NodeId) -> Re
         described.devices,
         described.sandbox,
         offer.own_tasks_only,
+        described.containers,
     )
 
 
