@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from glob import glob
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import cloudpickle
 import psutil
 
 from potluck.model.task import MIB
+from potluck.provider.prepare.stage import socket_prefix
 from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.end_to_end.line import FAR
@@ -28,6 +30,7 @@ from tests.sandbox.docker.engine import Started
 NAME = "killed"
 # What a node keeps for the next task, and writes for itself; all else belongs to some attempt.
 KEPT = ("files/", "environments/", "attempts/", "delegations/", "control")
+STAGING = "environments/staging"
 # The directory that those of runs are made in, and the filter that all of them have.
 OF_ALL_RUNS = {"sandbox/docker", "sandbox/seccomp.json"}
 OUTPUT_BYTES = 48 * MIB
@@ -131,6 +134,8 @@ class Pool:
         found = [str(path.relative_to(self.data)) for path in self.data.rglob("*")]
         journals = [each for each in found if each.startswith("attempts/")]
         own = [each for each in journals if "outbox/" in each or each.endswith(".log")]
+        own += [each for each in found if each.startswith(f"{STAGING}/")]
+        own += glob(f"{gettempdir()}/{socket_prefix(self.data / STAGING)}*")  # noqa: PTH207
         below = [each for each in found if "/" in each and each not in OF_ALL_RUNS]
         return own + [each for each in below if not each.startswith(KEPT)]
 
@@ -195,9 +200,9 @@ def bringing_inputs(pool: Pool) -> str:
 
 def before_the_start(pool: Pool) -> str:
     """The sandbox stands, and a folder of many files is unpacked in it."""
-    folder = pool.upload(_folder(20_000))
+    folder = pool.upload(_folder(8_000))
     others = pool.sandboxes()
-    task_id = pool.script("import os; assert len(os.listdir('many')) == 20_000", folder=folder)
+    task_id = pool.script("import os; assert len(os.listdir('many')) == 8_000", folder=folder)
     pool.until(lambda: pool.sandboxes() > others, "the sandbox is set up")
     (attempt,) = pool.client.task(task_id)["attempts"]
     assert attempt["state"] != "running"
