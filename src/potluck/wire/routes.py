@@ -79,7 +79,6 @@ FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")
 GET_BLOB = Route("GET", "/v1/blobs/{sha256}")
 
 
-
 LIST_DEVICES = Route("GET", "/v1/devices")
 DEVICE_HISTORY = Route("GET", "/v1/devices/{device_id}/history")
 LIST_NODES = Route("GET", "/v1/nodes")
