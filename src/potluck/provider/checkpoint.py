@@ -15,6 +15,7 @@ from typing import IO
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
+from potluck.provider.files.beside import beside
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Role
 from potluck.provider.files.pack import Moved, pack
@@ -63,18 +64,18 @@ class Checkpoints:
         """Nothing runs any more. The outbox brings it to the server before the end is told."""
         if reason is EndReason.COMPLETED:
             return
-        marks = await asyncio.to_thread(_marks, work)
+        marks = await beside(work, _marks)
         if marks != self._kept and await self._fits(marks):
-            content = pack(work.descriptor, NAME)
-            await asyncio.to_thread(self._freight.outbox.add, Role.CHECKPOINT, "", content)
-            self._freight.outbox.announce()
+            outbox = self._freight.outbox
+            await beside(work, lambda own: outbox.add(Role.CHECKPOINT, "", _packed(own)))
+            outbox.announce()
 
     async def _keep_once(self, work: WorkDirectory) -> None:
-        marks = await asyncio.to_thread(_marks, work)
+        marks = await beside(work, _marks)
         if marks == self._kept or not await self._fits(marks):
             return
         with self._freight.outbox.scratch() as file:
-            blob = await asyncio.to_thread(_write, file, pack(work.descriptor, NAME))
+            blob = await beside(work, lambda own: _write(file, _packed(own)))
             try:
                 await self._freight.courier.send(blob, _reader(file))
                 await self._freight.courier.keep_checkpoint(blob)
@@ -95,6 +96,10 @@ class Checkpoints:
 def _marks(work: WorkDirectory) -> Marks:
     found = walk(work.descriptor, NAME, Passed())
     return tuple(each.mark for each in found if not each.is_directory)
+
+
+def _packed(work: WorkDirectory) -> Iterator[bytes]:
+    return pack(work.descriptor, NAME)
 
 
 def _write(file: IO[bytes], chunks: Iterator[bytes]) -> BlobRef:

@@ -73,6 +73,8 @@ _LEAVE_SECONDS = 3.0
 _LEASE = "Potluck-Lease"
 _BYTES, _PACKED = "application/octet-stream", "application/msgpack"
 _PARTIAL = 206
+# A line that is slower than this is none.
+_SLOWEST_BYTES_PER_SECOND = 2**14
 # What the server says of files that it does not take; trying again would not help.
 _REFUSALS: Errors = (Conflict, InvalidInput, Forbidden)
 
@@ -227,7 +229,12 @@ class Link:
         """Raises NotFound where the upload is over, and what `begin_upload` raises."""
         call = Extra({"upload_id": upload_id, "number": str(number)}, lease, _BYTES)
         return await self._persist(
-            routes.PUT_NODE_PART, lambda: data, Upload, answers=(NotFound, *_REFUSALS), extra=call
+            routes.PUT_NODE_PART,
+            lambda: data,
+            Upload,
+            answers=(NotFound, *_REFUSALS),
+            patience=self._patience(len(data) / _SLOWEST_BYTES_PER_SECOND),
+            extra=call,
         )
 
     async def finish_upload(self, lease: Lease, upload_id: str) -> Upload:
@@ -237,11 +244,13 @@ class Link:
         )
 
     async def add_files(self, files: AddFiles) -> None:
+        body = encode_packed(files)
         await self._persist(
             routes.ADD_FILES,
-            lambda: encode_packed(files),
+            lambda: body,
             object,
             answers=_REFUSALS,
+            patience=self._patience(len(body) / _SLOWEST_BYTES_PER_SECOND),
             extra=Extra(content_type=_PACKED),
         )
 

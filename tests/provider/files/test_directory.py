@@ -1,8 +1,10 @@
 """What is put into a task's directory and taken from it stays within it, whatever is there."""
 
+import asyncio
 import os
 import socket
 import tarfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from potluck.model.blob import MOST_OUTPUT_FILES
 from potluck.model.task import MIB, EndReason
 from potluck.provider.files import collect as collecting
+from potluck.provider.files.beside import beside
 from potluck.provider.files.collect import collect, is_empty
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.files.pack import Moved, pack
@@ -169,3 +172,30 @@ def test_there_is_an_end_to_files(
         (tmp_path / f"work/output/{number}").touch()
     assert collect(work, outbox, MIB) == ["output: only the first 3 files are kept"]
     assert len(outbox) == 3
+
+
+async def test_a_thread_works_where_it_was_told_however_the_run_ends(tmp_path: Path) -> None:
+    """The number of a descriptor that is closed is soon another directory's."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    began, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def act(work: WorkDirectory) -> None:
+        began.set()
+        go_on.wait(10)
+        put(work, "late", b"x", MIB)
+        done.set()
+
+    descriptor = os.open(tmp_path / "work", os.O_RDONLY)
+    acting = asyncio.create_task(beside(WorkDirectory(descriptor), act))
+    await asyncio.to_thread(began.wait, 10)
+    acting.cancel()
+    await asyncio.gather(acting, return_exceptions=True)
+    os.close(descriptor)
+    other = os.open(tmp_path / "elsewhere", os.O_RDONLY)
+    assert other == descriptor
+    go_on.set()
+    assert await asyncio.to_thread(done.wait, 10)
+    os.close(other)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert [each.name for each in (tmp_path / "work").iterdir()] == ["late"]

@@ -8,11 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from potluck.model.blob import BlobRef
-from potluck.model.error import NotFound
+from potluck.model.error import Conflict, NotFound, StaleLease
 from potluck.model.lease import Lease
 from potluck.provider.link import Link
 from potluck.provider.throttle import Throttle
 from potluck.wire.files import AddedFile, AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
+
+_MOST_BEGINNINGS = 10
 
 # Bytes of what is sent, from a position on, so many at most.
 Read = Callable[[int, int], bytes]
@@ -44,9 +46,13 @@ class Courier:
             upload = await self._link.begin_upload(BeginNodeUpload(self._lease, blob))
             try:
                 await self._send_parts(upload, blob, read)
-            except NotFound:
-                # It lay idle for too long, or somebody else has finished it: asked anew.
+            except StaleLease:
+                raise
+            except (NotFound, Conflict):
+                # It lay idle for too long, or the server is not where we thought: asked anew.
                 tries += 1
+                if tries >= _MOST_BEGINNINGS:
+                    raise
                 await self._link.pause(tries)
             else:
                 return

@@ -9,6 +9,7 @@ from typing import Protocol
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, PotluckError
 from potluck.provider.files.courier import Courier
+from potluck.provider.sandbox.event_loop import undisturbed
 
 _READ_BYTES = 2**20
 # Read-only, also for the user that the task is; and it may be a program.
@@ -54,7 +55,7 @@ async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -
             try:
                 async for chunk in courier.fetch(blob, size):
                     piece = chunk[: blob.size_bytes - size]
-                    await asyncio.to_thread(_append, file.fileno(), piece, digest)
+                    await undisturbed(asyncio.to_thread(_append, file.fileno(), piece, digest))
                     size += len(piece)
             except _REFUSALS:
                 raise

@@ -1,9 +1,8 @@
 """Carries files into the directory that a task works in, and what it leaves out of it."""
 
-import asyncio
-
 from potluck.model.task import EndReason
 from potluck.provider.checkpoint import Checkpoints
+from potluck.provider.files.beside import beside
 from potluck.provider.files.collect import OUTPUT_NAME, collect, is_empty
 from potluck.provider.files.unpack import make_directory, put, unpack
 from potluck.provider.kinds.job import Job
@@ -30,7 +29,7 @@ class Porter:
         if self._job.grant.spec.folder is None and self._job.grant.checkpoint is None:
             self._bring(work)
         else:
-            await asyncio.to_thread(self._bring, work)
+            await beside(work, self._bring)
 
     async def during(self, work: WorkDirectory) -> None:
         if not self._is_array:
@@ -49,8 +48,11 @@ class Porter:
             return
         prefix = "" if self.item is None else f"{self.item}/"
         outbox = self._job.freight.outbox
-        collecting = asyncio.to_thread(collect, work, outbox, self._room_bytes, prefix, directory)
-        for remark in await collecting:
+
+        def copy(there: WorkDirectory) -> list[str]:
+            return collect(there, outbox, self._room_bytes, prefix, directory)
+
+        for remark in await beside(work, copy):
             await self._job.log.remark(remark)
         outbox.announce()
 
