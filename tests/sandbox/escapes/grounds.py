@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from potluck.provider.sandbox.docker.work import remove
 from tests.ordinary_user import NOBODY
 from tests.sandbox.conftest import REPOSITORY
 from tests.sandbox.escapes.inside.bait import Bait, Neighbour
@@ -77,7 +78,7 @@ def laid_out(as_root: bool) -> Iterator[Grounds]:
     canary = f"canary-{secrets.token_hex(12)}"
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="potluck-grounds-"))
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        stack.callback(_remove, directory)
         _make_directories(directory, uid)
         files = {name: _plant(stack, path, canary) for name, path in _PLACES.items()}
         files["data-directory"] = _plant(stack, str(directory / "state"), canary)
@@ -101,6 +102,13 @@ def _make_directories(directory: Path, uid: int) -> None:
         node = directory / "shown" / "node"
         os.mknod(node, 0o20666, _FUSE)
         node.chmod(0o666)
+
+
+def _remove(directory: Path) -> None:
+    """Of a run that was killed with its host something is mounted."""
+    for leftover in directory.glob("state/docker/*"):
+        remove(leftover)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _plant(stack: ExitStack, place: str, canary: str) -> str:
