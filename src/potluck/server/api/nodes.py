@@ -34,6 +34,7 @@ from potluck.wire.strict import StrictRegisterNode, StrictReports
 from potluck.wire.wish import OwnerOrder
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
+_MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
 _FOR_NOW = LeaveNode()
 PackedChunk = Annotated[LogChunk, Body(media_type=RequestEncodingType.MESSAGEPACK)]
 
@@ -92,7 +93,12 @@ class NodeController(Controller):
         """Renews every lease of the node, and brings back what to stop."""
         return await lease.heartbeat(parts, owner_of(request.user), node_id_of(node_id), data)
 
-    @post(routes.REPORT.template, operation_id="report", status_code=200)
+    @post(
+        routes.REPORT.template,
+        operation_id="report",
+        status_code=200,
+        request_max_body_size=_MAX_REPORT_BYTES,
+    )
     async def report(
         self, node_id: str, data: StrictReports, request: Request[Caller, Any, Any], parts: Parts
     ) -> ReportAnswers:
