@@ -19,6 +19,7 @@ from potluck.provider.sandbox.docker.casing import Casing, Footprint, Hull
 from potluck.provider.sandbox.docker.engine import Image, ImageConfig, _split
 from potluck.provider.sandbox.docker.find import find_socket, need_socket
 from potluck.provider.sandbox.docker.first import Frames, frame
+from potluck.provider.sandbox.docker.group import find
 from potluck.provider.sandbox.docker.profile import profile
 from potluck.provider.sandbox.docker.root import on_any_image, own_image
 from potluck.provider.sandbox.docker.work import Work
@@ -206,3 +207,53 @@ def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
     done = subprocess.run([sys.executable, first.__file__], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert "first one of a container" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "files"),
+    [
+        (
+            1,
+            "4:memory:/docker/one\n3:pids:/docker/one\n2:cpu,cpuacct:/docker/one\n0::/\n",
+            {
+                "memory/docker/one/memory.limit_in_bytes": "5\n",
+                "memory/docker/one/memory.oom_control": "oom_kill 1\n",
+                "pids/docker/one/pids.max": "6\n",
+                "pids/docker/one/pids.events": "max 2\n",
+                "cpu,cpuacct/docker/one/cpu.cfs_quota_us": "7\n",
+                "cpu,cpuacct/docker/one/cpuacct.usage": "2500000000\n",
+            },
+        ),
+        (
+            2,
+            "0::/system.slice/docker-one.scope\n",
+            {
+                "system.slice/docker-one.scope/memory.max": "5\n",
+                "system.slice/docker-one.scope/memory.events": "oom 1\noom_kill 1\n",
+                "system.slice/docker-one.scope/pids.max": "6\n",
+                "system.slice/docker-one.scope/pids.events": "max 2\n",
+                "system.slice/docker-one.scope/cpu.max": "7 100000\n",
+                "system.slice/docker-one.scope/cpu.stat": "usage_usec 2500000\n",
+            },
+        ),
+    ],
+)
+def test_what_the_kernel_counts_is_found_in_both_versions(
+    tmp_path: Path, version: int, told: str, files: dict[str, str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    names = {name: name for name in ("memory", "pids")} | dict.fromkeys(
+        ("cpu", "cpuacct"), "cpu,cpuacct"
+    )
+    mounts = {name: tmp_path / place for name, place in names.items()}
+    found = find(told, mounts if version == 1 else {"cgroup2": tmp_path})
+    assert found is not None
+    limits = {"memory": 5, "pids": 6, "cpu": 7}
+    mechanism = f"cgroup v{version}"
+    assert [found.mechanism(name, limit) for name, limit in limits.items()] == [mechanism] * 3
+    assert [found.mechanism(name, 99) for name in limits] == [None] * 3
+    assert (found.group.was_out_of_memory(), found.group.refused_a_process()) == (True, True)
+    assert found.group.cpu_seconds() == 2.5
+    assert find(told, {}) is None

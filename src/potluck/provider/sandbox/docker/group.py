@@ -38,16 +38,21 @@ def counted(pid: int) -> Counted | None:
         told = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
-    mounts = controller_mounts(Path("/proc/self/mountinfo").read_text())
-    found = {}
-    for line in told.splitlines():
-        _, controllers, path = line.split(":", 2)
-        for name in controllers.split(","):
-            if name in CONTROLLERS and name in mounts:
-                found[name] = mounts[name] / path.lstrip("/")
+    return find(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
+
+
+def find(told: str, mounts: dict[str, Path]) -> Counted | None:
+    """By what the kernel tells of a process, and where control groups are mounted."""
+    lines = [line.split(":", 2)[1:] for line in told.splitlines()]
+    found = {
+        name: mounts[name] / path.lstrip("/")
+        for names, path in lines
+        for name in names.split(",")
+        if name in CONTROLLERS and name in mounts
+    }
     if found and all(path.is_dir() for path in found.values()):
         return Counted(1, found)
-    unified = next((line[3:] for line in told.splitlines() if line.startswith("0::")), None)
+    unified = next((path for names, path in lines if not names), None)
     if unified is None or "cgroup2" not in mounts:
         return None
     directory = mounts["cgroup2"] / unified.lstrip("/")
