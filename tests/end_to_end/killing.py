@@ -88,7 +88,8 @@ class Pool:
     def end(self) -> None:
         """All that was started here, also what should have ended by itself."""
         if self.node.process.poll() is None:
-            self.kill()
+            self._family += self.started()
+            self.node.stop()
         for each in self._family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
