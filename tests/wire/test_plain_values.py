@@ -220,6 +220,7 @@ _HOSTILE = {
     "nothing": b"",
     "a value too many": b"\xc0\xc0",
     "deep lists": _bomb(100_000),
+    "lists a little too deep": _bomb(100),
     "deep tuples": b"".join(b"\xc9\x00\x00\xff\xff\x02\x91" for _ in range(10_000)),
     "a list of four billion": b"\xdd\xff\xff\xff\xff",
     "a dict of four billion": b"\xdf\xff\xff\xff\xff\xc0\xc0",
@@ -288,8 +289,10 @@ def test_a_compressed_table_is_no_bomb() -> None:
     bomb = bytes(sink.getvalue())
 
     assert len(bomb) < 100_000
+    most = pyarrow.default_memory_pool().max_memory()
     with pytest.raises(PlainError):
         decode(_ext(14, encode(["table", bomb])))
+    assert pyarrow.default_memory_pool().max_memory() - most < 10_000_000, "never unpacked"
 
 
 @settings(max_examples=400)
