@@ -10,7 +10,7 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
-from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
+from tests.processes import FAST, FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
 from tests.sandbox.docker.engine import Started
 from tests.sandbox.docker.image import NAME, bring
 from tests.wallets import Wallet
@@ -22,10 +22,11 @@ def test_images_run_beside_bubblewrap_and_others_get_those_that_are_named(
     asyncio.run(bring(docker))
     place = f"unix://{docker.socket}"
     with (
-        ServerProcess(tmp_path, POTLUCK_REGISTRATION="open") as server,
+        ServerProcess(tmp_path, 0, **FAST, POTLUCK_REGISTRATION="open") as server,
         ProviderProcess(
             tmp_path / "p1",
             server,
+            **FAST_PROVIDER,
             POTLUCK_PROVIDER_DOCKER_URL=place,
             POTLUCK_PROVIDER_TERMS_SECONDS="0.05",
         ),
