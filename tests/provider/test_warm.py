@@ -204,6 +204,22 @@ async def test_what_it_prints_and_leaves_is_its_own(walled: Shop) -> None:
     assert plain.ended.log_bytes == 0
 
 
+def speaks_late() -> None:
+    import threading
+
+    threading.Timer(0.2, print, ["much too late"]).start()
+
+
+async def test_what_is_said_after_the_end_is_nobodys(walled: Shop) -> None:
+    await walled.run(call_of(speaks_late))
+    kept = walled.logs[-1].pieces
+    await asyncio.sleep(0.5)
+    walled.logs[-1].flush()
+
+    assert walled.logs[-1].pieces == kept
+    assert len(walled.pool.now()) == 1
+
+
 async def test_a_child_that_comes_back_says_nothing(walled: Shop) -> None:
     assert (await walled.run(call_of(behave, "fork"))).value == "fork"
     assert (await walled.run(call_of(behave, "again"))).value == "again"

@@ -119,10 +119,12 @@ class Shop:
         self.pool = WarmPool(driver, settings or WarmSettings(), pins)
         self.recall = Recall()
         self.told: list[Event] = []
+        self.logs: list[AttemptLog] = []
 
     async def run(self, grant: Grant, inputs: Inputs | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = AttemptLog(spool, 0.1), idle_freight(self._directory)
+        self.logs.append(log)
         told: list[Event] = []
         self.told = told
         parts = (BARE, Exposed(), inputs or Inputs(), log, told.append, self.recall, freight)
