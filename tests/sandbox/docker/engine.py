@@ -12,8 +12,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -141,12 +142,24 @@ def _remove_containers(engine: Started) -> None:
 
 
 def _end_rest(directory: Path) -> None:
-    """A dockerd that had to be killed leaves its containerd."""
-    file = directory / "exec/containerd/containerd.pid"
-    if file.exists() and (pid := int(file.read_text() or 0)):
-        command = Path(f"/proc/{pid}/cmdline")
-        if command.exists() and str(directory).encode() in command.read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    """Programs of the engine that outlive it for a moment, and would mount something once more."""
+    deadline = time.monotonic() + 10
+    while left := _named_after(directory):
+        if time.monotonic() > deadline:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _named_after(directory: Path) -> list[int]:
+    """Processes whose command line names the directory, which nobody else knows."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.fsencode(directory) in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 def _unmount(directory: Path) -> None:
