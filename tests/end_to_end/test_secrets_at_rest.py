@@ -5,20 +5,24 @@ and in all files of the cluster: as they are, in base64 at each of its three ali
 """
 
 import base64
+import os
+import pickle
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+import cloudpickle
 import pytest
 
 from potluck.server.encryption.places import KeyFile
 from potluck.server.postgres.programs import find_program
 from potluck.store.vault import Vault
-from potluck.wire import routes
-from tests.processes import ProviderProcess, ServerProcess, WholeServerProcess
+from potluck.wire import plain_values, routes
+from tests.processes import Api, ProviderProcess, ServerProcess, WholeServerProcess
 from tests.tally import tallying
 from tests.wallets import Wallet
 
@@ -27,6 +31,10 @@ ARGUMENT = "planted-argument-d3b07384d1"
 SOURCE = "planted-source-1f3870be27"
 WEBHOOK = "https://hooks.example/T0/planted-webhook-4e07408562"
 FAILURE = "planted-failure-b94d27b993"
+TASK_SECRET = "planted-task-secret-5feceb66ff"
+CODE = "planted-code-6b86b273ff"
+INPUT = "planted-input-d4735e3a26"
+RESULT = "planted-result-4e07408562"
 # In the clear by decision: what shows that the search finds anything at all.
 NAME = "planted-name-2c26b46b68"
 
@@ -71,6 +79,10 @@ def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
         Planted("a line of the source", SOURCE.encode()),
         Planted("a webhook's address", WEBHOOK.encode()),
         Planted("what a failing task said", FAILURE.encode()),
+        Planted("a secret of a task", TASK_SECRET.encode()),
+        Planted("a word in the code of a function", CODE.encode()),
+        Planted("an argument of a function", INPUT.encode()),
+        Planted("what a function returned", RESULT.encode()),
         Planted("a refresh token", session["refresh_token"].encode()),
         Planted("an access token", session["access_token"].encode()),
         Planted("an API key", key.encode()),
@@ -92,10 +104,33 @@ def run_tasks(server: ServerProcess) -> None:
     }
     done = client.post(routes.SUBMIT_TASK.path, {"spec": spec, "name": NAME})["id"]
     failed = client.submit(f"raise SystemExit('{FAILURE}')")
+    call_function(client)
     assert client.finished(done)["state"] == "succeeded"
     assert client.log(done) == f"{len(ENVIRONMENT)} {len(SOURCE)}\n", "the task itself saw it"
     assert client.finished(failed)["state"] == "failed"
     assert FAILURE in client.log(failed), "its owner reads it; it is in a blob"
+
+
+def call_function(client: Api) -> None:
+    """One that has a secret, and gives what is none of anybody else's matter."""
+
+    def told(given: str) -> str:
+        is_told = given == INPUT and CODE and os.environ["PASSWORD"] == TASK_SECRET
+        return RESULT if is_told else "nothing"
+
+    spec = {
+        "kind": "function",
+        "name": "told",
+        "code": {"data": base64.b64encode(cloudpickle.dumps(told)).decode()},
+        "inputs": {"data": base64.b64encode(pickle.dumps((INPUT,))).decode()},
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+    said = {"spec": spec, "secrets": {"PASSWORD": TASK_SECRET}, "secrets_to_strangers": True}
+    task_id = client.post(routes.SUBMIT_TASK.path, said)["id"]
+    assert client.finished(task_id)["state"] == "succeeded"
+    (found,) = client.post(routes.ASK_RESULTS.path, {"tasks": [{"task_id": task_id}]})["results"]
+    data = base64.b64decode(found["pieces"][0]["value"]["data"])
+    assert plain_values.decode(data) == RESULT
 
 
 def dumped(tmp_path: Path) -> bytes:
