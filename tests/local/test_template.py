@@ -115,6 +115,35 @@ def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
     assert told.detail == refused.value.detail
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("../private.txt", "leads out of the folder"),
+        ("/etc/hostname", "leads out of the folder"),
+        ("link.py", "leads out of the folder"),
+        ("ring.py", "can not be read"),
+        ("missing.py", "is no file of the folder"),
+        (".", "is no file of the folder"),
+    ],
+)
+def test_a_script_is_a_file_of_the_folder(script: str, why: str) -> None:
+    """It is read here and sent to a node: no other file of the machine may be named."""
+    folder = own("theirs", f'summary = "Reads."\nscript = "{script}"\n')
+    (folder.parent / "private.txt").write_text("mine")
+    (folder / "link.py").symlink_to("../private.txt")
+    (folder / "ring.py").symlink_to("ring.py")
+    with pytest.raises(InvalidInput) as refused:
+        template("theirs")
+    assert why in refused.value.detail
+
+
+def test_a_script_may_lie_below_or_be_a_link_to_its_neighbour() -> None:
+    folder = own("deep", 'summary = "Reads."\nscript = "src/link.py"\n')
+    (folder / "src").mkdir()
+    (folder / "src/link.py").symlink_to("../do.py")
+    assert template(str(folder)).about.script == "src/link.py"
+
+
 def test_a_name_that_is_none() -> None:
     with pytest.raises(NotFound, match="no template 'mandelbort'"):
         template("mandelbort")

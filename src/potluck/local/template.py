@@ -121,7 +121,23 @@ def _read(directory: Path) -> Template:
     kinds = [about.script, about.image, None if about.image else about.command or None]
     if sum(kind is not None for kind in kinds) != 1:
         raise _wrong(file, "it needs one of script, command and image")
-    return Template(directory.resolve().name, directory.resolve(), about)
+    found = Template(directory.resolve().name, directory.resolve(), about)
+    if about.script is not None:
+        _check_script(found.directory, about.script, file)
+    return found
+
+
+def _check_script(directory: Path, script: str, file: Path) -> None:
+    """Whoever wrote the template says which file is sent, so it is one of the template's own."""
+    try:
+        place = (directory / script).resolve()
+        is_file = place.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # no name of a file, links in a ring
+        raise _wrong(file, f"script = {script!r} can not be read") from error
+    if not place.is_relative_to(directory):
+        raise _wrong(file, f"script = {script!r} leads out of the folder")
+    if not is_file:
+        raise _wrong(file, f"script = {script!r} is no file of the folder")
 
 
 def _wrong(file: Path, why: str) -> InvalidInput:
