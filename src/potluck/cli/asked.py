@@ -73,14 +73,16 @@ def _place_in(folder: Path | None, script: str) -> str | None:
 
 
 def parsed(pairs: Sequence[str]) -> dict[str, str]:
-    """`-p size=64`, as often as needed; the last one of a name wins."""
-    given = {}
+    """`-p size=64`, as often as needed, each name once."""
+    given: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InvalidInput(
                 f"-p {printable(pair)!r} is not NAME=value.", "Write it like -p size=64."
             )
+        if name in given:
+            raise InvalidInput(f"-p {printable(name)} is said twice.", "Leave one of them out.")
         given[name] = value
     return given
 
