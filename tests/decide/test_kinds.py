@@ -29,7 +29,7 @@ REFUSED: list[tuple[TaskSpec, str]] = [
     (ScriptSpec("src/a.py", ""), "'src/a.py' is a path"),
     (ScriptSpec("src/../../a.py", "", folder=BLOB), "is a path"),
     (ScriptSpec("/a.py", "", folder=BLOB), "is a path"),
-    (ScriptSpec("s/a.py", "", folder=BLOB, files=files("s/a.py")), "'s/a.py' stands where"),
+    (ScriptSpec("s/a.py", "", folder=BLOB, files=files("s/a.py")), "the task's own 's/a.py' is"),
     (ScriptSpec("a.py", "", files=files("x", "x")), "'x' is there twice"),
     (CommandSpec(("ls",), files=files("x/y/z", "x/y")), "'x/y' is a file, and 'x/y/z' would"),
     (CommandSpec(("ls",), files=files("output/x")), "the task's own 'output'"),

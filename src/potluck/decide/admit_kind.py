@@ -68,9 +68,10 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
             raise InvalidInput(f"The file {file.path!r} is there twice.", "Send each path once.")
         paths.add(file.path)
     for path in sorted(paths):
-        if path in taken or path.partition("/")[0] in taken:
+        own = next((each for each in (path, path.partition("/")[0]) if each in taken), None)
+        if own is not None:
             raise InvalidInput(
-                f"The file {path!r} stands where the task's own {path.partition('/')[0]!r} is.",
+                f"The file {path!r} stands where the task's own {own!r} is.",
                 "Choose another path for it.",
             )
         above = next((each for each in _above(path) if each in paths), None)
