@@ -14,6 +14,7 @@ from aiohttp import web
 from tests.sandbox.docker.engine import Started
 
 NAME = "potluck-test-busybox"
+BARE = "potluck-test-bare"
 
 
 def _busybox() -> bytes:
@@ -58,9 +59,14 @@ def changes(engine: str) -> list[str]:
 
 
 async def bring(engine: Started) -> None:
-    """Puts it into the engine."""
-    query = [("fromSrc", "-"), ("repo", NAME), ("tag", "latest")]
-    query += [("changes", change) for change in changes(engine.name)]
+    """Puts it into the engine, and beside it one that says nothing of itself."""
+    await _import(engine, NAME, changes(engine.name))
+    await _import(engine, BARE, [])
+
+
+async def _import(engine: Started, name: str, said: list[str]) -> None:
+    query = [("fromSrc", "-"), ("repo", name), ("tag", "latest")]
+    query += [("changes", change) for change in said]
     connector = aiohttp.UnixConnector(path=str(engine.socket))
     async with (
         aiohttp.ClientSession(connector=connector) as session,

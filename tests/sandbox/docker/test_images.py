@@ -13,7 +13,7 @@ from potluck.provider.sandbox.docker.docker import DockerDriver
 from potluck.provider.sandbox.driver import Ended
 from tests.sandbox.conftest import confinement
 from tests.sandbox.docker.engine import Started
-from tests.sandbox.docker.image import NAME, Registry, bring
+from tests.sandbox.docker.image import BARE, NAME, Registry, bring
 
 
 class Box:
@@ -70,6 +70,13 @@ async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(bo
     assert "a file\n" in told and "mine\n" in told
     assert told.count("Read-only file system") == 2
     assert "checked" not in told, "no health check of the image's is run"
+
+
+async def test_an_image_without_a_command_needs_one(box: Box) -> None:
+    ended = await box.run(image=BARE)
+    assert (ended.reason, box.said) == (EndReason.INPUT_FAILED, b"")
+    assert ended.detail == f"the image {BARE} has no command of its own, and the task says none"
+    assert (await box.run("/bin/true", image=BARE)).reason is EndReason.COMPLETED
 
 
 async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) -> None:

@@ -159,7 +159,10 @@ class ContainerRun:
             return Image(self._yard.own_image)
         if nvidia.wants_cards(self._confinement.device_nodes):
             nvidia.check_toolkit(await nvidia.toolkit_version())
-        return await self._yard.find_image(name)
+        image = await self._yard.find_image(name)
+        if not self._words(image):
+            raise InputFailed(f"the image {name} has no command of its own, and the task says none")
+        return image
 
     def _encase(self, image: Image) -> Casing:
         confinement, yard = self._confinement, self._yard
@@ -246,10 +249,14 @@ class ContainerRun:
         return self._spent
 
     def _command(self) -> list[str]:
-        config = self.casing.image.config
         if self._confinement.image is None:
             program, *rest = self._confinement.command
             return [self._yard.interpreter.path if program == PYTHON else program, *rest]
+        return self._words(self.casing.image)
+
+    def _words(self, image: Image) -> list[str]:
+        """Of what runs in somebody's image, which may bring a command or a part of one."""
+        config = image.config
         entry = (config and config.entrypoint) or []
         command = list(self._confinement.command) or (config and config.cmd) or []
         return [*entry, *command]
