@@ -95,7 +95,6 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("-p size=1 --command ls", "-p is for the parameters of a template, and none is named."),
         ("--template matrix-product -p size", "-p 'size' is not NAME=value."),
         ("--template matrix-product -p size=3 -p size=64", "-p size is said twice."),
-        ("--template matrix-product -p size=3 -p size=64", "-p size is said twice."),
         ("--template matrix-product -p sise=1", "matrix-product has no parameter 'sise'."),
         ("--template matrix-product --folder .", "A template brings its own folder"),
         ("--image BAD|NAME", "--image is not the name of an image"),
