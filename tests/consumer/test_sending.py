@@ -127,6 +127,42 @@ def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) 
     assert not _sent(server, BATCH)
 
 
+def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
+    server: FakeServer, client: Potluck
+) -> None:
+    broken = msgspec.structs.replace(REQUEST, secrets={"TOKEN": object()})
+    sender = Sender(client.transport)
+    one, other, later = Addressee(), Addressee(), Addressee()
+    with sender._turn:
+        sender.put(Parcel(broken, one))
+        sender.put(Parcel(REQUEST, other))
+    assert sender.flush(10)
+    assert isinstance(one.error, InvalidInput) and other.task_id == TASK_ID
+    sender.put(Parcel(REQUEST, later))
+    assert sender.flush(10) and later.task_id == TASK_ID, "the thread lives"
+    sender.close()
+
+
+def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
+    client: Potluck,
+) -> None:
+    server = SlowAnswers()
+    with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
+        sender = Sender(slow.transport)
+        sender.put(Parcel(REQUEST, first := Addressee()))
+        await_true(lambda: _sent(server, BATCH), "the first is on its way")
+
+        def take_back() -> None:
+            sender.put(Parcel(REQUEST, second := Addressee()))
+            sender.take_back(second)
+
+        behind = threading.Timer(0.05, take_back)
+        behind.start()
+        assert sender.flush(10) and first.task_id == TASK_ID
+        behind.join()
+        sender.close()
+
+
 def test_a_server_that_is_away_for_a_while_costs_no_result(
     server: FakeServer, client: Potluck
 ) -> None:

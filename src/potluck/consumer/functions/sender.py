@@ -8,6 +8,7 @@ for what waits is bounded: whoever is faster than the network waits in `put`.
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import Protocol
 from uuid import uuid4
 
@@ -15,11 +16,12 @@ from msgspec import Struct
 
 from potluck.consumer.ask import ask
 from potluck.consumer.transport import Transport, asked_seconds
-from potluck.model.error import BadSettings, PotluckError, by_code
+from potluck.model.error import BadSettings, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest
 from potluck.wire import routes
+from potluck.wire.answer import not_potluck
 from potluck.wire.consumer import TaskView
 from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
 
@@ -54,7 +56,7 @@ class Sender:
         self._waiting: deque[Parcel] = deque()
         self._waiting_bytes = 0
         self._unwanted: deque[TaskId] = deque()
-        self._put = self._answered = 0
+        self._unanswered: set[Parcel] = set()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="potluck-sender", daemon=True)
         self._thread.start()
@@ -69,7 +71,7 @@ class Sender:
                 raise _closed()
             self._waiting.append(parcel)
             self._waiting_bytes += parcel.content_bytes
-            self._put += 1
+            self._unanswered.add(parcel)
             self._turn.notify_all()
 
     def take_back(self, addressee: Addressee) -> bool:
@@ -79,7 +81,7 @@ class Sender:
                 if parcel.addressee is addressee:
                     self._waiting.remove(parcel)
                     self._waiting_bytes -= parcel.content_bytes
-                    self._answered += 1
+                    self._unanswered.remove(parcel)
                     self._turn.notify_all()
                     return True
         return False
@@ -93,9 +95,9 @@ class Sender:
     def flush(self, timeout: float | None = None) -> bool:
         """Waits until the server has answered for all that was put before; false: not in time."""
         with self._turn:
-            upto = self._put
+            before = set(self._unanswered)
             return self._turn.wait_for(
-                lambda: self._answered >= upto and not self._unwanted, timeout
+                lambda: before.isdisjoint(self._unanswered) and not self._unwanted, timeout
             )
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ class Sender:
                 self._is_closed = True
                 left, self._waiting = self._waiting, deque()
                 self._unwanted.clear()
-                self._answered = self._put
+                self._unanswered.clear()
                 self._turn.notify_all()
             for parcel in left:
                 parcel.addressee.refused(_closed())
@@ -124,7 +126,7 @@ class Sender:
             if parcels:
                 self._send(parcels)
                 with self._turn:
-                    self._answered += len(parcels)
+                    self._unanswered.difference_update(parcels)
                     self._turn.notify_all()
             else:
                 self._cancel()
@@ -150,19 +152,18 @@ class Sender:
         body = SubmitTasks(tuple(parcel.request for parcel in parcels))
         try:
             answers = self._answers(body)
-        except PotluckError as error:
-            if len(parcels) > 1 and not error.retryable:
+        except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
+            refusal = error if isinstance(error, PotluckError) else _unsendable(error)
+            if len(parcels) > 1 and not refusal.retryable:
                 # One of them may be what is wrong; it is no matter to the others.
                 for parcel in parcels:
                     self._send([parcel])
                 return
-            answers = None
-            refusal = error
-        for index, parcel in enumerate(parcels):
-            if answers is None:
+            for parcel in parcels:
                 parcel.addressee.refused(refusal)
-            else:
-                _tell(parcel.addressee, answers[index])
+        else:
+            for parcel, answer in zip(parcels, answers, strict=True):
+                _tell(parcel.addressee, answer)
 
     def _answers(self, body: SubmitTasks) -> list[Submitted]:
         """Asked under one key until there is an answer; the network may take its time."""
@@ -175,7 +176,8 @@ class Sender:
                 answer = ask(
                     self._transport, routes.SUBMIT_TASKS, TasksSubmitted, body=body, headers=headers
                 )
-                assert len(answer.tasks) == len(body.tasks)
+                if len(answer.tasks) != len(body.tasks):
+                    raise not_potluck(self._transport.url, "it answers for another list")
                 return answer.tasks
             except PotluckError as error:
                 failures += 1
@@ -186,14 +188,18 @@ class Sender:
     def _cancel(self) -> None:
         with self._turn:
             task_id = self._unwanted[0]
-        try:
+        with suppress(Exception):  # it is over, or nobody answers: it ends by its own limits
             named = {"task_id": task_id}
             ask(self._transport, routes.CANCEL_TASK, TaskView, named, repeatable=True)
-        except PotluckError:
-            pass  # it is over, or nobody answers: it ends by its own limits
         with self._turn:
             self._unwanted.popleft()
             self._turn.notify_all()
+
+
+def _unsendable(error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"The task can not be sent: {type(error).__name__}: {error}.", "Look at its options."
+    )
 
 
 def _closed() -> BadSettings:
