@@ -29,7 +29,7 @@ async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> 
     weights, other = await send(pool, b"weights"), await send(pool, b"of another task")
     node_id, grant = await pool.started()
     async with pool.parts.database.transaction() as connection:
-        await blobs.claim_inputs(connection, pool.alice, grant.task_id, [weights])
+        await blobs.claim_inputs(connection, pool.alice, {grant.task_id: [weights]})
     held = lease_of(grant)
 
     async def read(lease: Lease, blob: BlobRef) -> BlobRef:
@@ -61,7 +61,8 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
     assert node_id
     with pytest.raises(InvalidInput, match="There is no blob"):
         async with pool.parts.database.transaction() as connection:
-            await blobs.claim_inputs(connection, pool.alice, grant.task_id, [mine, named])
+            named_for = {grant.task_id: [mine, named]}
+            await blobs.claim_inputs(connection, pool.alice, named_for)
     assert await pool.sql("SELECT count(*) FROM task_blobs") == 0
 
 

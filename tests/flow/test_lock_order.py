@@ -13,19 +13,24 @@ import pytest
 
 from potluck.decide.snapshot import Assignment, DeviceShare
 from potluck.model.account import Role
+from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.device import DeviceKind
-from potluck.model.ids import NodeId
-from potluck.model.task import GIB, TaskState
+from potluck.model.ids import NodeId, TaskId
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import GIB, TaskRequest, TaskState
 from potluck.server.flow import cancel, depend, expire, files, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.assign import apply
-from potluck.store import accounts
+from potluck.server.flow.collect import give_up_claims
+from potluck.server.flow.submit_many import submit_many
+from potluck.store import accounts, blobs
 from potluck.store.assign import Planned, assign
 from potluck.store.mint import new_attempt_id
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
 from tests.flow.pool import Pool, done, lease_of, request
+from tests.flow.sending import send
 from tests.wallets import Wallet
 
 Stage = Callable[[Pool, NodeId, Grant], Awaitable[Any]]
@@ -95,6 +100,39 @@ async def test_files_wait_without_holding_what_comes_later(
         await _until_it_waits(pool, running)
         await connection.execute(f"{free} NOWAIT")
     await running
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["together", "after another"])
+async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
+    pool: Pool, after: bool
+) -> None:
+    """Pins have run out, as those of all that nodes have sent: it locks each claim."""
+    first = await pool.submit()
+    sent = sorted([await send(pool, bytes([n])) for n in range(2)], key=lambda blob: blob.sha256)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    named = [naming(blob, (first.id,) if after else ()) for blob in reversed(sent)]
+    claim = "SELECT FROM blob_claims WHERE sha256 = $1 FOR UPDATE"
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(claim, bytes.fromhex(sent[0].sha256))
+        running = asyncio.ensure_future(submit_many(pool.parts, pool.alice, named, None))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
+        await give_up_claims(pool.parts)  # waits for nobody, and leaves them
+    assert all(each.task_id for each in (await running).tasks)
+
+
+async def test_a_submission_sees_what_another_has_held_while_it_waited(pool: Pool) -> None:
+    blob = await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    async with pool.parts.database.transaction() as connection:
+        await blobs.hold(connection, pool.alice, [blob.sha256])
+        running = asyncio.ensure_future(submit.submit(pool.parts, pool.alice, naming(blob), None))
+        await _until_it_waits(pool, running)
+    assert (await running).state is TaskState.QUEUED
+
+
+def naming(blob: BlobRef, after: tuple[TaskId, ...] = ()) -> TaskRequest:
+    return TaskRequest(ScriptSpec("a.py", "", files=(NamedFile("data", blob),)), after=after)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ A hash is no key. An account may name what it has a claim on, an attempt what it
 and a node reads what the task of a live attempt names for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,7 +78,8 @@ async def hold(
 ) -> dict[str, int]:
     """Sizes of those of these that the account has; they stay until this transaction ends."""
     wanted = [bytes.fromhex(each) for each in set(hashes)]
-    rows = await connection.fetch(_sql.hold, account_id, wanted)
+    await connection.execute(_sql.hold, account_id, wanted)
+    rows = await connection.fetch(_sql.held, account_id, wanted)
     return {row["sha256"].hex(): row["size_bytes"] for row in rows}
 
 
@@ -98,19 +99,26 @@ async def add(
 
 
 async def claim_inputs(
-    connection: Connection, account_id: AccountId, task_id: TaskId, refs: Sequence[BlobRef]
+    connection: Connection, account_id: AccountId, named: Mapping[TaskId, Sequence[BlobRef]]
 ) -> None:
-    """A new task names these; its account must have each of them, in that size."""
-    if not refs:
+    """New tasks name these; their account must have each of them, in that size.
+
+    All at once: whoever held them task by task would lock claims in any order.
+    """
+    wanted = {(task_id, blob): blob.sha256 for task_id, refs in named.items() for blob in refs}
+    if not wanted:
         return
-    wanted = {each.sha256: each for each in refs}
-    have = await hold(connection, account_id, wanted)
-    for each in refs:
-        if have.get(each.sha256) != each.size_bytes:
-            raise not_yours(each)
-    hashes = [bytes.fromhex(each) for each in wanted]
-    sizes = [each.size_bytes for each in wanted.values()]
-    await connection.execute(_sql.name_input, task_id, account_id, hashes, sizes)
+    have = await hold(connection, account_id, wanted.values())
+    for _, blob in wanted:
+        if have.get(blob.sha256) != blob.size_bytes:
+            raise not_yours(blob)
+    await connection.execute(
+        _sql.name_input,
+        account_id,
+        [task_id for task_id, _ in wanted],
+        [bytes.fromhex(sha256) for sha256 in wanted.values()],
+        [blob.size_bytes for _, blob in wanted],
+    )
 
 
 def not_yours(blob: BlobRef) -> InvalidInput:

@@ -44,6 +44,15 @@ def new_task(
 
 
 async def enter(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
+    task_id = await enter_without_files(parts, connection, new)
+    if task_id == new.id:
+        named = {new.id: blobs_of(new.request.spec)}
+        await blobs.claim_inputs(connection, new.account_id, named)
+    return task_id
+
+
+async def enter_without_files(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
+    """What it names the caller claims, in this transaction and behind all tasks of it."""
     return await _earlier(connection, new) or await _enter(parts, connection, new)
 
 
@@ -82,7 +91,6 @@ async def _enter(parts: Parts, connection: Connection, asked: NewTask) -> TaskId
         twin = await _earlier(connection, new)
         assert twin is not None, "only the same key, used at the same moment, keeps a task out"
         return twin
-    await blobs.claim_inputs(connection, new.account_id, new.id, blobs_of(new.request.spec))
     await tell(connection, queued(new))
     if still_open:
         await dependencies.insert(connection, new.id, still_open)

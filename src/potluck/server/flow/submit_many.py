@@ -16,6 +16,7 @@ from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.submit import (
     allowance,
     enter,
+    enter_without_files,
     new_task,
     queued,
     same_submission,
@@ -89,7 +90,10 @@ async def _enter_together(
     await _check_room(connection, account_id, may, len(fresh))
     await _insert(parts, connection, together)
     for each in apart.values():
-        await enter(parts, connection, each)
+        if await enter_without_files(parts, connection, each) != each.id:
+            raise _at_this_moment()
+    named = {each.id: blobs_of(each.request.spec) for each in fresh.values()}
+    await blobs.claim_inputs(connection, account_id, named)
     answers.update({place: Submitted(each.id) for place, each in fresh.items()})
     return [answers[place] for place in range(len(new))]
 
@@ -135,7 +139,9 @@ async def _insert(parts: Parts, connection: Connection, new: Sequence[NewTask]) 
         return
     entered = await tasks.insert_many(connection, parts.vault, new)
     if len(entered) < len(new):
-        raise Conflict("The same list is being submitted at this moment.", "Send it again.")
-    for each in new:
-        await blobs.claim_inputs(connection, each.account_id, each.id, blobs_of(each.request.spec))
+        raise _at_this_moment()
     await tell(connection, *map(queued, new))
+
+
+def _at_this_moment() -> Conflict:
+    return Conflict("The same list is being submitted at this moment.", "Send it again.")

@@ -19,21 +19,20 @@ WHERE account_id = $1 AND sha256 = $2 AND size_bytes = $3
 RETURNING sha256
 
 -- name: hold
--- Those of these that the account has, and keeps at least until this transaction has said what it
--- names them for. What is pinned for long can not be collected meanwhile and needs no lock.
+-- What the account has of these stays at least until this transaction has said what it names them
+-- for. What is pinned for long can not be collected meanwhile and needs no lock.
 WITH due AS (
     SELECT account_id, sha256 FROM blob_claims
     WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until < now() + interval '10 minutes'
     ORDER BY sha256
     FOR NO KEY UPDATE
-), renewed AS (
-    UPDATE blob_claims SET
-        pinned_until = now() + interval '1 hour', look_at = now() + interval '1 hour'
-    FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
-    RETURNING blob_claims.sha256, blob_claims.size_bytes
 )
-SELECT sha256, size_bytes FROM renewed
-UNION ALL
+UPDATE blob_claims SET
+    pinned_until = now() + interval '1 hour', look_at = now() + interval '1 hour'
+FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
+
+-- name: held
+-- A statement of its own, which sees what others have pinned while the one before waited for them.
 SELECT sha256, size_bytes FROM blob_claims
 WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until >= now() + interval '10 minutes'
 
@@ -54,8 +53,9 @@ ON CONFLICT (account_id, sha256) DO UPDATE SET
 
 -- name: name_input
 INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
-SELECT $1, 'input', encode(sha256, 'hex'), $2, sha256, size_bytes
-FROM unnest($3::bytea[], $4::bigint[]) AS new (sha256, size_bytes)
+SELECT task_id, 'input', encode(sha256, 'hex'), $1, sha256, size_bytes
+FROM unnest($2::text[], $3::bytea[], $4::bigint[]) AS new (task_id, sha256, size_bytes)
+ORDER BY sha256
 
 -- name: name_for_attempt
 -- What the attempt has left, or sent and not yet said what it is; the same path again takes the
@@ -63,6 +63,7 @@ FROM unnest($3::bytea[], $4::bigint[]) AS new (sha256, size_bytes)
 INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
 SELECT $1, $2, $3, path, $4, sha256, size_bytes
 FROM unnest($5::text[], $6::bytea[], $7::bigint[]) AS new (path, sha256, size_bytes)
+ORDER BY sha256
 ON CONFLICT (task_id, role, coalesce(attempt_id, ''), path)
 DO UPDATE SET sha256 = excluded.sha256, size_bytes = excluded.size_bytes
 

@@ -44,11 +44,12 @@ SELECT DISTINCT account_id FROM (
 
 -- name: look_at
 -- Of claims that are due: those that something holds are looked at again when that may have changed.
+-- Whoever has one locked is about to name it; nobody is waited for with others in hand.
 WITH due AS (
     SELECT account_id, sha256 FROM blob_claims
     WHERE account_id = $1 AND look_at <= now()
     ORDER BY sha256 LIMIT $2
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 ), kept AS (
     UPDATE blob_claims SET look_at = greatest(pinned_until, now() + interval '1 day')
     FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
