@@ -242,7 +242,7 @@ def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potl
 
 def test_a_refusal_is_no_matter_to_the_others(node: StandIn, remote: Square) -> None:
     node.answers = gives(plain_values.encode(9))
-    bad = remote.using(files={"../up": __file__})
+    bad = remote.using(files={"a": __file__, "a/b": __file__})
     calls = [remote.submit(1), bad.submit(2), remote.submit(3)]
     assert [calls[0].result(30), calls[2].result(30)] == [9, 9]
     with pytest.raises(InvalidInput):

@@ -1,6 +1,7 @@
 """What somebody may ask for a function, in the words of the commands, checked when it is said."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, TypeVar
@@ -9,9 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from potluck.consumer.client import Potluck
-from potluck.model.blob import Value
+from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
+from potluck.model.plain import plain
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import Limits, Requirements, TaskRequest
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
@@ -21,6 +23,19 @@ Size = int | str
 Duration = float | str
 # By name, from the environment of whoever submits; or as they are.
 Secrets = Sequence[str] | Mapping[str, str]
+# Where an option has another name than what it becomes.
+_OPTIONS = {
+    "device_count": "gpu",
+    "device_model": "gpu",
+    "device_memory_bytes": "device_memory",
+    "memory_bytes": "memory",
+    "disk_bytes": "disk",
+    "max_price_micro_per_hour": "max_price",
+    "run_seconds": "timeout",
+}
+_PLACE = re.compile(r" - at .*?`\$\.(?:spec\.)?(\w+).*")
+_MOST_RETRIES = 99
+_NO_FILE = BlobRef("0" * 64, 0)
 
 
 class Wishes(TypedDict, total=False):
@@ -80,11 +95,11 @@ def understood(wishes: Wishes) -> Options:
         name=wishes.get("name"),
         requirements=_requirements(wishes),
         limits=_limits(wishes),
-        max_attempts=1 + wishes.get("retries", 0),
+        max_attempts=1 + _retries(wishes),
         priority=wishes.get("priority", 0),
         dependencies=_several(wishes.get("dependencies", ()), "dependencies"),
         environment=dict(wishes.get("environment", {})),
-        secrets=wishes.get("secrets", ()),
+        secrets=_secrets(wishes),
         trust=_several(wishes.get("trust", ()), "trust"),
         secrets_to_strangers=wishes.get("secrets_to_strangers", False),
         folder=Path(wishes["folder"]) if "folder" in wishes else None,
@@ -143,6 +158,22 @@ def _limits(wishes: Wishes) -> Limits:
     return _converted({"run_seconds": seconds}, Limits)
 
 
+def _retries(wishes: Wishes) -> int:
+    retries = wishes.get("retries", 0)
+    if not isinstance(retries, int) or not 0 <= retries <= _MOST_RETRIES:
+        raise InvalidInput(f"retries is a whole number from 0 to {_MOST_RETRIES}.")
+    return retries
+
+
+def _secrets(wishes: Wishes) -> Secrets:
+    secrets = wishes.get("secrets", ())
+    if not isinstance(secrets, Mapping):
+        return _several(secrets, "secrets")
+    if not all(isinstance(value, str) for value in secrets.values()):
+        raise InvalidInput("The value of a secret is no text.", "Give it as text: str(…).")
+    return dict(secrets)
+
+
 def _several(words: Sequence[str], option: str) -> tuple[str, ...]:
     """A text alone would be taken for its letters."""
     if isinstance(words, str):
@@ -152,6 +183,7 @@ def _several(words: Sequence[str], option: str) -> tuple[str, ...]:
 
 def _check(options: Options) -> None:
     """By the server's own measure: a request that it can not read would be refused with others."""
+    secrets = options.secrets
     request = TaskRequest(
         FunctionSpec(
             "function",
@@ -160,13 +192,14 @@ def _check(options: Options) -> None:
             "3.11",
             options.dependencies,
             environment=options.environment,
+            files=tuple(NamedFile(path, _NO_FILE) for path in options.files),
         ),
         name=options.name,
         priority=options.priority,
-        max_attempts=options.max_attempts,
+        secrets=secrets if isinstance(secrets, dict) else dict.fromkeys(secrets, ""),
         trust=(*options.trust, *options.from_wallets),
     )
-    _converted(msgspec.to_builtins(request), TaskRequest)
+    _converted(request, TaskRequest)
     if options.from_wallets and not options.allow_pickle:
         raise InvalidInput(
             "from_wallets says whose pickles are opened, and without allow_pickle none are.",
@@ -176,10 +209,13 @@ def _check(options: Options) -> None:
 
 def _converted(values: object, kind: type[T]) -> T:
     try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        said = str(error).replace("`", "")
-        raise InvalidInput(f"The task asks for something impossible: {said}.") from error
+        return msgspec.convert(msgspec.to_builtins(values), kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        said = str(error)
+        place = _PLACE.search(said)
+        option = "An option" if place is None else _OPTIONS.get(place[1], place[1])
+        why = plain(_PLACE.sub("", said)).replace("`", "")
+        raise InvalidInput(f"{option} is not possible: {why}.") from error
 
 
 def _listed(names: Iterable[str]) -> str:
