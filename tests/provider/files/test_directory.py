@@ -6,6 +6,7 @@ import socket
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from potluck.model.blob import MOST_OUTPUT_FILES
 from potluck.model.task import MIB, EndReason
 from potluck.provider.files import collect as collecting
 from potluck.provider.files.beside import beside
-from potluck.provider.files.collect import collect, is_empty
+from potluck.provider.files.collect import OUTPUT_NAME, collect
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.files.pack import Moved, pack
 from potluck.provider.files.unpack import make_directory, put, unpack
+from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
 from tests.provider.build import a_lease
 
@@ -35,6 +37,18 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
     box = Outbox.open(tmp_path, a_lease()[0].attempt_id)
     yield box
     box.discard()
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """As a user without rights, if we have any."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
 
 
 def archived(tmp_path: Path, *files: tuple[str, bytes, int]) -> Path:
@@ -130,16 +144,17 @@ def test_a_script_takes_the_place_of_its_copy_in_the_folder(
 def test_only_plain_files_are_collected(
     tmp_path: Path, work: WorkDirectory, outbox: Outbox
 ) -> None:
-    assert is_empty(work), "not even a directory"
+    assert is_empty(work.descriptor, OUTPUT_NAME), "not even a directory"
     output = tmp_path / "work/output"
     (output / "deep").mkdir(parents=True)
-    assert not is_empty(work)
+    assert not is_empty(work.descriptor, OUTPUT_NAME)
     (output / "deep/file").write_bytes(b"content")
     (output / "empty").touch()
     (output / "link").symlink_to("/etc/passwd")
     (output / "outside").symlink_to(tmp_path)
     os.mkfifo(output / "pipe")
     (output / "bad\nname").touch()
+    Path(os.fsdecode(bytes(output) + b"/\xff")).touch()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(output / "socket"))
     with (output / "holes").open("wb") as file:
@@ -148,9 +163,36 @@ def test_only_plain_files_are_collected(
     assert [parcel.path for parcel in outbox.parcels] == ["7/deep/file", "7/empty"]
     assert outbox.read(outbox.parcels[0], 0, 100) == b"content"
     assert len(remarks) == 2
+    assert "bad\\nname" in remarks[0]
+    outbox.sync()
     assert remarks[0].startswith("output: left out, as they are no plain files: ")
-    assert remarks[0].endswith(" and 2 more")
-    assert remarks[1] == "output: left out, as they are larger than the disk: holes"
+    assert remarks[0].endswith(" and 3 more")
+    assert remarks[1] == "output: left out, as they are larger than the disk: 'holes'"
+
+
+def test_a_name_that_is_no_text_is_left_out_and_said(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox
+) -> None:
+    (tmp_path / "work/output").mkdir()
+    Path(os.fsdecode(bytes(tmp_path) + b"/work/output/\xff")).touch()
+    (remark,) = collect(work, outbox, MIB)
+    assert remark.encode().isascii()
+    assert outbox.parcels == []
+
+
+def test_what_the_task_keeps_from_everybody_is_passed_over(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox
+) -> None:
+    """Also from us, where we are not root."""
+    for name in ("output", "checkpoint"):
+        (tmp_path / "work" / name).mkdir()
+    (tmp_path / "work/checkpoint/closed").touch(0o000)
+    (tmp_path / "work/output").chmod(0o000)
+    with nobody():
+        assert collect(work, outbox, MIB) == [
+            "output: left out, as they are no plain files: 'output'"
+        ]
+        assert b"".join(pack(work.descriptor, "checkpoint")) == bytes(1024)
 
 
 def test_an_output_directory_that_is_a_link_is_nothing(
@@ -158,7 +200,7 @@ def test_an_output_directory_that_is_a_link_is_nothing(
 ) -> None:
     (tmp_path / "secret").write_text("of the host")
     (tmp_path / "work/output").symlink_to(tmp_path)
-    assert is_empty(work)
+    assert is_empty(work.descriptor, OUTPUT_NAME)
     assert (collect(work, outbox, MIB), outbox.parcels) == ([], [])
 
 

@@ -10,12 +10,6 @@ from potluck.provider.sandbox.driver import WorkDirectory
 
 OUTPUT_NAME = "output"
 _CHUNK_BYTES = 2**20
-_NAMED = 3  # in a remark
-
-
-def is_empty(work: WorkDirectory, directory: str = OUTPUT_NAME) -> bool:
-    """Whether there is nothing to collect, which costs next to nothing to ask."""
-    return next(walk(work.descriptor, directory, Passed()), None) is None
 
 
 def collect(
@@ -30,7 +24,7 @@ def collect(
     A file can be larger than all that the task may fill, if most of it is nothing; such a one is
     left out, as it would fill this machine instead.
     """
-    passed, too_large, most_files = Passed(), [], MOST_OUTPUT_FILES - len(outbox)
+    passed, too_large, most_files = Passed(), Passed(), MOST_OUTPUT_FILES - len(outbox)
     taken = left = 0
     for found in walk(work.descriptor, directory, passed):
         if found.is_directory:
@@ -39,21 +33,21 @@ def collect(
         if left > most_files:
             break
         if taken + found.status.st_size > most_bytes:
-            too_large.append(found.path)
+            too_large.add(found.path)
             continue
         try:
             descriptor = found.open()
         except OSError:
-            passed.paths.append(found.path)
+            passed.add(found.path)
             continue
         taken += found.status.st_size
         content = _content(descriptor, found.status.st_size)
         outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
     remarks = []
-    if passed:
-        remarks.append(f"left out, as they are no plain files: {_listed(passed.paths)}")
-    if too_large:
-        remarks.append(f"left out, as they are larger than the disk: {_listed(too_large)}")
+    if passed.count:
+        remarks.append(f"left out, as they are no plain files: {passed.listed()}")
+    if too_large.count:
+        remarks.append(f"left out, as they are larger than the disk: {too_large.listed()}")
     if left > most_files:
         remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
     return [f"output: {each}" for each in remarks]
@@ -67,9 +61,3 @@ def _content(descriptor: int, left: int) -> Iterator[bytes]:
             yield data
     finally:
         os.close(descriptor)
-
-
-def _listed(paths: list[str]) -> str:
-    shown = ", ".join(paths[:_NAMED])
-    more = len(paths) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown

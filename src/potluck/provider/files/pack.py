@@ -16,11 +16,13 @@ class Moved(Exception):
 
 
 def pack(top: int, below: str) -> Iterator[bytes]:
-    """The archive, piece by piece. Raises Moved where somebody still writes."""
+    """The archive, piece by piece, without what can not be read. Raises Moved where somebody still
+    writes."""
     for found in walk(top, below, Passed()):
-        yield _header(found)
-        if not found.is_directory:
-            yield from _content(found)
+        if found.is_directory:
+            yield _header(found)
+        else:
+            yield from _file(found)
     yield _END
 
 
@@ -35,13 +37,16 @@ def _header(found: Found) -> bytes:
     return entry.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
-def _content(found: Found) -> Iterator[bytes]:
+def _file(found: Found) -> Iterator[bytes]:
     try:
         descriptor = found.open()
+    except PermissionError:
+        return
     except OSError as error:
         raise Moved from error
     size = 0
     try:
+        yield _header(found)
         while data := os.read(descriptor, _CHUNK_BYTES):
             size += len(data)
             if size > found.status.st_size:

@@ -3,8 +3,9 @@
 from potluck.model.task import EndReason
 from potluck.provider.checkpoint import Checkpoints
 from potluck.provider.files.beside import beside
-from potluck.provider.files.collect import OUTPUT_NAME, collect, is_empty
+from potluck.provider.files.collect import OUTPUT_NAME, collect
 from potluck.provider.files.unpack import make_directory, put, unpack
+from potluck.provider.files.walk import is_empty
 from potluck.provider.kinds.job import Job
 from potluck.provider.sandbox.driver import WorkDirectory
 
@@ -44,7 +45,7 @@ class Porter:
 
     async def collect(self, work: WorkDirectory, directory: str = OUTPUT_NAME) -> None:
         """What is in the output directory now; of an array, as the files of the item that ran."""
-        if is_empty(work, directory):
+        if is_empty(work.descriptor, directory):
             return
         prefix = "" if self.item is None else f"{self.item}/"
         outbox = self._job.freight.outbox

@@ -7,7 +7,6 @@ moved about meanwhile, nothing outside is ever opened.
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from itertools import islice
 
 import msgspec
@@ -17,6 +16,7 @@ from potluck.model.blob import PathText
 
 MOST_DEPTH = 64
 _MOST_NAMES = 100_000
+_NAMED, _SHOWN_CHARACTERS = 3, 100
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A pipe would keep us waiting, a terminal would become ours.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -50,12 +50,21 @@ class Found(Struct, frozen=True):
 
 
 class Passed(Struct):
-    """What was seen and is nothing that can be taken along."""
+    """What was seen and is not taken along: how many, and the first few."""
 
-    paths: list[str] = []
+    count: int = 0
+    first: list[str] = []
 
-    def __len__(self) -> int:
-        return len(self.paths)
+    def add(self, path: str) -> None:
+        self.count += 1
+        if self.count <= _NAMED:
+            self.first.append(path)
+
+    def listed(self) -> str:
+        """For a line of the log, whatever they are called."""
+        shown = ", ".join(repr(path[:_SHOWN_CHARACTERS]) for path in self.first)
+        more = self.count - len(self.first)
+        return f"{shown} and {more} more" if more else shown
 
 
 def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
@@ -64,10 +73,32 @@ def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
     Directories come before what is in them. What is neither, can not be read, or has no name that
     others could use is passed over and noted.
     """
-    with ExitStack() as stack, suppress(FileNotFoundError, NotADirectoryError):
+    try:
         descriptor = os.open(below, _DIRECTORY, dir_fd=top)
-        stack.callback(os.close, descriptor)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError:
+        passed.add(below)
+        return
+    try:
         yield from _walk(descriptor, "", passed)
+    finally:
+        os.close(descriptor)
+
+
+def is_empty(top: int, below: str) -> bool:
+    """Whether there is nothing to go through, which costs next to nothing to ask."""
+    try:
+        descriptor = os.open(below, _DIRECTORY, dir_fd=top)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # which whoever goes through it notes
+    try:
+        with os.scandir(descriptor) as entries:
+            return next(entries, None) is None
+    finally:
+        os.close(descriptor)
 
 
 def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
@@ -79,7 +110,7 @@ def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
             continue
         is_directory = stat.S_ISDIR(status.st_mode)
         if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_path(path):
-            passed.paths.append(path)
+            passed.add(path)
             continue
         yield Found(path, directory, name, status)
         if is_directory:
@@ -96,7 +127,7 @@ def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found
     try:
         descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
     except OSError:
-        passed.paths.append(path)
+        passed.add(path)
         return
     try:
         yield from _walk(descriptor, f"{path}/", passed)
@@ -108,6 +139,7 @@ def _is_path(path: str) -> bool:
     if path.count("/") >= MOST_DEPTH:
         return False
     try:
+        path.encode()
         msgspec.convert(path, PathText)
     except (msgspec.ValidationError, UnicodeEncodeError):
         return False
