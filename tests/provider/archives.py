@@ -107,6 +107,13 @@ def _extended_without_end(target: BinaryIO) -> None:
     target.writelines(template.replace(b"kNNNN", b"k%04d" % each) for each in range(400))
 
 
+def _tiny_records(target: BinaryIO) -> None:
+    """Extended headers that are taken apart at length and say nothing."""
+    content = b"6 a=b\n" * (65_536 // 6)
+    some = (header("extended", len(content), b"x") + _padded(content)) * 4
+    target.writelines(some + file(f"{each}") for each in range(100))
+
+
 def _hole(target: BinaryIO) -> None:
     """A file of ten gigabytes that takes no room until it is unpacked."""
     target.write(header("large", base_256(10 * GIB)))
@@ -169,6 +176,7 @@ HOSTILE: dict[str, Archive] = {
     "many files in one directory": _many(b"0", "folder/"),
     "many extended headers": _many(b"x"),
     "extended headers without end": _extended_without_end,
+    "extended headers of tiny records": _tiny_records,
     "extended header of a gigabyte": header("x", GIB, b"x"),
     "deep and many": _many(b"0", "a/" * 40),
     "too deep": extended({"path": "d/" * 400 + "x"}) + file("fine"),
@@ -203,6 +211,7 @@ HOSTILE: dict[str, Archive] = {
     "garbage after a file": file("a") + b"\x01" * 512,
     "extended header without a length": header("x", 7, b"x") + _padded(b"path=a\n") + file("a"),
     "extended header too short": header("x", 9, b"x") + _padded(b"99 path=a") + file("a"),
+    "extended header beyond its end": header("x", 10, b"x") + _padded(b"99 path=a\n") + file("a"),
     "extended header of no length": header("x", 9, b"x") + _padded(b"0 path=a\n") + file("a"),
 }
 

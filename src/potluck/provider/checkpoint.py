@@ -8,6 +8,7 @@ files into place is never caught so.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,7 @@ from typing import IO
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
+from potluck.provider.files.archive import BadArchive, Names
 from potluck.provider.files.beside import beside
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Role
@@ -41,13 +43,15 @@ class Checkpoints:
         self._every_seconds = every_seconds
         self._room_bytes = room_bytes
         self._kept: Marks = ()
+        self._said = ""
 
     def restore(self, work: WorkDirectory, archive: Path | None) -> None:
         """Makes the directory, with what an earlier attempt left in it."""
         make_directory(work, NAME, self._room_bytes)
         if archive is not None:
             unpack(archive, work, self._room_bytes, NAME)
-        self._kept = _marks(work)
+        with suppress(BadArchive):  # which is said when it is to be kept
+            self._kept = _marks(work)
 
     async def keep(self, work: WorkDirectory) -> None:
         """Until it is cancelled."""
@@ -64,15 +68,19 @@ class Checkpoints:
         """Nothing runs any more. The outbox brings it to the server before the end is told."""
         if reason is EndReason.COMPLETED:
             return
-        marks = await beside(work, _marks)
-        if marks != self._kept and await self._fits(marks):
-            outbox = self._freight.outbox
+        marks = await self._look(work)
+        if marks is None or marks == self._kept:
+            return
+        outbox = self._freight.outbox
+        try:
             await beside(work, lambda own: outbox.add(Role.CHECKPOINT, "", _packed(own)))
-            outbox.announce()
+        except Moved:
+            await self._say("the checkpoint is not kept: it changed after the end")
+        outbox.announce()
 
     async def _keep_once(self, work: WorkDirectory) -> None:
-        marks = await beside(work, _marks)
-        if marks == self._kept or not await self._fits(marks):
+        marks = await self._look(work)
+        if marks is None or marks == self._kept:
             return
         with self._freight.outbox.scratch() as file:
             blob = await beside(work, lambda own: _write(file, _packed(own)))
@@ -82,20 +90,37 @@ class Checkpoints:
             except StaleLease:
                 return  # whoever takes leases back says so
             except PotluckError as error:
-                await self._log.remark(f"the checkpoint was not taken: {error.detail}")
+                await self._say(f"the checkpoint was not taken: {error.detail}")
         self._kept = marks
 
-    async def _fits(self, marks: Marks) -> bool:
-        """Files that are mostly nothing can be larger than the task's whole disk."""
-        if sum(size for _, _, size, _ in marks) <= self._room_bytes:
-            return True
-        await self._log.remark("the checkpoint is larger than the task's disk; it is not kept")
-        return False
+    async def _look(self, work: WorkDirectory) -> Marks | None:
+        """What is there; nothing, if the next attempt could not unpack it."""
+        try:
+            marks = await beside(work, _marks)
+        except BadArchive as error:
+            await self._say(f"the checkpoint is not kept: {error}")
+            return None
+        # Files that are mostly nothing can be larger than the task's whole disk.
+        if sum(size for _, _, size, _ in marks) > self._room_bytes:
+            await self._say("the checkpoint is not kept: it is larger than the task's disk")
+            return None
+        return marks
+
+    async def _say(self, sentence: str) -> None:
+        """Once, and not at every try."""
+        if sentence != self._said:
+            self._said = sentence
+            await self._log.remark(sentence)
 
 
 def _marks(work: WorkDirectory) -> Marks:
-    found = walk(work.descriptor, NAME, Passed())
-    return tuple(each.mark for each in found if not each.is_directory)
+    """Raises BadArchive."""
+    names, marks = Names(), []
+    for found in walk(work.descriptor, NAME, Passed()):
+        names.take(found.path, found.is_directory)
+        if not found.is_directory:
+            marks.append(found.mark)
+    return tuple(marks)
 
 
 def _packed(work: WorkDirectory) -> Iterator[bytes]:

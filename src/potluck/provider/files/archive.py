@@ -23,6 +23,9 @@ MOST_DEPTH = 64
 _LONGEST_NAME_BYTES = 255
 _MOST_EXTENDED_BYTES = 65_536
 _MOST_EXTENDED = 4  # headers for one entry
+_MOST_RECORDS = 10 * MOST_ENTRIES  # in all of them together
+
+_LENGTH_DIGITS = 8
 
 _BLOCK = 512
 _LATEST = 2**33  # no file is from after the year 2242
@@ -54,9 +57,9 @@ class Entry(Struct, frozen=True):
 
 def read_entries(archive: BinaryIO) -> list[Entry]:
     """Everything in it, checked."""
-    names, entries = _Names(), []
+    names, entries = Names(), []
     for entry in _entries(archive, os.fstat(archive.fileno()).st_size):
-        if names.take(entry):
+        if entry.path and names.take(entry.path, entry.is_directory):
             entries.append(entry)
         if len(entries) > MOST_ENTRIES:
             raise BadArchive(f"it has more than {MOST_ENTRIES} entries")
@@ -66,13 +69,14 @@ def read_entries(archive: BinaryIO) -> list[Entry]:
 def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[Entry]:
     said: dict[str, str] = {}
     ahead = 0  # of the next entry
+    records = 0
     while (block := archive.read(_BLOCK)).strip(b"\0"):
         kind, size = block[156:157], _checked_size(block)
         if kind in (_EXTENDED, _EXTENDED_FOR_ALL, _LONG_NAME):
-            ahead += 1
-            if ahead > _MOST_EXTENDED:
-                raise BadArchive("it is damaged: an entry has too many extended headers")
             content = _small(archive, size)
+            ahead, records = ahead + 1, records + content.count(b"\n")
+            if ahead > _MOST_EXTENDED or records > _MOST_RECORDS:
+                raise BadArchive("it is damaged: it has too many extended headers")
             if kind == _EXTENDED:
                 said |= _extended(content)
             elif kind == _LONG_NAME:
@@ -147,16 +151,16 @@ def _small(archive: BinaryIO, size: int) -> bytes:
 
 def _extended(content: bytes) -> dict[str, str]:
     """Records such as `18 path=some/where\\n`, each with its own length in front."""
-    said = {}
-    while content:
-        length = content.partition(b" ")[0]
-        size = _number(_text(length[:8]))
-        record, content = content[:size], content[size:]
-        keyword, equals, value = record[len(length) + 1 :].partition(b"=")
-        if size <= len(length) or not equals or not value.endswith(b"\n"):
+    said, start = {}, 0
+    while start < len(content):
+        blank = content.find(b" ", start, start + _LENGTH_DIGITS + 1)
+        end = start + _number(_text(content[start:blank])) if blank > 0 else 0
+        keyword, equals, value = content[blank + 1 : end].partition(b"=")
+        if not equals or not value.endswith(b"\n") or end > len(content):
             raise BadArchive("it is damaged: an extended header can not be read")
         if keyword in _HEARD or keyword.startswith(_SPARSE):  # nothing else is kept
             said[_text(keyword)] = _text(value[:-1])
+        start = end
     return said
 
 
@@ -199,26 +203,27 @@ def _padded(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
 
 
-class _Names:
-    """All that will be there, directories above included, as the pickiest file system sees it."""
+class Names:
+    """All that will be there, directories above included, as the pickiest file system sees it.
+
+    Whoever packs asks it too: what is refused here would be of no use to whoever unpacks.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, bool]] = {}  # by key: its path, and whether a directory
         self._complete = {""}  # directories that are known, with all above them
         self._bytes = 0
 
-    def take(self, entry: Entry) -> bool:
+    def take(self, path: str, is_directory: bool) -> bool:
         """Whether it is something new."""
-        if not entry.path:
-            return False
-        self._count(entry.path)
-        above = entry.path.rpartition("/")[0]
+        self._count(path)
+        above = path.rpartition("/")[0]
         if above not in self._complete:
             parts = above.split("/")
             for end in range(1, len(parts) + 1):
                 self._put("/".join(parts[:end]), is_directory=True)
             self._complete.add(above)
-        return self._put(entry.path, entry.is_directory)
+        return self._put(path, is_directory)
 
     def _count(self, path: str) -> None:
         self._bytes += len(path)
