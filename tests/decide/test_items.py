@@ -151,14 +151,15 @@ def test_an_item_that_is_lost_too_often_is_given_up_alone(
 
 
 def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
-    history = History(1, 1, 1, 1)
+    history = History(1, 1, 1, 1, declines=4)
     busy = replace(ARRAY, has_others=True)
     for reason, array, seconds in [
         (EndReason.LEASE_EXPIRED, busy, None),
         (EndReason.LEASE_EXPIRED, ARRAY, 1),
         (EndReason.WITHDRAWN, ARRAY, None),
         (EndReason.RECLAIMED, ARRAY, 1),
-        (EndReason.DECLINED, ARRAY, 1),
+        (EndReason.DECLINED, ARRAY, 8),
+        (EndReason.DECLINED, busy, 1),
         (EndReason.PREPARE_FAILED, busy, 1),
     ]:
         until = after_range(reason, history, array, NOW, CALM).next.not_before

@@ -18,6 +18,7 @@ from potluck.decide.retry import UNCOUNTED, History, Wait
 from potluck.model.back_off import BackOff
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
+from potluck.model.terms import TaskKind
 from potluck.store.named import load
 from tests.decide.builders import NOW
 
@@ -89,12 +90,31 @@ def test_whose_fault_a_loss_is() -> None:
 
     def excused(is_reclaimable: bool, is_available: bool) -> set[EndReason]:
         said = {"is_reclaimable": is_reclaimable, "is_available": is_available}
-        return {each for each in lost if not is_nodes_fault(each, **said)}
+        return {each for each in lost if not is_nodes_fault(each, kind=TaskKind.SCRIPT, **said)}
 
     silence, withdrawn = EndReason.SILENCE, EndReason.WITHDRAWN
     assert excused(True, False) == {EndReason.RECLAIMED, withdrawn, silence}
     assert excused(False, False) == {withdrawn, silence}
     assert excused(True, True) == excused(False, True) == {silence}
+
+
+def test_no_node_is_at_fault_for_an_image_that_it_does_not_have() -> None:
+    """Else whoever names an image that is nowhere would make every node unreliable."""
+    kinds = [
+        kind
+        for kind in TaskKind
+        if not is_nodes_fault(
+            EndReason.DECLINED, kind=kind, is_reclaimable=False, is_available=True
+        )
+    ]
+    assert kinds == [TaskKind.CONTAINER]
+
+
+def test_who_is_declined_again_and_again_waits_longer() -> None:
+    for declines, seconds in [(1, 1), (2, 2), (4, 8), (99, 60)]:
+        history = History(0, 0, 0, 1, declines)
+        until = retry.after(EndReason.DECLINED, history, NOW, CALM).not_before
+        assert until == NOW + timedelta(seconds=seconds)
 
 
 def test_the_statements_count_what_the_rules_count() -> None:

@@ -1,5 +1,6 @@
 """What owners say of their devices holds for all that comes after, and for nothing that runs."""
 
+import random
 from typing import Any
 
 import msgspec
@@ -177,6 +178,33 @@ async def test_a_declined_task_waits_a_moment(pool: Pool) -> None:
     await pool.report(node_id, done(grant, EndReason.DECLINED))
     assert await pool.sql("SELECT not_before IS NOT NULL FROM tasks")
     assert await pool.sql("SELECT losses FROM tasks") == 0, "it had no part in that"
+
+
+async def test_a_declined_task_says_why_and_waits_longer_each_time(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a node lacks may never come: nobody asks it every second for ever."""
+    back_off = {"back_off_first_seconds": 100.0, "back_off_longest_seconds": 1000.0}
+    settings = msgspec.structs.replace(pool.parts.settings, **back_off)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    monkeypatch.setattr(random, "random", lambda: 1.0)
+    node_id, grant = await pool.started()
+    waits = []
+    for _ in range(5):
+        no_image = done(grant, EndReason.DECLINED, detail="this node has no image x:1")
+        await pool.report(node_id, no_image)
+        waits.append(
+            await pool.sql(
+                "SELECT (extract(epoch FROM not_before - now()) + 1)::int / 100 * 100 FROM tasks"
+            )
+        )
+        task = await pool.task(grant.task_id)
+        assert task.waiting is not None and task.waiting.code == "declined"
+        assert "does not take it: this node has no image x:1. It" in task.waiting.sentence
+        await pool.sql("UPDATE tasks SET not_before = NULL")
+        await pool.plan()
+        (grant,) = await pool.fetch(node_id)
+    assert waits == [100, 200, 400, 800, 1000]
 
 
 async def lost(pool: Pool) -> None:

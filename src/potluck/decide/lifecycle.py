@@ -2,6 +2,7 @@
 
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
+from potluck.model.terms import TaskKind
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.QUEUED: frozenset(
@@ -116,18 +117,23 @@ ITEM_REPORTABLE = frozenset(
 NOT_THE_NODES_FAULT = frozenset({EndReason.SILENCE})
 
 
-def is_nodes_fault(reason: EndReason, *, is_reclaimable: bool, is_available: bool) -> bool:
+def is_nodes_fault(
+    reason: EndReason, *, kind: TaskKind, is_reclaimable: bool, is_available: bool
+) -> bool:
     """Whether a loss is held against the node, whose devices may take no new work by now.
 
     An owner who said before that he may want a device back may have it, if he does want it: one
     that throws work away and asks for more is at fault. What was never fetched though all was open
-    is held against a node too: one that never asks for work would be given it for ever.
+    is held against a node too: one that never asks for work would be given it for ever. But
+    which images a node has and takes, only the node knows.
     """
     match reason:
         case EndReason.RECLAIMED:
             return is_available or not is_reclaimable
         case EndReason.WITHDRAWN:
             return is_available
+        case EndReason.DECLINED:
+            return kind is not TaskKind.CONTAINER
     return reason not in NOT_THE_NODES_FAULT
 
 

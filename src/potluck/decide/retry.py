@@ -28,7 +28,7 @@ UNCOUNTED = frozenset(
     }
 )
 # Of these, what may be tried again at once. A node that says no knows of terms of which the server
-# hears in a moment; and nobody is to send a task to and fro as fast as it can be given.
+# hears in a moment, or lacks what the server never hears of, such as an image; so its pauses grow.
 AT_ONCE = UNCOUNTED - {EndReason.DECLINED, EndReason.RECLAIMED}
 # Another try would end in the same way.
 HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
@@ -41,6 +41,7 @@ class History(Struct, frozen=True):
     losses: int
     nodes_lost: int  # different nodes on which it was lost
     max_attempts: int
+    declines: int = 0  # by nodes that did not take it
 
 
 class Wait(Struct, frozen=True):
@@ -74,6 +75,8 @@ def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Nex
 
 
 def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+    if reason is EndReason.DECLINED:
+        return Next(TaskState.QUEUED, reason, wait.until(now, history.declines))
     if reason in UNCOUNTED:
         until = None if reason in AT_ONCE else wait.until(now, 1)
         return Next(TaskState.QUEUED, reason, until)

@@ -285,6 +285,7 @@ def _ending(row: Any) -> EndingAttempt:
             losses=row["item_losses"] if is_range else row["losses"],
             nodes_lost=row["other_nodes_lost"],
             max_attempts=row["max_attempts"],
+            declines=row["declines"],
         ),
         array=_array(row) if is_range else None,
         report_hash=row["report_hash"],

@@ -12,7 +12,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.explain.sentences import waits_for_start, waits_for_tasks, waits_for_time
+from potluck.decide.explain.sentences import (
+    waits_for_start,
+    waits_for_taker,
+    waits_for_tasks,
+    waits_for_time,
+)
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -276,7 +281,7 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         exit_code=row["exit_code"],
         reason=_reason(row),
         detail=row["detail"],
-        waiting=_waiting(row) if state is TaskState.QUEUED else None,
+        waiting=_waiting(row, attempts) if state is TaskState.QUEUED else None,
         started_at=row["started_at"],
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],
@@ -296,13 +301,17 @@ def _item_counts(row: Any) -> ItemCounts:
     )
 
 
-def _waiting(row: Any) -> WaitingReason | None:
+def _waiting(row: Any, attempts: Sequence[AttemptView]) -> WaitingReason | None:
     """What it waits for, if it is not for something to become free."""
     if row["waits_for"]:
         return waits_for_tasks(row["waits_for"])
     if not row["is_put_off"]:
         return None
-    return waits_for_time() if row["tries"] else waits_for_start(row["not_before"])
+    if not attempts:
+        return waits_for_start(row["not_before"])
+    last = attempts[-1]
+    is_declined = last.reason is EndReason.DECLINED
+    return waits_for_taker(last.node_name, last.detail) if is_declined else waits_for_time()
 
 
 def _phase(state: TaskState, attempts: list[AttemptView]) -> str:

@@ -237,6 +237,9 @@ def _until(
     match ATTEMPT_STATE_AFTER[reason]:
         case AttemptState.FAILED:
             return wait.until(now, history.failures)
+        case AttemptState.LOST if reason is EndReason.DECLINED:
+            # While others work it is only kept from going to and fro as fast as it can be given.
+            return wait.until(now, 1 if has_others else history.declines)
         case AttemptState.LOST if not has_others and reason not in AT_ONCE:
             return wait.until(now, max(1, history.losses))
         case _:

@@ -104,6 +104,14 @@ def waits_for_time() -> WaitingReason:
     return WaitingReason("back_off", "It waits a moment before it is tried again.")
 
 
+def waits_for_taker(node_name: str, why_not: str) -> WaitingReason:
+    """The server does not know of all that a node may lack; so the node's own words."""
+    said = f": {why_not.rstrip('.')}" if why_not else ""
+    return WaitingReason(
+        "declined", f"{node_name} does not take it{said}. It is tried again after a pause."
+    )
+
+
 def waits_for_start(not_before: datetime) -> WaitingReason:
     return WaitingReason(
         "delayed", f"It is not to start before {not_before:%Y-%m-%d %H:%M:%S} UTC."

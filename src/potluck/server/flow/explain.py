@@ -21,7 +21,7 @@ from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskVie
 from potluck.wire.owner import NodeExplanation
 
 # Reasons to which the scheduler has nothing to add.
-_SAY_ALL = ("delayed", "back_off", "dependency", trouble.REASON.code)
+_SAY_ALL = ("delayed", "back_off", "declined", "dependency", trouble.REASON.code)
 
 
 async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Explanation:

@@ -113,6 +113,7 @@ def _end(attempt: EndingAttempt, ending: Ending) -> End:
         is_nodes_loss=state is AttemptState.LOST
         and is_nodes_fault(
             ending.reason,
+            kind=attempt.kind,
             is_reclaimable=attempt.is_reclaimable,
             is_available=attempt.is_available,
         ),
@@ -138,6 +139,7 @@ def _after(parts: Parts, attempt: EndingAttempt, ending: Ending) -> RangeEnd:
         losses=before.losses + loss,
         nodes_lost=before.nodes_lost + loss,
         max_attempts=before.max_attempts,
+        declines=before.declines + (ending.reason is EndReason.DECLINED),
     )
     wait = _wait(parts)
     if attempt.array is None:

@@ -202,6 +202,7 @@ def _ending(data: Data, attempt: Row) -> Row:
         "has_pending": bool(task["pending"]),
         "has_others": any(row["id"] != attempt["id"] for row in live),
         "other_nodes_lost": len({row["node_id"] for row in lost} - {attempt["node_id"]}),
+        "declines": sum(row["reason"] == "declined" for row in every if row["state"] == "lost"),
         "item_losses": len(lost) if is_range and item is not None else 0,
         "now": data.now,
         "is_expired": attempt["lease_expires_at"] <= data.now,

@@ -114,7 +114,6 @@ def views(data: Data, task_ids: list[str], account_id: str) -> list[Row]:
         {
             **task,
             "is_put_off": task["not_before"] and task["not_before"] > data.now,
-            "tries": task["failures"] + task["losses"],
             "items_pending": spans.size(task["pending"]),
         }
         for task in found

@@ -122,6 +122,9 @@ SELECT attempts.id, attempts.task_id, attempts.node_id, attempts.state, attempts
                 'withdrawn', 'node_left', 'reclaimed', 'declined', 'silence')
             AND attempts.items IS NOT NULL
             AND lower(other.remaining) = lower(attempts.remaining)) AS item_losses,
+    (SELECT count(*) FROM attempts AS other
+        WHERE other.task_id = attempts.task_id AND other.state = 'lost'
+            AND other.reason = 'declined') AS declines,
     clock_timestamp() AS now,
     lease_expires_at <= clock_timestamp() AS is_expired,
     fetched_at IS NOT NULL AS was_fetched,

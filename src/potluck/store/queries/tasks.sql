@@ -34,7 +34,7 @@ WHERE account_id = $1 AND idempotency_key = ANY($2::text[])
 -- Of these tasks, those that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
-    not_before, not_before > now() AS is_put_off, failures + losses AS tries,
+    not_before, not_before > now() AS is_put_off,
     start_before, expected_seconds, items, items_succeeded, items_failed,
     (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(pending) AS part)::integer
         AS items_pending
