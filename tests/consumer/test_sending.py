@@ -17,9 +17,10 @@ from potluck.model.error import InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
-from potluck.wire import plain_values
+from potluck.wire import item_file, plain_values
 from potluck.wire.codec import decode_json, encode_packed
 from potluck.wire.consumer import NodeList
+from potluck.wire.files import Upload
 from potluck.wire.results import (
     AskResults,
     ResultPiece,
@@ -82,6 +83,12 @@ def _results(*results: TaskResult) -> Scene:
 
 def _over(task_id: TaskId, value: object) -> TaskResult:
     pieces = [ResultPiece(0, 1, Value(plain_values.encode(value)))]
+    return TaskResult(task_id, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+
+
+def _items(task_id: TaskId, *values: object) -> TaskResult:
+    data = item_file.pack([plain_values.encode(value) for value in values])
+    pieces = [ResultPiece(0, len(values), Value(data))]
     return TaskResult(task_id, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
 
 
@@ -161,6 +168,58 @@ def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
         assert sender.flush(10) and first.task_id == TASK_ID
         behind.join()
         sender.close()
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("potluck.consumer.functions.mapping.ARRAY_ITEMS", 2)
+    monkeypatch.setattr("potluck.consumer.functions.mapping._READ_ITEMS", 2)
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_inputs_that_could_not_be_sent_are_sent_next_time(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, _results(_items(TASK_ID, 1, 2), _items(OTHER_ID, 3, 4)))
+    server.plays("/v1/uploads", *[refuses(BUSY)] * HASTE.tries, says(Upload("", 1, 0, True)))
+    large = b"x" * 300_000  # goes as a blob
+    results = potluck.task(len).using(client=client).map([b"a", b"b", large, large])
+    found: list[int | str] = []
+    for _ in range(6):
+        try:
+            found.append(next(results))
+        except Unavailable:
+            found.append("later")
+        except StopIteration:
+            break
+    assert sorted(map(str, found)) == ["1", "2", "3", "4", "later"]
+    assert [each for each in found if each != "later"] == [1, 2, 3, 4]
+    counts = [decode_json(each.body, SubmitTasks).tasks[0].items for each in _sent(server, BATCH)]
+    assert counts == [2, 2]
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_a_map_is_over_behind_an_input_that_can_not_be_sent(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(RESULTS, _results())
+    results = potluck.task(str).using(client=client).map([1, 2, 3, threading.Lock(), 5, 6])
+    with pytest.raises(InvalidInput, match="An argument can not be pickled"):
+        next(results)
+    assert list(results) == []
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_an_array_is_not_called_off_once_its_results_are_here(
+    server: FakeServer, client: Potluck
+) -> None:
+    running = msgspec.structs.replace(_items(TASK_ID, 1, 2), state=TaskState.RUNNING)
+    server.plays(RESULTS, _results(running))
+    results = potluck.task(abs).using(client=client).map([1, 2])
+    await_true(lambda: results._inbox._news, "they are here, and nobody has looked")
+    results.close()
+    assert potluck.flush(10) and not _sent(server, f"/v1/tasks/{TASK_ID}/cancel")
 
 
 def test_a_server_that_is_away_for_a_while_costs_no_result(

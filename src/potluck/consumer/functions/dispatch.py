@@ -14,7 +14,7 @@ from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
 from potluck.consumer.functions.sender import Sender
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
-from potluck.model.error import InvalidInput, PotluckError
+from potluck.model.error import BadSettings, InvalidInput, PotluckError
 from potluck.model.ids import TaskId
 from potluck.model.node import NodeState
 from potluck.model.task import TaskState
@@ -38,10 +38,22 @@ class Dispatch:
         self._fetches = threading.Semaphore(_MOST_FETCHES)
         self._pythons_known = False
         self._wallet: str | None = None
+        self._process = os.getpid()
 
     def close(self) -> None:
         self.sender.close()
         self.collector.close()
+
+    def is_ours(self) -> bool:
+        """Whether it is this process's, and not that of the one that it was forked from."""
+        return os.getpid() == self._process
+
+    def check_process(self) -> None:
+        if not self.is_ours():
+            raise BadSettings(
+                "This was submitted by the process that this one was forked from.",
+                "Ask for its result there, or submit it here.",
+            )
 
     def value(self, data: bytes, inline_bytes: int = INLINE_BYTES) -> Value:
         """A large one as a blob, which is there when this returns."""

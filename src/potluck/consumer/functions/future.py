@@ -1,6 +1,5 @@
 """A call that was submitted: a future like any other, and the task behind it."""
 
-import os
 import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from potluck.consumer.functions.ending import ended
 from potluck.consumer.functions.opening import Failed, Opener
-from potluck.model.error import BadSettings, PotluckError
+from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire.results import ResultPiece, TaskResult
 
@@ -30,19 +29,19 @@ class TaskFuture(Future[T]):
         self.task_id: TaskId | None = None
         self._dispatch = dispatch
         self._opener = opener
-        self._process = os.getpid()
         self._called_off = False
 
     def result(self, timeout: float | None = None) -> T:
-        self._check_process()
+        self._dispatch.check_process()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        self._check_process()
+        self._dispatch.check_process()
         return super().exception(timeout)
 
     def cancel(self) -> bool:
         """True if there will be no result: the task is called off, or was not even sent."""
+        self._dispatch.check_process()
         if self.done():
             return self.cancelled()
         self._called_off = True
@@ -109,10 +108,3 @@ class TaskFuture(Future[T]):
         if super().cancel():
             self.set_running_or_notify_cancel()
         return self.cancelled()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise BadSettings(
-                "This future belongs to the process that this one was forked from.",
-                "Ask for its result there, or submit the call here.",
-            )

@@ -67,6 +67,7 @@ class TaskMap(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        self._dispatch.check_process()
         ready = self._sequence.ready
         while not ready:
             news = self._inbox.take()
@@ -96,26 +97,41 @@ class TaskMap(Generic[T]):
 
     def close(self) -> None:
         """What nobody will be told is not computed either."""
-        for array in self._arrays:
-            array.call_off()
+        if self._dispatch.is_ours():
+            for array in self._arrays:
+                array.call_off()
         self._arrays.clear()
+        self._inbox = _Inbox()
         self._reader.end()
         self._sent = self._delivered
         self._sequence.ready.clear()
 
     def _feed(self) -> bool:
-        """Sends another array, if there is room and something to send."""
+        """Sends another array, if there is room and something to send.
+
+        If nobody answers now, the next call sends the same again; after any other error, such as
+        an input that can not be sent, the map is over: what is behind it would be in wrong places.
+        """
         if self._sent - self._delivered >= _AHEAD_ITEMS:
             return False
+        try:
+            return self._send()
+        except Exception as error:
+            if not (isinstance(error, PotluckError) and error.retryable):
+                self.close()
+            raise
+
+    def _send(self) -> bool:
         items = self._reader.next_items()
         if not items:
             return False
         inputs = self._dispatch.value(item_file.pack(items))
         request = self._order.request(self._dispatch, inputs, len(items))
         array = _Array(self._dispatch, self._inbox, self._sent, len(items))
+        self._dispatch.sender.put(Parcel(request, array))
         self._arrays.append(array)
         self._sent += len(items)
-        self._dispatch.sender.put(Parcel(request, array))
+        self._reader.sent()
         return True
 
     def _absorb(self, news: "list[tuple[_Array, TaskResult | PotluckError]]") -> None:
@@ -133,12 +149,24 @@ class _Reader:
     def __init__(self, order: Order, inputs: Iterator[tuple[object, ...]]):
         self._order = order
         self._inputs = inputs
+        self._unpickled: list[tuple[object, ...]] = []
         self._pickled: deque[bytes] = deque()
         self._bytes = 0
+        self._unsent: list[bytes] = []
         self._is_over = False
 
     def next_items(self) -> list[bytes]:
-        """As many as make an array; fewer, if it takes long to get them."""
+        """As many as make an array; fewer, if it takes long to get them. The same ones until they
+        are `sent`: none is lost when sending them fails.
+        """
+        if not self._unsent:
+            self._unsent = self._next_items()
+        return self._unsent
+
+    def sent(self) -> None:
+        self._unsent = []
+
+    def _next_items(self) -> list[bytes]:
         until = time.monotonic() + _READ_SECONDS
         while not (self._is_over or self._is_full()):
             self._read(until)
@@ -149,20 +177,22 @@ class _Reader:
     def end(self) -> None:
         self._is_over = True
         self._pickled.clear()
+        self._unsent = []
 
     def _is_full(self) -> bool:
         return len(self._pickled) >= ARRAY_ITEMS or self._bytes >= _ARRAY_BYTES
 
     def _read(self, until: float) -> None:
-        read: list[tuple[object, ...]] = []
+        read = self._unpickled  # kept, in case that Ctrl-C comes in the middle
         clock = time.monotonic
         for item in self._inputs:
             read.append(item)
-            if len(read) == _READ_ITEMS or clock() > until:
+            if len(read) >= _READ_ITEMS or clock() > until:
                 break
         else:
             self._is_over = True
         pickled = pickled_items(read, self._order.modules())
+        self._unpickled = []
         self._pickled.extend(pickled)
         self._bytes += sum(map(len, pickled))
 
@@ -219,6 +249,7 @@ class _Array:
         self.seen = bytearray(count)
         self._dispatch = dispatch
         self._inbox = inbox
+        self._untold = count
         self._is_unwanted = False
 
     def submitted(self, task_id: TaskId) -> None:
@@ -235,6 +266,7 @@ class _Array:
         self._inbox.put(self, error)
 
     def told(self, result: TaskResult) -> None:
+        self._untold -= sum(piece.end - piece.start for piece in result.pieces)
         self._inbox.put(self, result)
 
     def is_over(self) -> bool:
@@ -246,8 +278,11 @@ class _Array:
             self._dispatch.collector.forget(self.task_id)
 
     def call_off(self) -> None:
+        """What is computed already stays so, also if nobody has looked at it."""
         self._is_unwanted = True
         self.leave()
+        if self._untold <= 0:
+            return
         if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
         else:

@@ -159,7 +159,7 @@ def _limits(wishes: Wishes) -> Limits:
 
 
 def _retries(wishes: Wishes) -> int:
-    retries = wishes.get("retries", 0)
+    retries: object = wishes.get("retries", 0)
     if not isinstance(retries, int) or not 0 <= retries <= _MOST_RETRIES:
         raise InvalidInput(f"retries is a whole number from 0 to {_MOST_RETRIES}.")
     return retries
