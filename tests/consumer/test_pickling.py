@@ -1,7 +1,9 @@
 """Functions and arguments as bytes: what travels, when it is made anew, and what can not go."""
 
 import json
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
@@ -9,6 +11,7 @@ import threading
 from pathlib import Path
 from textwrap import dedent
 
+import cloudpickle
 import pytest
 
 import potluck
@@ -35,8 +38,6 @@ def factorial(n: int) -> int:
 
 def _elsewhere(code: bytes, call: bytes, tmp_path: Path) -> str:
     """What it gives in an interpreter that has cloudpickle, and neither Potluck nor our modules."""
-    import cloudpickle
-
     (tmp_path / "cloudpickle").symlink_to(Path(cloudpickle.__file__).parent)
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
@@ -104,6 +105,30 @@ def test_what_can_not_travel_is_said_to_be_so(what: object) -> None:
     with pytest.raises(InvalidInput, match="An argument can not be pickled") as raised:
         pickled_call((what,), {}, [])
     assert "make them inside the function" in raised.value.hint
+
+
+def test_a_child_pickles_though_its_parent_was_forked_in_the_middle_of_it() -> None:
+    is_pickling, may_end = threading.Event(), threading.Event()
+
+    class Slow:
+        def __reduce__(self) -> tuple[type[int], tuple[()]]:
+            is_pickling.set()
+            may_end.wait(30)
+            return int, ()
+
+    modules = [sys.modules[__name__]]
+    thread = threading.Thread(target=pickled_call, args=((Slow(),), {}, modules))
+    thread.start()
+    assert is_pickling.wait(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        is_clean = not cloudpickle.list_registry_pickle_by_value()
+        pickled_call((1,), {}, modules)
+        os._exit(0 if is_clean else 1)
+    may_end.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_setting_of_cloudpickle_is_as_it_was() -> None:

@@ -1,6 +1,5 @@
 """A function and what it is asked to run with, as a request."""
 
-import threading
 from collections.abc import Callable
 from types import ModuleType
 
@@ -25,19 +24,17 @@ class Code:
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
-        self._lock = threading.Lock()
         self._made: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
 
     def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
         """The modules that travel by value, and the pickle. What a folder brings stays behind."""
-        with self._lock:
-            now = captured(self.function)
-            made = self._made.get(has_folder)
-            if made is None or not is_same(made[0], now):
-                by_value = [] if has_folder else own_modules(self.function)
-                made = now, by_value, pickled_function(self.function, by_value)
-                self._made[has_folder] = made
-            return made[1], made[2]
+        now = captured(self.function)
+        made = self._made.get(has_folder)
+        if made is None or not is_same(made[0], now):
+            by_value = [] if has_folder else own_modules(self.function)
+            made = now, by_value, pickled_function(self.function, by_value)
+            self._made[has_folder] = made
+        return made[1], made[2]
 
 
 class Order:

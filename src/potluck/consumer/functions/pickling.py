@@ -6,6 +6,7 @@ with it, by value, unless a folder brings them.
 """
 
 import io
+import os
 import pickle
 import sys
 import sysconfig
@@ -23,6 +24,7 @@ from potluck.model.error import InvalidInput
 
 # Which modules travel is a setting of cloudpickle's for the whole process.
 _LOCK = threading.RLock()
+_TRAVELLING: list[ModuleType] = []
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -98,14 +100,33 @@ def _travelling(modules: list[ModuleType]) -> Iterator[None]:
     """As long as we pickle, and no longer: others in this process use cloudpickle too."""
     with _LOCK:
         known = cloudpickle.list_registry_pickle_by_value()
-        ours = [module for module in modules if module.__name__ not in known]
+        before = len(_TRAVELLING)
         try:
-            for module in ours:
-                cloudpickle.register_pickle_by_value(module)
+            for module in modules:
+                if module.__name__ not in known:
+                    cloudpickle.register_pickle_by_value(module)
+                    _TRAVELLING.append(module)
             yield
         finally:
-            for module in ours:
-                cloudpickle.unregister_pickle_by_value(module)
+            _stay(before)
+
+
+def _stay(first: int = 0) -> None:
+    while len(_TRAVELLING) > first:
+        cloudpickle.unregister_pickle_by_value(_TRAVELLING.pop())
+
+
+def _begin_anew() -> None:
+    """In a child process: another thread of the parent may have been pickling when it was forked,
+    and will never be done with it here.
+    """
+    global _LOCK
+    _LOCK = threading.RLock()
+    _stay()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager
