@@ -1,5 +1,7 @@
 """Files of tasks: what a submission names, what an attempt may read, leave and go on from."""
 
+import asyncio
+
 import pytest
 
 from potluck.model.blob import INLINE_BYTES, BlobRef
@@ -23,6 +25,11 @@ async def listed(
 
 async def leave(pool: Pool, node_id: NodeId, grant: Grant, *left: AddedFile) -> None:
     await files.add(pool.parts, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+
+
+async def keep(pool: Pool, node_id: NodeId, grant: Grant, blob: BlobRef) -> None:
+    asked = KeepCheckpoint(lease_of(grant), blob)
+    await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
 
 
 async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> None:
@@ -132,8 +139,7 @@ async def test_an_attempt_names_only_what_it_has_sent_itself(pool: Pool) -> None
     with pytest.raises(InvalidInput, match="has not sent"):
         await leave(pool, node_id, grant, AddedFile("stolen", blob=secret))
     with pytest.raises(InvalidInput, match="has not sent"):
-        asked = KeepCheckpoint(lease_of(grant), secret)
-        await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+        await keep(pool, node_id, grant, secret)
     with pytest.raises(InvalidInput, match="has not sent"):
         async with pool.parts.database.transaction() as connection:
             await blobs.keep_values(
@@ -147,15 +153,34 @@ async def test_a_checkpoint_takes_the_place_of_the_last_and_is_given_back(pool: 
     node_id, grant = await pool.started()
     for step in (b"first", b"second"):
         blob = await send_from_node(pool, node_id, grant, step)
-        asked = KeepCheckpoint(lease_of(grant), blob)
         for _ in range(2):
-            await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+            await keep(pool, node_id, grant, blob)
     kept = await pool.sql("SELECT array_agg(sha256) FROM task_blobs WHERE role = 'checkpoint'")
     assert [each.hex() for each in kept] == [ref(b"second").sha256]
     found = await files.of_attempt(
         pool.parts, pool.bobs, node_id, lease_of(grant), ref(b"second").sha256
     )
     assert found.blob == ref(b"second")
+
+
+async def test_of_two_checkpoints_at_once_one_is_kept(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    sent = [await send_from_node(pool, node_id, grant, step) for step in (b"one", b"two")]
+    hold = "SELECT FROM blob_use FOR UPDATE"
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(hold)  # so that both are on their way before one of them is kept
+        keeping = [asyncio.create_task(keep(pool, node_id, grant, blob)) for blob in sent]
+        await asyncio.wait(keeping, timeout=0.1)
+    await asyncio.gather(*keeping)
+    assert await pool.sql("SELECT count(*) FROM task_blobs WHERE role = 'checkpoint'") == 1
+
+
+async def test_an_array_has_no_checkpoint(pool: Pool) -> None:
+    """Else one of its nodes would say what the others go on from."""
+    node_id, grant = await pool.started(items=3)
+    blob = await send_from_node(pool, node_id, grant, b"a checkpoint")
+    with pytest.raises(InvalidInput, match="An array has no checkpoint"):
+        await keep(pool, node_id, grant, blob)
 
 
 async def test_files_count_in_the_quota_of_the_tasks_account(pool: Pool) -> None:
@@ -166,6 +191,17 @@ async def test_files_count_in_the_quota_of_the_tasks_account(pool: Pool) -> None
         await leave(pool, node_id, grant, AddedFile("b", b"y" * 8000))
     assert [each.path for each in (await listed(pool, grant.task_id)).files] == ["a"]
     assert len(await pool.parts.blobs.list("objects/")) == 1, "what was refused is not kept"
+
+
+async def test_small_files_count_as_much_as_they_are_counted_afterwards(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    sent = await send_from_node(pool, node_id, grant, b"x" * 5000)
+    await pool.sql("UPDATE accounts SET max_blob_bytes = 20000 WHERE id = $1", pool.alice)
+    with pytest.raises(QuotaExceeded, match=r"5000 of the 20000 bytes.* 16384 more"):
+        await leave(pool, node_id, grant, *(AddedFile(str(n), bytes([n])) for n in range(4)))
+    await leave(pool, node_id, grant, *(AddedFile(str(n), bytes([n])) for n in range(3)))
+    await pool.sql("UPDATE accounts SET max_blob_bytes = 1 WHERE id = $1", pool.alice)
+    await leave(pool, node_id, grant, AddedFile("sent before", blob=sent))
 
 
 async def test_an_attempt_leaves_only_so_many_files(

@@ -14,6 +14,7 @@ from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, InvalidInput, NotFound, QuotaExceeded, Unavailable
 from potluck.model.ids import AccountId
 from potluck.server.flow import files, upload
+from potluck.store import blobs, uploads
 from potluck.store.database import Connection, Database
 from potluck.store.nodes import Owner
 from potluck.wire.files import PART_BYTES, BeginNodeUpload
@@ -179,6 +180,21 @@ async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
     assert again.upload_id == begun.upload_id, "what is under way is counted once"
     with pytest.raises(QuotaExceeded):
         await upload.begin(pool.parts, pool.alice, ref(b"z"))
+
+
+async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) -> None:
+    """Whoever begins it again sees it either under way, and goes on, or asks for room anew."""
+    await pool.sql("UPDATE accounts SET max_blob_bytes = 5000 WHERE id = $1", pool.alice)
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"x" * 5000))
+    async with pool.parts.database.transaction() as connection:
+        await blobs.lock_use(connection, pool.alice)
+        again = asyncio.create_task(upload.begin(pool.parts, pool.alice, ref(b"x" * 5000)))
+        await asyncio.wait([again], timeout=0.1)
+        await uploads.give_up(connection, begun.upload_id)
+        other = ref(b"y" * 5000)
+        await uploads.begin(connection, pool.alice, None, other, PART_BYTES)
+    with pytest.raises(QuotaExceeded):
+        await again
 
 
 async def test_many_at_once_do_not_pass_the_quota_together(pool: Pool) -> None:

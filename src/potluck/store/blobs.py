@@ -45,6 +45,7 @@ class Use(Struct, frozen=True):
 
     used_bytes: int
     max_blob_bytes: int | None
+    added_bytes: int  # how much more it would be
 
 
 class LeftFiles(Struct, frozen=True):
@@ -52,10 +53,12 @@ class LeftFiles(Struct, frozen=True):
     number: int
 
 
-async def lock_use(connection: Connection, account_id: AccountId) -> Use:
+async def lock_use(
+    connection: Connection, account_id: AccountId, new_sizes: Sequence[int] = ()
+) -> Use:
     """Nobody else adds to what the account has before this transaction ends."""
-    row = await connection.fetchrow(_sql.lock_use, account_id)
-    return Use(row["used_bytes"], row["max_blob_bytes"])
+    row = await connection.fetchrow(_sql.lock_use, account_id, new_sizes)
+    return Use(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
 
 
 async def used_bytes(connection: Connection, account_id: AccountId) -> int:
@@ -195,9 +198,15 @@ async def keep_values(
 
 
 async def keep_checkpoint(connection: Connection, sender: Sender, blob: BlobRef) -> None:
-    """In the place of any other; the attempt has sent it, perhaps with this very call before."""
+    """In the place of any other; the attempt has sent it, perhaps with this very call before.
+
+    The caller has the account's use locked: of two at once, the later one is kept.
+    """
     sha256 = bytes.fromhex(blob.sha256)
-    if await connection.fetchval(_sql.is_checkpoint, sender.task_id, sha256):
+    found = await connection.fetchrow(_sql.checkpoint, sender.task_id, sha256)
+    if found["is_array"]:
+        raise InvalidInput("An array has no checkpoint: what is done of it is known by its items.")
+    if found["is_kept"]:
         return
     await check_sent(connection, sender.attempt_id, [blob])
     await connection.execute(_sql.replace_checkpoint, sender.task_id)

@@ -118,8 +118,8 @@ async def _leave(
     named = [NamedFile(each.path, each.blob or _ref(each.data)) for each in files]
     async with parts.database.transaction() as connection:
         await hold_sender(connection, sender)
-        size_bytes = sum(each.blob.size_bytes for each in stored)
-        await check_room(parts, connection, sender.account_id, size_bytes)
+        sizes = [each.blob.size_bytes for each in stored]
+        check_room(parts, await blobs.lock_use(connection, sender.account_id, sizes))
         unneeded = await blobs.add(connection, sender.account_id, stored, _NOW)
         await blobs.hold_for(connection, sender, [each.blob for each in stored])
         await blobs.check_sent(connection, sender.attempt_id, [each.blob for each in named])
@@ -137,4 +137,5 @@ async def keep_checkpoint(
     sender = await sender_of(parts, owner, node_id, asked.lease)
     async with parts.database.transaction() as connection:
         await hold_sender(connection, sender)
+        await blobs.lock_use(connection, sender.account_id)
         await blobs.keep_checkpoint(connection, sender, asked.blob)

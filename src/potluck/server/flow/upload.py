@@ -24,7 +24,7 @@ from potluck.server.flow.lease import hear
 from potluck.server.flow.sender import hold_sender, sender_of
 from potluck.server.parts import Parts
 from potluck.store import blobs, uploads
-from potluck.store.blobs import Sender, Stored
+from potluck.store.blobs import Sender, Stored, Use
 from potluck.store.database import Connection
 from potluck.store.nodes import Owner
 from potluck.store.uploads import Upload
@@ -80,9 +80,9 @@ async def _begin(
     attempt_id: AttemptId | None,
     blob: BlobRef,
 ) -> Upload:
-    found = await uploads.under_way(connection, account_id, attempt_id, blob.sha256)
-    if found is None:
-        await check_room(parts, connection, account_id, blob.size_bytes)
+    use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
+    if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
+        check_room(parts, use)
     upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
     if upload.blob != blob:
         raise Conflict(
@@ -92,16 +92,13 @@ async def _begin(
     return upload
 
 
-async def check_room(
-    parts: Parts, connection: Connection, account_id: AccountId, size_bytes: int
-) -> None:
-    """Nobody else takes the room before this transaction ends."""
-    use = await blobs.lock_use(connection, account_id)
+def check_room(parts: Parts, use: Use) -> None:
+    """Whether the account may have so much more; who adds nothing is not asked."""
     most = parts.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
-    if most is not None and use.used_bytes + size_bytes > most:
+    if use.added_bytes and most is not None and use.used_bytes + use.added_bytes > most:
         raise QuotaExceeded(
             f"The account has {use.used_bytes} of the {most} bytes of files that it may have, and"
-            f" {size_bytes} more do not fit.",
+            f" {use.added_bytes} more do not fit.",
             "What tasks have left goes with time; ask the operator for more room.",
         )
 

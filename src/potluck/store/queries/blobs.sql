@@ -2,10 +2,12 @@
 -- each in the order of their hashes. Claims that are only held longer need nothing before them.
 
 -- name: lock_use
--- Makes the row too, so that there is one to lock.
+-- Makes the row too, so that there is one to lock. Tells what bytes of these sizes would add.
 INSERT INTO blob_use (account_id) VALUES ($1)
 ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes
-RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = $1)
+RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = $1),
+    (SELECT coalesce(sum(counted_bytes(size)), 0)::bigint FROM unnest($2::bigint[]) AS new (size))
+        AS added_bytes
 
 -- name: used_bytes
 SELECT used_bytes FROM blob_use WHERE account_id = $1
@@ -92,9 +94,10 @@ FROM old WHERE blob_claims.account_id = old.account_id AND blob_claims.sha256 = 
 INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
 VALUES ($1, 'checkpoint', '', $2, $3, $4)
 
--- name: is_checkpoint
-SELECT EXISTS (
-    SELECT FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint' AND sha256 = $2)
+-- name: checkpoint
+SELECT items IS NOT NULL AS is_array, EXISTS (
+    SELECT FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint' AND sha256 = $2) AS is_kept
+FROM tasks WHERE id = $1
 
 -- name: sender
 -- A live attempt of a node, and whose task it is about.
