@@ -1,10 +1,12 @@
 """Files of tasks: what a submission names, what an attempt may read, leave and go on from."""
 
 import asyncio
+import random
 
+import msgspec
 import pytest
 
-from potluck.model.blob import INLINE_BYTES, BlobRef
+from potluck.model.blob import INLINE_BYTES, BlobRef, PathText
 from potluck.model.error import InvalidInput, NotFound, QuotaExceeded, StaleLease, TooLarge
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import Lease
@@ -113,6 +115,17 @@ async def test_the_ranges_of_an_array_leave_their_files_together(pool: Pool) -> 
     assert [each.path for each in behind.files] == ["2/a", "3/a"]
     of_one = await files.of_task(pool.parts, pool.alice, task.id, 1, None, 10)
     assert [each.path for each in of_one.files] == ["0/a", "3/a"] and of_one.attempt == 1
+
+
+async def test_the_longest_path_that_may_be_is_kept(pool: Pool) -> None:
+    """Of characters that take four bytes each, and in an order that nobody makes shorter."""
+    chance = random.Random(1)
+    path = "".join(chr(chance.randrange(0x1F300, 0x1F9FF)) for _ in range(500))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(path + "x", PathText)
+    node_id, grant = await pool.started()
+    await leave(pool, node_id, grant, AddedFile(msgspec.convert(path, PathText), b"x"))
+    assert [each.path for each in (await listed(pool, grant.task_id)).files] == [path]
 
 
 async def test_others_are_not_told_of_it(pool: Pool) -> None:

@@ -7,12 +7,13 @@ from msgspec import Meta, Struct
 from potluck.model.text import END, Count
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
-# Relative, with slashes, and nothing that could lead elsewhere: see `check_path` in model/path.py.
+# Relative, with slashes, and nothing that could lead elsewhere. Of four bytes each, so many
+# characters still fit into an index of the database.
 PathText = Annotated[
     str,
     Meta(
         min_length=1,
-        max_length=1_000,
+        max_length=500,
         pattern=f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^\\x00-\\x1f\\x7f\\\\]+{END}",
     ),
 ]
