@@ -32,6 +32,7 @@ from potluck.provider.kinds.function import run_function
 from potluck.provider.kinds.job import Job, Outcome, Tell
 from potluck.provider.kinds.plan import dependencies_of, plan_of
 from potluck.provider.line import one_line
+from potluck.provider.mask import Mask
 from potluck.provider.masked_log import MaskedLog
 from potluck.provider.meter import DeviceMeter, ReadSpent, untold, usage_of
 from potluck.provider.outcomes import Outcomes
@@ -94,7 +95,7 @@ class Runner:
     ) -> Finished:
         began = time.monotonic()
         recall = recall or Recall()
-        masked = MaskedLog(log, grant.secrets.values())
+        masked = MaskedLog(log, Mask(grant.secrets.values()))
 
         def failed(reason: EndReason, detail: str) -> Finished:
             return _failed(grant, reason, detail, time.monotonic() - began)

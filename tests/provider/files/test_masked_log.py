@@ -1,5 +1,6 @@
 """Secrets that a task writes by accident are not in its log."""
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.mask import Mask
 from potluck.provider.masked_log import MaskedLog
 from potluck.provider.spool import LogSpool
 from tests.provider.build import a_lease
 
-SECRETS = ("swordfish", "fishbone", "tiny")
+SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")
 
 
 class Noted(AttemptLog):
@@ -28,7 +30,7 @@ async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Pat
     lease, _ = a_lease()
     spool = LogSpool.open(tmp_path, lease.attempt_id)
     log = AttemptLog(spool, 60.0)
-    masked = MaskedLog(log, SECRETS)
+    masked = MaskedLog(log, Mask(SECRETS))
     await masked.write("stdout", b"it is swordfish, and tiny")
     await masked.remark("the installer says swordfish too")
     await masked.close()
@@ -40,7 +42,7 @@ async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Pat
 
 async def test_what_only_begins_like_a_secret_is_not_lost() -> None:
     log = Noted()
-    masked = MaskedLog(log, SECRETS)
+    masked = MaskedLog(log, Mask(SECRETS))
     await masked.write("stdout", b"a sword")
     assert log.text == {"stdout": b"a "}
     await masked.write("stdout", b"s")
@@ -49,11 +51,22 @@ async def test_what_only_begins_like_a_secret_is_not_lost() -> None:
     assert log.text == {"stdout": b"a swords", "stderr": b"swor"}
 
 
-@given(st.lists(st.integers(0, 33), max_size=6))
-async def test_however_it_is_cut_the_secret_is_found(cuts: list[int]) -> None:
-    said, log = b"so: swordfish! and swordswordfish", Noted()
-    masked = MaskedLog(log, SECRETS)
-    for start, end in pairwise(sorted({0, len(said), *cuts})):
-        await masked.write("stdout", said[start:end])
+SAID = b"so: swordfish! and swordswordfish fishbone123 fishbone12, swordfishbone"
+
+
+@given(st.lists(st.integers(0, len(SAID)), max_size=6))
+async def test_however_it_is_cut_the_secrets_are_found(cuts: list[int]) -> None:
+    log = Noted()
+    masked = MaskedLog(log, Mask(SECRETS))
+    for start, end in pairwise(sorted({0, len(SAID), *cuts})):
+        await masked.write("stdout", SAID[start:end])
     await masked.close()
-    assert log.text["stdout"] == b"so: ***! and sword***"
+    assert log.text["stdout"] == b"so: ***! and sword*** *** ***12, ***bone"
+
+
+def test_a_long_secret_is_looked_for_quickly() -> None:
+    """It is done in the event loop, for everything that is written."""
+    mask = Mask(["k" * 6 + "0123456789abcdef" * 2_000 + str(number) for number in range(64)])
+    began = time.process_time()
+    assert mask.settled(b"kilo " * 13_000 + b"k") == 65_000
+    assert time.process_time() - began < 0.05

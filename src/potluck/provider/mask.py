@@ -1,0 +1,52 @@
+"""Shows secrets as ***.
+
+It is no wall, since a task can write a secret in any disguise; it keeps them from getting somewhere
+by accident. Short ones are passed over, since they are in every second word.
+"""
+
+import re
+from collections.abc import Iterable
+
+_LEAST_CHARACTERS = 6
+_STARS = b"***"
+
+
+class Mask:
+    """Of the secrets of one task; false where it has none."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        # The longest first: one may be the beginning of another.
+        wanted = {each for each in secrets if len(each) >= _LEAST_CHARACTERS}
+        self._secrets = sorted((each.encode() for each in wanted), key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def text(self, text: str) -> str:
+        return self.data(text.encode()).decode() if self else text
+
+    def data(self, data: bytes) -> bytes:
+        return self._pattern.sub(_STARS, data) if self else data
+
+    def settled(self, data: bytes) -> int:
+        """How many of the first bytes mean the same whatever comes behind them: the rest could be
+        the beginning of a secret, or is one that has to stay together with that."""
+        begun = max((_overlap(data, secret) for secret in self._secrets), default=0)
+        end = len(data) - begun
+        if begun:
+            for found in self._pattern.finditer(data):
+                if found.start() < end < found.end():
+                    return found.start()
+        return end
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    """How long the end of the data is with which the secret begins; it may be long itself."""
+    tail, first = data[1 - len(secret) :], secret[:_LEAST_CHARACTERS]
+    at = tail.find(first)
+    while at >= 0:
+        if secret.startswith(tail[at:]):
+            return len(tail) - at
+        at = tail.find(first, at + 1)
+    return next((size for size in range(len(first) - 1, 0, -1) if tail.endswith(first[:size])), 0)
