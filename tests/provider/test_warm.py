@@ -180,6 +180,22 @@ async def test_an_exception_comes_as_data_with_its_traceback(walled: Shop) -> No
     assert "at value[0]" in unplain.value["message"]
 
 
+def tells_its_secret(_: int = 0) -> None:
+    raise ValueError(f"401 for https://there/?key={os.environ['API_KEY']}")
+
+
+async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
+    """It gets into this node's journal, and its first line to the node's owner."""
+    secrets = {"API_KEY": "correct\nhorse"}
+    called = await walled.run(replace(call_of(tells_its_secret), secrets=secrets))
+    mapped = await walled.run(replace(items_of(tells_its_secret, [1]), secrets=secrets))
+
+    assert called.ended.detail == "ValueError: 401 for https://there/?key=***"
+    assert called.value["message"] == "401 for https://there/?key=***"
+    assert mapped.failed[0].detail == called.ended.detail
+    assert not [each for each in (called.outcome.value, mapped.failed[0]) if "horse" in str(each)]
+
+
 async def test_what_can_not_be_loaded_says_what_is_missing(walled: Shop) -> None:
     grant = call_of(add)
     assert isinstance(grant.spec, FunctionSpec)

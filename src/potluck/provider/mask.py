@@ -24,7 +24,10 @@ class Mask:
         return bool(self._secrets)
 
     def text(self, text: str) -> str:
-        return self.data(text.encode()).decode() if self else text
+        if not self:
+            return text
+        lenient = ("utf-8", "surrogatepass")
+        return self.data(text.encode(*lenient)).decode(*lenient)
 
     def data(self, data: bytes) -> bytes:
         return self._pattern.sub(_STARS, data) if self else data

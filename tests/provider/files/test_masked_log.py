@@ -64,6 +64,10 @@ async def test_however_it_is_cut_the_secrets_are_found(cuts: list[int]) -> None:
     assert log.text["stdout"] == b"so: ***! and sword*** *** ***12, ***bone"
 
 
+def test_a_text_that_is_none_is_masked_too() -> None:
+    assert Mask(SECRETS).text("\udcff swordfish") == "\udcff ***"
+
+
 def test_a_long_secret_is_looked_for_quickly() -> None:
     """It is done in the event loop, for everything that is written."""
     mask = Mask(["k" * 6 + "0123456789abcdef" * 2_000 + str(number) for number in range(64)])

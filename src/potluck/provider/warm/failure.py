@@ -1,6 +1,7 @@
 """What a function raised, as it comes from inside: plain data, of which we show the first line."""
 
 from potluck.provider.line import one_line
+from potluck.provider.mask import Mask
 from potluck.wire.plain_values import PlainError, decode, encode
 
 _DETAIL_CHARACTERS = 200
@@ -13,6 +14,17 @@ def in_a_line(error: bytes) -> str:
         return one_line(f"{told['type']}: {told['message']}", _DETAIL_CHARACTERS)
     except (PlainError, KeyError, TypeError):
         return ""
+
+
+def masked(error: bytes, mask: Mask) -> bytes:
+    """Without secrets: it is written down here, and its first line is shown to the node's owner."""
+    if not mask:
+        return error
+    try:
+        told = decode(error)
+        return encode({name: mask.text(told[name]) for name in ("type", "message", "traceback")})
+    except (PlainError, KeyError, TypeError, AttributeError):
+        return error
 
 
 def of_ours(kind: str, message: str) -> bytes:

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import MIB, EndReason
 from potluck.provider.kinds.job import Job
+from potluck.provider.mask import Mask
 from potluck.provider.sandbox.driver import Ended, Spent, Touched
 from potluck.provider.warm import serve
 from potluck.provider.warm.arguments import whole
 from potluck.provider.warm.channel import INTERFERED, Frame, Gone
+from potluck.provider.warm.failure import masked
 from potluck.provider.warm.interpreter import Interpreter
 
 _UNLOADED = Touched(EndReason.EXCEPTION, "the function could not be loaded")
@@ -46,7 +48,10 @@ class Visit:
         self._interpreter = interpreter
         self._began = time.monotonic()
         self._before = interpreter.spent
+        self._mask = Mask(job.grant.secrets.values())
         seconds = job.grant.limits.run_seconds
+        self._run_seconds = seconds
+        self.begin_clock()
         self._too_long = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
 
     async def begin(self, is_careful: bool, flush_seconds: float) -> None:
@@ -56,6 +61,7 @@ class Visit:
             code = whole(self._spec.code, self._job.inputs)
             await interpreter.send(b"L", code)
             await self._loaded()
+            self.begin_clock()
         is_array = grant.items_total is not None
         flags = (
             serve.CAREFUL * is_careful
@@ -69,17 +75,21 @@ class Visit:
         told = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
         await interpreter.send(b"J", serve.JOB.pack(flags, flush_seconds), told)
 
+    def begin_clock(self) -> None:
+        """An item has its time from now on."""
+        self._until = time.monotonic() + self._run_seconds
+
     async def _loaded(self) -> None:
         frame = await self._next(0.0)
-        if frame.kind == b"X":
+        if frame.kind == b"X" and len(frame.data) <= serve.MOST_ERROR_BYTES:
             self._interpreter.touch(_UNLOADED)
-            raise NotLoaded(frame.data)
+            raise NotLoaded(masked(frame.data, self._mask))
         if frame.kind != b"R":
             raise self.nonsense()
 
     async def hear(self, spare_seconds: float = 0.0) -> Answer | int:
-        """An answer, or the item that runs by now. An item has its time, and a little more where
-        what has been done is not told at once."""
+        """An answer, or the item that runs by now; within the time of an item, and a little more
+        where what has been done is not told at once."""
         frame = await self._next(spare_seconds)
         try:
             if frame.kind == b"A":
@@ -90,7 +100,11 @@ class Visit:
         if frame.kind not in (b"V", b"F") or not 0 <= seconds < 1e9:
             raise self.nonsense()
         data = frame.data[serve.ANSWER.size :]
-        return Answer(start, seconds, data, frame.kind == b"F", files)
+        if frame.kind == b"F" and len(data) > serve.MOST_ERROR_BYTES:
+            raise self.nonsense()
+        if frame.kind == b"F":
+            return Answer(start, seconds, masked(data, self._mask), is_error=True, files=files)
+        return Answer(start, seconds, data, is_error=False, files=files)
 
     def account(self, ended: Ended, log_bytes: int) -> Ended:
         """What this attempt has spent, however it ended."""
@@ -110,8 +124,8 @@ class Visit:
         )
 
     async def _next(self, spare_seconds: float) -> Frame:
-        seconds = self._job.grant.limits.run_seconds + spare_seconds
-        return await self._interpreter.receive(seconds, self._too_long)
+        left_seconds = self._until + spare_seconds - time.monotonic()
+        return await self._interpreter.receive(left_seconds, self._too_long)
 
     def nonsense(self) -> Gone:
         """What was heard makes none; so it ends."""
