@@ -113,6 +113,13 @@ def test_an_exception_comes_back_in_words(node: StandIn, remote: Square) -> None
     assert (again.type_name, again.traceback) == (error.type_name, error.traceback)
 
 
+def test_words_of_a_node_can_be_written_and_command_no_terminal() -> None:
+    told = {"type": "E\x07", "message": "\ud800 \x1b[31mred\r", "traceback": "a\n\tb\x9b"}
+    error = Opener().error(plain_values.encode(told), ResultPiece(0, 1, Value()))
+    assert isinstance(error, RemoteError)
+    assert (str(error), error.traceback) == ("E�: � �[31mred�", "a\n\tb�")
+
+
 def test_a_task_that_ended_without_a_result_says_why(node: StandIn, remote: Square) -> None:
     node.answers = lambda _, lease: [Finished(lease, EndReason.MEMORY_LIMIT)]
     with pytest.raises(TaskFailed, match=r"failed: .*memory"):

@@ -1,18 +1,23 @@
 """The threads between a program and the server, on a network that misbehaves."""
 
+import hashlib
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
 
 import potluck
 from potluck.consumer import Potluck
+from potluck.consumer.functions.dispatch import Remembered
+from potluck.consumer.functions.fetching import Fetches
 from potluck.consumer.functions.sender import Parcel, Sender
-from potluck.model.blob import Value
+from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
@@ -220,6 +225,61 @@ def test_an_array_is_not_called_off_once_its_results_are_here(
     await_true(lambda: results._inbox._news, "they are here, and nobody has looked")
     results.close()
     assert potluck.flush(10) and not _sent(server, f"/v1/tasks/{TASK_ID}/cancel")
+
+
+def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Potluck) -> None:
+    data = plain_values.encode(10**3000)
+    blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
+    pieces = [ResultPiece(0, 1, Value(blob=blob))]
+    over = TaskResult(TASK_ID, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+    server.plays(RESULTS, _results(over))
+    server.plays(path := f"/v1/blobs/{blob.sha256}", Scene(200, data))
+    function = potluck.task(add).using(client=client)
+    with pytest.raises(potluck.UntrustedResult, match="at most 1000 are read"):
+        function.using(max_result=1000).submit(1).result(10)
+    assert not _sent(server, path)
+    assert function.using(max_result="2KB").submit(1).result(10) == 10**3000
+
+
+def test_large_values_are_fetched_by_a_few_threads() -> None:
+    fetches, may_end, done = Fetches(), threading.Event(), threading.Semaphore(0)
+    names = []
+
+    def fetch() -> None:
+        names.append(threading.current_thread())
+        may_end.wait(30)
+        done.release()
+
+    for _ in range(20):
+        fetches.put(fetch)
+    fetches.close()
+    await_true(lambda: len(names) == 4, "as many as there are threads")
+    may_end.set()
+    assert all(done.acquire(timeout=10) for _ in range(20))
+    assert len(set(names)) == 4
+
+
+def test_a_file_that_was_written_to_is_uploaded_again(
+    server: FakeServer, client: Potluck, tmp_path: Path
+) -> None:
+    server.plays("/v1/uploads", says(Upload("", 1, 0, True)))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7)))
+    (file := tmp_path / "file").write_text("one")
+    function = potluck.task(add).using(client=client, files={"there": file})
+    for text in ("one", "one", "another"):
+        if text != file.read_text():
+            file.write_text(text)
+        assert function.submit(1).result(10) == 7
+    assert len(_sent(server, "/v1/uploads")) == 2
+
+
+def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
+    remembered = Remembered()
+    for version in range(3):
+        blob = BlobRef(str(version) * 64, 1)
+        assert remembered.get("code", version, partial(BlobRef, blob.sha256, 1)) == blob
+        assert remembered.get("code", version, pytest.fail) == blob
+    assert len(remembered._known) == 1
 
 
 def test_a_server_that_is_away_for_a_while_costs_no_result(

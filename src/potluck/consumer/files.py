@@ -1,6 +1,8 @@
 """Files that go to tasks, and files that tasks have left."""
 
+import errno
 import io
+import os
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +14,13 @@ from potluck.consumer.download import download
 from potluck.consumer.folder import pack_folder
 from potluck.consumer.transport import Transport
 from potluck.consumer.upload import Progress, described, open_file, upload
-from potluck.model.blob import BlobRef, NamedFile
-from potluck.model.error import BadSettings
+from potluck.model.blob import BlobRef
+from potluck.model.error import BadSettings, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.files import TaskFiles
+
+# Of a value that is read into memory, unless somebody asks for more.
+MOST_VALUE_BYTES = 2**30
 
 
 class Files:
@@ -48,11 +53,23 @@ class Files:
         """The blob as a file; what takes its place is whole and has the right hash."""
         download(self._transport, blob, path, on_progress)
 
-    def download_bytes(self, blob: BlobRef) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
-            path = Path(scratch) / "blob"
-            download(self._transport, blob, path)
-            return path.read_bytes()
+    def download_bytes(self, blob: BlobRef, most_bytes: int = MOST_VALUE_BYTES) -> bytes:
+        """A value that a node gave; how large it is was the node's choice."""
+        if blob.size_bytes > most_bytes:
+            raise UntrustedResult(
+                f"The result has {blob.size_bytes} bytes, and at most {most_bytes} are read.",
+                "Say max_result=…, or let the function leave it as a file in its output directory.",
+            )
+        try:
+            with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
+                path = Path(scratch) / "blob"
+                download(self._transport, blob, path)
+                return path.read_bytes()
+        except OSError as error:
+            raise BadSettings(
+                f"There is no room for the result: {error.strerror or error}.",
+                "Make room where temporary files are, or name another place by TMPDIR.",
+            ) from error
 
     def of_task(self, task_id: str, attempt: int | None = None) -> TaskFiles:
         """All files that an attempt has left; without a number, the newest that left any."""
@@ -75,15 +92,20 @@ class Files:
         found = self.of_task(task_id, attempt)
         total = sum(file.blob.size_bytes for file in found.files)
         before = 0
+        misplaced: list[BadSettings] = []
         for file in found.files:
-            self._fetch(file, directory, _of_all(on_progress, before, total))
+            try:
+                target = place_in(directory, file.path)
+            except BadSettings as error:  # it is no matter to the others
+                misplaced.append(error)
+                continue
+            if not _is_there(target, file.blob):
+                progress = _of_all(on_progress, before, total)
+                download(self._transport, file.blob, target, progress)
             before += file.blob.size_bytes
+        if misplaced:
+            raise _left_out(misplaced, len(found.files))
         return found
-
-    def _fetch(self, file: NamedFile, directory: Path, progress: Progress) -> None:
-        target = place_in(directory, file.path)
-        if not _is_there(target, file.blob):
-            download(self._transport, file.blob, target, progress)
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
@@ -106,21 +128,37 @@ def place_in(directory: Path, path: str) -> Path:
     Links below the directory are not followed, since a name could have been chosen to meet one.
     """
     target = directory / path
-    parts = target.relative_to(directory).parts if target.is_relative_to(directory) else ("..",)
-    ways = [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
-    if ".." in parts or any(way.is_symlink() for way in ways):
-        raise BadSettings(
-            f"The task left a file {path!r}, which would lead out of {directory}.",
-            "Name an empty directory; if it is one, do not trust that node.",
-        )
     try:
+        if _leads_out(target, directory):
+            raise BadSettings(
+                f"The task left a file {path!r}, which would lead out of {directory}.",
+                "Name an empty directory; if it is one, do not trust that node.",
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         raise BadSettings(
             f"There is no room for {path!r} in {directory}: {error.strerror}.",
             "Name an empty directory.",
         ) from error
     return target
+
+
+def _leads_out(target: Path, directory: Path) -> bool:
+    parts = target.relative_to(directory).parts if target.is_relative_to(directory) else ("..",)
+    ways = [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
+    return ".." in parts or any(way.is_symlink() for way in ways)
+
+
+def _left_out(misplaced: list[BadSettings], count: int) -> BadSettings:
+    """The others are there."""
+    first, *others = misplaced
+    if not others:
+        return first
+    return BadSettings(
+        f"{len(misplaced)} of {count} files were not brought. {first.detail}", first.hint
+    )
 
 
 def _is_there(target: Path, blob: BlobRef) -> bool:

@@ -1,6 +1,7 @@
 """A function and what it is asked to run with, as a request."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import msgspec
@@ -49,9 +50,11 @@ class Order:
         return self.code.get(self.options.folder is not None)[0]
 
     def opener(self, dispatch: Dispatch) -> Opener:
+        most_bytes = self.options.max_result_bytes
         if not self.options.allow_pickle:
-            return Opener()
-        return Opener(frozenset(wallet.lower() for wallet in self._trusted(dispatch)))
+            return Opener(most_bytes=most_bytes)
+        trusted = frozenset(wallet.lower() for wallet in self._trusted(dispatch))
+        return Opener(trusted, most_bytes)
 
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options
@@ -86,28 +89,27 @@ class Order:
         data = self.code.get(self.options.folder is not None)[1]
         if len(data) <= _CODE_INLINE_BYTES:
             return Value(data)
-        key = (dispatch, data)
-        blob = self._remembered.get(key)
+        files = dispatch.client.files
         return Value(
-            blob=blob or self._remembered.keep(key, dispatch.client.files.upload_bytes(data))
+            blob=self._remembered.get((dispatch, "code"), data, lambda: files.upload_bytes(data))
         )
 
     def _folder(self, dispatch: Dispatch) -> BlobRef | None:
         folder = self.options.folder
         if folder is None:
             return None
-        key = (dispatch, "folder")
-        blob = self._remembered.get(key)
-        return blob or self._remembered.keep(key, dispatch.client.files.upload_folder(folder))
+        files = dispatch.client.files
+        # It is not looked at again for each call: there may be thousands of files in it.
+        return self._remembered.get((dispatch, "folder"), None, lambda: files.upload_folder(folder))
 
     def _files(self, dispatch: Dispatch) -> tuple[NamedFile, ...]:
-        found = []
-        for path, file in self.options.files.items():
-            key = (dispatch, "file", path)
-            blob = self._remembered.get(key)
-            blob = blob or self._remembered.keep(key, dispatch.client.files.upload(file))
-            found.append(NamedFile(path, blob))
-        return tuple(found)
+        return tuple(
+            NamedFile(path, self._file(dispatch, file)) for path, file in self.options.files.items()
+        )
+
+    def _file(self, dispatch: Dispatch, file: Path) -> BlobRef:
+        files = dispatch.client.files
+        return self._remembered.get((dispatch, file), _version(file), lambda: files.upload(file))
 
     def _requirements(self, dispatch: Dispatch) -> Requirements:
         """Where pickles are to be opened, only nodes run it whose pickles are."""
@@ -126,6 +128,15 @@ class Order:
 
     def _trusted(self, dispatch: Dispatch) -> tuple[str, ...]:
         return (dispatch.wallet, *self.options.from_wallets)
+
+
+def _version(file: Path) -> tuple[int, int] | None:
+    """Another one when it was written to; none if it is not there, which the upload says."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _printable(name: str) -> str:

@@ -9,9 +9,11 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
+from potluck.consumer.functions.fetching import Fetches
 from potluck.consumer.functions.sender import Sender
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError
@@ -22,7 +24,6 @@ from potluck.model.terms import TaskKind
 
 _EXIT_SECONDS = 10.0
 _KNOWN_SECONDS = 3600.0  # of a pin, which lasts a day
-_MOST_FETCHES = 4
 _LOCK = threading.RLock()
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -35,7 +36,7 @@ class Dispatch:
         self.client = client
         self.sender = Sender(client.transport)
         self.collector = Collector(client.transport)
-        self._fetches = threading.Semaphore(_MOST_FETCHES)
+        self.fetches = Fetches()
         self._pythons_known = False
         self._wallet: str | None = None
         self._process = os.getpid()
@@ -43,6 +44,7 @@ class Dispatch:
     def close(self) -> None:
         self.sender.close()
         self.collector.close()
+        self.fetches.close()
 
     def is_ours(self) -> bool:
         """Whether it is this process's, and not that of the one that it was forked from."""
@@ -60,10 +62,6 @@ class Dispatch:
         if len(data) <= inline_bytes:
             return Value(data)
         return Value(blob=self.client.files.upload_bytes(data))
-
-    def fetched(self, blob: BlobRef) -> bytes:
-        with self._fetches:
-            return self.client.files.download_bytes(blob)
 
     def cancel(self, task_id: TaskId) -> bool:
         """Whether it is called off now."""
@@ -98,17 +96,19 @@ class Dispatch:
 
 
 class Remembered:
-    """Something uploaded for a function, asked for again after a while: pins do not last."""
+    """What was uploaded for a function, and is uploaded again after a while: pins do not last.
+
+    Of each thing the newest version is known, and no other.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[object, tuple[float, BlobRef]] = {}
+        self._known: dict[object, tuple[object, float, BlobRef]] = {}
 
-    def get(self, key: object) -> BlobRef | None:
-        at, blob = self._known.get(key, (0.0, None))
-        return blob if blob is not None and time.monotonic() - at < _KNOWN_SECONDS else None
-
-    def keep(self, key: object, blob: BlobRef) -> BlobRef:
-        self._known[key] = (time.monotonic(), blob)
+    def get(self, key: object, version: object, upload: Callable[[], BlobRef]) -> BlobRef:
+        known, at, blob = self._known.get(key, (None, 0.0, None))
+        if blob is None or known != version or time.monotonic() - at > _KNOWN_SECONDS:
+            blob = upload()
+            self._known[key] = (version, time.monotonic(), blob)
         return blob
 
 

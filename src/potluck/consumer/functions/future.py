@@ -1,12 +1,12 @@
 """A call that was submitted: a future like any other, and the task behind it."""
 
-import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from potluck.consumer.functions.ending import ended
 from potluck.consumer.functions.opening import Failed, Opener
+from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire.results import ResultPiece, TaskResult
@@ -72,21 +72,19 @@ class TaskFuture(Future[T]):
             self._fail(ended(result))
 
     def _take(self, piece: ResultPiece) -> None:
-        """A large value is fetched by a thread of its own: others wait for theirs."""
+        """A large value is fetched by another thread: others wait for theirs."""
         blob = piece.value.blob
         if blob is None:
             self._open(piece.value.data, piece)
-            return
+        else:
+            self._dispatch.fetches.put(lambda: self._fetch(blob, piece))
 
-        def fetch() -> None:
-            try:
-                data = self._dispatch.fetched(blob)
-            except PotluckError as error:
-                self._fail(error)
-            else:
-                self._open(data, piece)
-
-        threading.Thread(target=fetch, name="potluck-fetch", daemon=True).start()
+    def _fetch(self, blob: BlobRef, piece: ResultPiece) -> None:
+        try:
+            files = self._dispatch.client.files
+            self._open(files.download_bytes(blob, self._opener.most_bytes), piece)
+        except Exception as error:  # noqa: BLE001 - there may be no memory for it
+            self._fail(error)
 
     def _open(self, data: bytes, piece: ResultPiece) -> None:
         if piece.is_error:
@@ -99,7 +97,7 @@ class TaskFuture(Future[T]):
             with suppress(InvalidStateError):  # cancelled meanwhile
                 self.set_result(cast(T, value))
 
-    def _fail(self, error: PotluckError) -> None:
+    def _fail(self, error: Exception) -> None:
         with suppress(InvalidStateError):
             self.set_exception(error)
 

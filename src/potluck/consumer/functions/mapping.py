@@ -336,8 +336,9 @@ def _values(
 ) -> list[object]:
     count = piece.end - piece.start
     try:
+        files, most_bytes = dispatch.client.files, opener.most_bytes
         blob = piece.value.blob
-        data = piece.value.data if blob is None else dispatch.fetched(blob)
+        data = piece.value.data if blob is None else files.download_bytes(blob, most_bytes)
         if piece.is_error:
             error = opener.error(data, piece) if data else item_ended(told, piece.start)
             return [Failed(error)] * count

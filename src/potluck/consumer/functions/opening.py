@@ -9,6 +9,7 @@ import pickle
 
 from msgspec import Struct
 
+from potluck.consumer.files import MOST_VALUE_BYTES
 from potluck.model.error import PotluckError, RemoteError, UntrustedResult
 from potluck.wire import plain_values
 from potluck.wire.results import ResultPiece
@@ -29,6 +30,7 @@ class Opener(Struct, frozen=True):
     """Of one call: whose pickles are opened, if it asked for any."""
 
     pickles_from: frozenset[str] | None = None
+    most_bytes: int = MOST_VALUE_BYTES  # a node could say that it has the size of a disk
 
     def values(self, found: list[bytes], piece: ResultPiece) -> list[object]:
         """What is no value stands as its error, and is no matter to its neighbours."""
@@ -77,8 +79,14 @@ class Opener(Struct, frozen=True):
 
 
 def _word(told: dict[object, object], name: str) -> str:
+    """Without what a terminal would obey, and what can not be written at all."""
     word = told.get(name)
-    return word[:_MOST_CHARACTERS] if isinstance(word, str) else ""
+    if not isinstance(word, str):
+        return ""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "�"
+        for letter in word[:_MOST_CHARACTERS]
+    )
 
 
 def _not_data(piece: ResultPiece, why: str) -> UntrustedResult:

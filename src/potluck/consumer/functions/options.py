@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.consumer.client import Potluck
+from potluck.consumer.files import MOST_VALUE_BYTES
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
@@ -62,6 +63,7 @@ class Wishes(TypedDict, total=False):
     files: Mapping[str, str | Path]  # where the function finds it: where it is here
     allow_pickle: bool
     from_wallets: Sequence[str]
+    max_result: Size  # larger ones are not read into memory
     client: Potluck
 
 
@@ -82,6 +84,7 @@ class Options(Struct, frozen=True):
     files: dict[str, Path] = {}
     allow_pickle: bool = False
     from_wallets: tuple[str, ...] = ()
+    max_result_bytes: int = MOST_VALUE_BYTES
     client: Potluck | None = None
 
 
@@ -106,6 +109,7 @@ def understood(wishes: Wishes) -> Options:
         files={path: Path(file) for path, file in wishes.get("files", {}).items()},
         allow_pickle=wishes.get("allow_pickle", False),
         from_wallets=_several(wishes.get("from_wallets", ()), "from_wallets"),
+        max_result_bytes=_size(wishes.get("max_result", MOST_VALUE_BYTES), "max_result"),
         client=wishes.get("client"),
     )
     _check(options)
@@ -139,7 +143,7 @@ def _requirements(wishes: Wishes) -> Requirements:
     ):
         size = wishes.get(name)
         if size is not None:
-            wanted[field] = size if isinstance(size, int) else parse_bytes(str(size), name)
+            wanted[field] = _size(size, name)
     if "cores" in wishes:
         wanted["cores"] = wishes["cores"]
     if "max_price" in wishes:
@@ -148,6 +152,10 @@ def _requirements(wishes: Wishes) -> Requirements:
     wanted["labels"] = _several(wishes.get("labels", ()), "labels")
     wanted["owners"] = _several(wishes.get("owners", ()), "owners")
     return _converted(wanted, Requirements)
+
+
+def _size(size: object, option: str) -> int:
+    return size if isinstance(size, int) else parse_bytes(str(size), option)
 
 
 def _limits(wishes: Wishes) -> Limits:
