@@ -43,6 +43,17 @@ def test_what_a_function_raised(user: CommandLine, server: FakeServer) -> None:
     assert told["raised"] == "KeyError: 'v'"
 
 
+def test_a_number_that_is_too_long_is_said_to_be_so(user: CommandLine, server: FakeServer) -> None:
+    large = 2**20_000
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    ended(server, task, plain_values.encode([large]))
+    assert "too long to be shown" in user.run("result", task.id).stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert "too long to be shown" in told["returned"]
+    ended(server, task, plain_values.encode({"type": "E", "message": large}), is_error=True)
+    assert user.run("result", task.id).status == 0
+
+
 def test_a_pickle_is_never_opened(user: CommandLine, server: FakeServer, tmp_path: Path) -> None:
     canary = tmp_path / "ran"
     hostile = f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()

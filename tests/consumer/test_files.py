@@ -168,6 +168,19 @@ def test_files_of_a_task_come_below_the_directory_once(
     assert sum(request.path == PATH for request in server.requests) == brought == 2
 
 
+def test_a_file_without_a_place_keeps_no_other_from_coming(
+    server: FakeServer, potluck: Potluck, tmp_path: Path
+) -> None:
+    long = "é" * 127  # as long as names can be
+    names = ["dir", "dir/inner", "both/x", "both", "x" * 300, long, "last"]
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
+    server.plays(PATH, Scene(200, DATA))
+    with pytest.raises(error.BadSettings, match=r"^3 of 7 files were not brought\. There is no"):
+        potluck.files.fetch("t", tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {"dir", "both/x", long, "last"}
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "link/x", "out"])
 def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str) -> None:
     top = tmp_path / "top"

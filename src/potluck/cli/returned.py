@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.cli.screen import printable
+from potluck.model.error import UntrustedResult
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.wire.consumer import TaskView
@@ -43,7 +44,10 @@ def returned(potluck: "Potluck", task: TaskView) -> Returned | None:
         return None
     (piece,) = found.pieces
     blob = piece.value.blob
-    data = piece.value.data if blob is None else potluck.files.download_bytes(blob)
+    try:
+        data = piece.value.data if blob is None else potluck.files.download_bytes(blob)
+    except UntrustedResult as error:
+        return Returned(text=error.detail)
     return _raised(data) if piece.is_error else _value(data)
 
 
@@ -54,7 +58,10 @@ def _value(data: bytes) -> Returned:
         value = plain_values.decode(data)
     except plain_values.PlainError:
         return Returned(text="a pickle, which only the program that asked for it opens")
-    shown = printable(repr(value))
+    try:
+        shown = printable(repr(value))
+    except ValueError:  # Python writes no number of thousands of digits
+        return Returned(value, "a value with a number that is too long to be shown")
     return Returned(
         value, shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}…"
     )
@@ -67,8 +74,7 @@ def _raised(data: bytes) -> Returned:
         told = plain_values.decode(data)
     except plain_values.PlainError:
         told = None
-    words = told if isinstance(told, dict) else {}
+    given = told if isinstance(told, dict) else {}
+    words = {name: word for name, word in given.items() if isinstance(word, str)}
     named = printable(f"{words.get('type', 'an exception')}: {words.get('message', '')}")
-    return Returned(
-        text=named[:_MOST_CHARACTERS], traceback=str(words.get("traceback", "")) or named
-    )
+    return Returned(text=named[:_MOST_CHARACTERS], traceback=words.get("traceback") or named)

@@ -40,8 +40,9 @@ def download(
 
 
 def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progress | None) -> None:
-    # Of other bytes there may be a beginning too, so it is named by the hash.
-    path = target.with_name(f"{target.name}.{blob.sha256[:12]}.part")
+    # Of other bytes there may be a beginning too, so it is named by the hash; and the target's
+    # name may be as long as names can be.
+    path = target.with_name(f"{target.name[:50]}.{blob.sha256[:12]}.part")
     with path.open("a+b") as file:
         beginning = _Beginning(file, blob, progress)
         failures = 0
