@@ -9,10 +9,11 @@ from potluck.model.node import SandboxReport
 from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.terms import TaskKind
-from potluck.server.flow import follow, submit
+from potluck.server.flow import cancel, follow, submit
 from potluck.wire import codec
+from potluck.wire.provider import Started
 from tests.flow.arrays import place
-from tests.flow.pool import Pool
+from tests.flow.pool import Pool, done, lease_of
 from tests.wallets import Wallet
 
 SECRET = "the-planted-secret"
@@ -46,6 +47,29 @@ async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
     assert grant.secrets == {"TOKEN": SECRET}
     again = await submit.submit(pool.parts, pool.alice, request, "once")
     assert again.id == task.id, "the same request, whatever it came to mean"
+
+
+@pytest.mark.parametrize("how", ["finished", "cancelled while it waits"])
+async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None:
+    kept = "SELECT sealed_secrets IS NOT NULL FROM tasks"
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=2)
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    if how == "finished":
+        node = await pool.offer()
+        await pool.plan()
+        (first,) = await pool.fetch(node.node_id)
+        await pool.report(
+            node.node_id, Started(lease_of(first)), done(first, EndReason.EXIT_STATUS, exit_code=1)
+        )
+        assert await pool.sql(kept), "the next attempt needs them"
+        await pool.sql("UPDATE tasks SET not_before = NULL")
+        await pool.plan()
+        (second,) = await pool.fetch(node.node_id)
+        assert second.secrets == {"TOKEN": SECRET}
+        await pool.report(node.node_id, Started(lease_of(second)), done(second))
+    else:
+        await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert (await pool.task(task.id)).state.is_final and not await pool.sql(kept)
 
 
 async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:

@@ -190,7 +190,8 @@ def end_queued(
         if task is None or task["state"] != "queued":
             continue
         changes = {"state": state, "reason": reason, "detail": detail, "not_before": None}
-        data.tasks.update(task, {**changes, "finished_at": data.now, **_counted(data, task)})
+        end = {"finished_at": data.now, "sealed_secrets": None}
+        data.tasks.update(task, {**changes, **end, **_counted(data, task)})
         _decide(data, task_id, state)
         ended.append({"id": task_id, "account_id": task["account_id"]})
     return sorted(ended, key=lambda row: row["id"])
@@ -249,6 +250,7 @@ def move_on(
             "pending": spans.union(task["pending"], spans.of(back)),
             "items_failed": task["items_failed"] + items_failed,
             "finished_at": data.now if is_final else None,
+            "sealed_secrets": None if is_final else task["sealed_secrets"],
         }
         data.tasks.update(task, {**changes, **_counted(data, task)})
     if is_final:

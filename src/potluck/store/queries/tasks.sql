@@ -74,7 +74,7 @@ SELECT id FROM tasks WHERE id = ANY($1::text[]) AND state = 'queued' ORDER BY id
 -- statement before this one, which therefore sees all that were submitted to come after them.
 WITH ended AS (
     UPDATE tasks SET
-        state = $3, reason = $4, detail = how.detail, not_before = NULL,
+        state = $3, reason = $4, detail = how.detail, not_before = NULL, sealed_secrets = NULL,
         finished_at = now(), updated_at = now(), version = version + 1
     FROM unnest($1::text[], $2::text[]) AS how (id, detail)
     WHERE tasks.id = how.id AND state = 'queued'
@@ -102,6 +102,8 @@ WITH moved AS (
         -- Of an array: what is left of the range goes back, but for an item that is given up.
         pending = pending + $10::int4multirange, items_failed = items_failed + $11,
         finished_at = CASE WHEN $12 THEN now() END,
+        -- Nobody is given them any more.
+        sealed_secrets = CASE WHEN NOT $12 THEN sealed_secrets END,
         updated_at = now(), version = version + 1
     WHERE id = $1
 )
