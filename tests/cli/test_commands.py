@@ -32,6 +32,7 @@ from potluck.wire.consumer import (
     TaskPage,
     TaskView,
 )
+from potluck.wire.files import TaskFiles
 from potluck.wire.identity import AccountPage, AccountView, Me, SessionList, SessionView
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
@@ -253,11 +254,23 @@ def test_logs_of_one_item_are_those_of_the_newest_attempt_at_it(
 
 
 def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeServer) -> None:
-    task = a_task(TaskState.RUNNING)
+    task = a_task(TaskState.RUNNING, items=ItemCounts(9, 9, 0, 0))
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
     shown = user.run("logs", task.id, "--item", "7")
     assert shown.status != 0 and "has had an item 7" in shown.stderr
+    server.plays(f"/v1/tasks/{task.id}", says(msgspec.structs.replace(task, items=None)))
+    shown = user.run("logs", task.id, "--item", "7")
+    assert shown.status == 64 and "is no array" in shown.stderr
+
+
+def test_files_of_an_attempt_that_never_was(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.SUCCEEDED, attempt_count=1)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(None, [])))
+    shown = user.run("files", task.id, "--attempt", "9")
+    assert shown.status == 66 and "has had 1 attempt." in shown.stderr
+    assert user.run("files", task.id, "--attempt", "1").status == 0
 
 
 def test_what_waits_again_or_is_over_shows_no_progress(

@@ -9,8 +9,10 @@ from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, co
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_bytes
+from potluck.cli.units import show_bytes, show_count
 from potluck.model.blob import NamedFile
+from potluck.model.error import NotFound
+from potluck.wire.consumer import TaskView
 from potluck.wire.files import TaskFiles
 
 
@@ -28,6 +30,8 @@ def files(
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.files.of_task(task_id, attempt)
+        if attempt is not None and not found.files:
+            _check_number(potluck.task(task_id), attempt)
     if json:
         screen.emit(found)
         return
@@ -40,6 +44,14 @@ def files(
     columns = [Column("PATH", shrinks=True), Column("SIZE", is_number=True), Column("SHA-256")]
     show_table(screen.out, columns, [_row(file) for file in found.files])
     screen.err.prose(f"{_about(found)} `potluck result {short_id(task_id)} -o DIR` brings them.")
+
+
+def _check_number(task: TaskView, attempt: int) -> None:
+    if attempt > task.attempt_count:
+        raise NotFound(
+            f"{short_id(task.id)} has had {show_count(task.attempt_count, 'attempt')}.",
+            f"`potluck attempts {short_id(task.id)}` lists them.",
+        )
 
 
 def _row(file: NamedFile) -> list[Cell]:

@@ -72,6 +72,10 @@ def _attempt_at(potluck: "Potluck", task_id: str, item: int, screen: Screen) -> 
     """The number of the newest attempt that had this item, perhaps among others."""
     found = next(attempts_at(potluck, task_id, item), None)
     if found is None or found.items is None:
+        if potluck.task(task_id).items is None:
+            raise InvalidInput(
+                f"{short_id(task_id)} is no array, so it has no items.", "Leave out --item."
+            )
         raise NotFound(
             f"No attempt of {short_id(task_id)} has had an item {item}.",
             f"`potluck attempts {short_id(task_id)}` lists what each of them had.",
