@@ -104,6 +104,7 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("--file /etc/passwd:../x --command ls", "'../x' is no place in the task's directory."),
         ("--file /etc/passwd --file /etc/hosts:passwd --command ls", "Two files would be passwd"),
         ("--secret A-B --command ls", "--secret 'A-B' is not the name of a variable."),
+        ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
         ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),
         ("--secret PATH --env PATH=1 --command ls", "PATH can not be both --env and --secret."),
         (f"--trust {ANN} --command ls", "are about secrets, and there is none."),
@@ -226,6 +227,7 @@ def test_a_secret_on_the_command_line_is_spoken_about(
 ) -> None:
     shown = user.run("run", "-d", "--secret", "KEY=a=b", "--command", "env")
     assert sent(server, CommandSpec)[0].secrets == {"KEY": "a=b"}
+    assert "KEY has fewer than 6 characters, so it is not" in shown.stderr
     assert "other users of this machine can read KEY" in shown.stderr
     assert "a=b" not in shown.stderr
 

@@ -6,13 +6,24 @@ import re
 from potluck.cli.prompt import hidden
 from potluck.cli.screen import Pane, Tone, printable
 from potluck.model.error import InvalidInput
+from potluck.model.text import LEAST_MASKED_CHARACTERS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
     """Each by its name; a value on the command line is taken, and spoken about."""
-    return dict(_read(word, pane) for word in words)
+    secrets = dict(_read(word, pane) for word in words)
+    for name, value in secrets.items():
+        if not value:
+            raise InvalidInput(f"The secret {name} is empty.", "Set it, or leave it out.")
+        if len(value) < LEAST_MASKED_CHARACTERS:
+            pane.prose(
+                f"potluck: {name} has fewer than {LEAST_MASKED_CHARACTERS} characters, so it is not"
+                " hidden where the task writes it into its log.",
+                Tone.WAITING,
+            )
+    return secrets
 
 
 def _read(word: str, pane: Pane) -> tuple[str, str]:

@@ -17,6 +17,8 @@ _DECEIVING = "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
 PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f{_DECEIVING}]*{END}"
 
 SOURCE_CHARACTERS = 524_288
+# Shorter secrets are in every second word, so a log shows them.
+LEAST_MASKED_CHARACTERS = 6
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
