@@ -15,7 +15,7 @@ from potluck.store.blobs import Stored, no_such_blob
 _OCTETS = "application/octet-stream"
 _SHA256 = re.compile("[0-9a-f]{64}")
 # One range; several at once are answered with the whole, as HTTP lets us.
-_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+_RANGE = re.compile(r"bytes=(\d{0,99})-(\d{0,99})")
 
 
 class Span(NamedTuple):
