@@ -165,7 +165,7 @@ def test_only_plain_files_are_collected(
     assert len(remarks) == 2
     assert "bad\\nname" in remarks[0]
     outbox.sync()
-    assert remarks[0].startswith("output: left out, as they are no plain files: ")
+    assert remarks[0].startswith("output: left out, as they are no plain files or no plain names: ")
     assert remarks[0].endswith(" and 3 more")
     assert remarks[1] == "output: left out, as they are larger than the disk: 'holes'"
 
@@ -190,7 +190,7 @@ def test_what_the_task_keeps_from_everybody_is_passed_over(
     (tmp_path / "work/output").chmod(0o000)
     with nobody():
         assert collect(work, outbox, MIB) == [
-            "output: left out, as they are no plain files: 'output'"
+            "output: left out, as they are no plain files or no plain names: 'output'"
         ]
         assert b"".join(pack(work.descriptor, "checkpoint")) == bytes(1024)
 

@@ -45,7 +45,7 @@ def collect(
         outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
     remarks = []
     if passed.count:
-        remarks.append(f"left out, as they are no plain files: {passed.listed()}")
+        remarks.append(f"left out, as they are no plain files or no plain names: {passed.listed()}")
     if too_large.count:
         remarks.append(f"left out, as they are larger than the disk: {too_large.listed()}")
     if left > most_files:
