@@ -2,14 +2,15 @@
 
 import asyncio
 import random
+import time
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 import pytest
 
 from potluck.model.blob import BlobRef, NamedFile
-from potluck.model.error import InvalidInput, NotFound
+from potluck.model.error import InvalidInput, NotFound, Unavailable
 from potluck.model.ids import TaskId, first_id_at
 from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest
@@ -190,6 +191,45 @@ async def test_what_fails_keeps_no_other_step_waiting(
     await asyncio.sleep(0.005)
     await CollectLoop(hurried(pool)).run_once()
     assert (await rows(pool))["uploads"] == 0
+
+
+async def test_a_task_that_can_not_be_cleared_keeps_no_other_waiting(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grants = []
+    for _ in range(2):
+        node_id, grant = await pool.started()
+        await pool.say(node_id, lease_of(grant), 0, "a line")
+        await pool.finish(grant)
+        grants.append(grant)
+    blobs = pool.parts.blobs
+    list_them = blobs.list
+
+    async def list_some(prefix: str) -> list[str]:
+        if prefix == execute.log_prefix(grants[0].attempt_id):
+            raise Unavailable("That part of the disk is broken.")
+        return await list_them(prefix)
+
+    monkeypatch.setattr(blobs, "list", list_some)
+    await asyncio.sleep(0.005)
+    await collect.clear_tasks(hurried(pool))
+    left = await pool.sql("SELECT array_agg(id) FROM tasks WHERE cleared_at IS NULL")
+    assert left == [grants[0].task_id]
+
+
+async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance whose clock is ahead takes nothing away that others have just put."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Ahead":
+            return cls.fromtimestamp(time.time() + 86_400, tz)
+
+    monkeypatch.setattr(collect, "datetime", Ahead, raising=False)
+    key = upload.new_object_key(first_id_at("upload", datetime.now(UTC)))
+    await pool.parts.blobs.put(key, b"young")
+    await collect.sweep(pool.parts)
+    assert await pool.parts.blobs.list("objects/") == [key]
 
 
 async def test_whoever_leads_sees_to_it(pool: Pool) -> None:

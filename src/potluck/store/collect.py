@@ -1,7 +1,7 @@
 """What nobody needs any more, step by step: see queries/collect.sql."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from potluck.model.ids import AccountId, AttemptId, TaskId
 from potluck.store.database import Connection
@@ -10,9 +10,11 @@ from potluck.store.named import load
 _sql = load("collect")
 
 
-async def to_clear(connection: Connection, kept: timedelta, most: int) -> list[TaskId]:
-    """Tasks that ended so long ago that what they left goes, the oldest first."""
-    return [row["id"] for row in await connection.fetch(_sql.to_clear, kept, most)]
+async def to_clear(
+    connection: Connection, kept: timedelta, most: int, but: Sequence[TaskId]
+) -> list[TaskId]:
+    """Tasks that ended so long ago that what they left goes, the oldest first, but for these."""
+    return [row["id"] for row in await connection.fetch(_sql.to_clear, kept, most, but)]
 
 
 async def attempts_with_logs(connection: Connection, task_id: TaskId) -> list[AttemptId]:
@@ -62,6 +64,12 @@ async def remove_marked(connection: Connection, wait: timedelta, most: int) -> l
         return None
     await connection.execute(_sql.unmark, locked)
     return [row["object_key"] for row in await connection.fetch(_sql.remove, locked)]
+
+
+async def ago(connection: Connection, wait: timedelta) -> datetime:
+    """By the database's clock, as everything that is kept for a while."""
+    then: datetime = await connection.fetchval(_sql.ago, wait)
+    return then
 
 
 async def known_objects(connection: Connection, keys: Sequence[str]) -> set[str]:

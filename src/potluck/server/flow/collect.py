@@ -6,8 +6,10 @@ only after the row that named it: what a crash leaves between the two is swept u
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
+
+import structlog
 
 from potluck.model.ids import ALPHABET, TaskId, first_id_at
 from potluck.server.flow.execute import log_prefix
@@ -16,17 +18,28 @@ from potluck.server.parts import Parts
 from potluck.store import blobs, collect, uploads
 from potluck.store.database import Connection
 
+log = structlog.get_logger()
+
 T = TypeVar("T")
 
 # So that no transaction is long.
 _AT_ONCE = 500
+_MOST_FAILED = 10
 
 
 async def clear_tasks(parts: Parts) -> None:
+    """One that can not be cleared keeps no other waiting; if many can not, something else is wrong."""
     kept = timedelta(seconds=parts.settings.keep_results_seconds)
-    while due := await _look(parts, lambda c: collect.to_clear(c, kept, _AT_ONCE)):
+    failed: list[TaskId] = []
+    while due := await _look(parts, lambda c: collect.to_clear(c, kept, _AT_ONCE, failed)):
         for task_id in due:
-            await _clear(parts, task_id)
+            try:
+                await _clear(parts, task_id)
+            except Exception:
+                if len(failed) == _MOST_FAILED:
+                    raise
+                log.exception("a task could not be cleared", task_id=task_id)
+                failed.append(task_id)
 
 
 async def _clear(parts: Parts, task_id: TaskId) -> None:
@@ -81,7 +94,7 @@ async def _sweep_objects(parts: Parts, keys: list[str]) -> None:
     come without an upload, with a name made just before.
     """
     wait = timedelta(seconds=parts.settings.collect_wait_seconds)
-    youngest = first_id_at("upload", datetime.now(UTC) - wait)
+    youngest = first_id_at("upload", await _look(parts, lambda c: collect.ago(c, wait)))
     old = {key: upload_of(key) for key in keys if upload_of(key) < youngest}
     if not old:
         return

@@ -3,7 +3,7 @@
 
 -- name: to_clear
 SELECT id FROM tasks
-WHERE finished_at < now() - $1::interval AND cleared_at IS NULL
+WHERE finished_at < now() - $1::interval AND cleared_at IS NULL AND id <> ALL($3::text[])
 ORDER BY finished_at LIMIT $2
 
 -- name: attempts_with_logs
@@ -90,6 +90,9 @@ DELETE FROM blobs
 WHERE sha256 = ANY($1::bytea[])
     AND NOT EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
 RETURNING object_key
+
+-- name: ago
+SELECT now() - $1::interval
 
 -- name: known_objects
 SELECT object_key FROM blobs WHERE object_key = ANY($1::text[])
