@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import tarfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,14 +19,23 @@ from potluck.model.blob import BlobRef, Value
 from potluck.model.ids import AccountId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import MIB, EndReason, Limits
-from potluck.provider.event import CodeStarted, DevicesClosed, DevicesWanted, Refusal, ShutdownAsked
+from potluck.provider.event import (
+    CodeStarted,
+    DevicesClosed,
+    DevicesWanted,
+    ItemsEnded,
+    Refusal,
+    ShutdownAsked,
+)
+from potluck.provider.files.inputs import Inputs
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, InputFailed
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.warm.pool import WarmSettings
-from potluck.wire.plain_values import decode
+from potluck.provider.warm.serve import ANSWER, AT, HEADER, MOST_ERROR_BYTES
+from potluck.wire.plain_values import decode, encode
 from tests.provider.build import a_grant
-from tests.provider.warm_calls import Shop, call_of, items_of, key
+from tests.provider.warm_calls import LIMITS, Shop, call_of, items_of, key
 
 OTHER = AccountId("account_01j00000000000000000000001")
 COUNTED: list[int] = []
@@ -361,17 +371,75 @@ async def test_a_bad_item_fails_alone(walled: Shop) -> None:
 
 
 def wait_a_little(item: int) -> int:
-    time.sleep(0.3 if item == 50 else 0)
+    time.sleep(1.0 if item == 50 else 0)
     return item
 
 
 async def test_what_is_done_is_told_while_an_item_takes_long(walled: Shop) -> None:
+    """Also by an interpreter that has served a single call before."""
+    await walled.run(call_of(wait_a_little, 1))
     running = asyncio.create_task(walled.run(items_of(wait_a_little, range(100))))
-    await asyncio.sleep(0)
+    while not any(isinstance(event, ItemsEnded) for event in walled.told):
+        await asyncio.sleep(0.01)
+    assert not running.done()
     ran = await running
-
-    assert ran.reports > 1
     assert len(ran.returned) == 100
+
+
+def framed(kind: bytes, data: bytes) -> bytes:
+    return HEADER.pack(kind, len(data)) + data
+
+
+AT_FIRST = framed(b"A", AT.pack(0))
+LARGE_ERROR = framed(b"F", ANSWER.pack(0, 0.0, 0) + encode([{}] * MOST_ERROR_BYTES))
+
+
+def speak(frame: bytes, times: int = 1) -> None:
+    """As if it were what calls the function."""
+    sockets = [fd for fd in range(3, 20) if Path(f"/proc/self/fd/{fd}").is_socket()]
+    for _ in range(times):
+        os.write(sockets[0], frame)
+        time.sleep(0.2)
+
+
+def takes_its_time(_: int) -> None:
+    speak(AT_FIRST, times=20)
+
+
+def raises_too_much(_: int) -> None:
+    speak(LARGE_ERROR)
+
+
+async def test_nothing_that_is_said_inside_gives_more_time(walled: Shop) -> None:
+    limits = replace(LIMITS, run_seconds=0.8)
+    called, seconds = await walled.timed(call_of(takes_its_time, 0, limits=limits))
+    mapped = await walled.run(items_of(takes_its_time, [0], limits=limits))
+
+    assert called.ended.reason is EndReason.TIME_LIMIT
+    assert seconds < 3
+    assert mapped.failed[0].reason is EndReason.SIGNAL
+
+
+async def test_an_error_that_is_too_large_is_not_opened(walled: Shop) -> None:
+    assert (await walled.run(call_of(raises_too_much, 0))).ended.reason is EndReason.SIGNAL
+    assert (await walled.run(items_of(raises_too_much, [0]))).failed[0].reason is EndReason.SIGNAL
+
+
+def write_deep() -> None:
+    Path(os.environ["POTLUCK_OUTPUT"], "deep/result").write_text("new")
+
+
+async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "folder.tar"
+    with tarfile.open(folder, "w") as archive:
+        deep = tarfile.TarInfo("output/deep")
+        deep.type, deep.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(deep)
+    blob = BlobRef("a" * 64, folder.stat().st_size)
+    ran = await walled.run(call_of(write_deep, folder=blob), Inputs({blob.sha256: folder}))
+
+    assert ran.ended.reason is EndReason.COMPLETED
+    assert ran.files == ["deep/result"]
 
 
 async def test_arguments_that_do_not_fit_together_are_refused(walled: Shop) -> None:

@@ -19,6 +19,7 @@ async def run_function(
     with Arguments(spec.inputs, job.inputs, total) as arguments:
         async with pool.beside(job.grant, key):
             if total is None:
-                return await Call(job, spec, arguments).to_its_end(pool, key, confinement)
+                call = Call(job, spec, arguments, outcome_seconds)
+                return await call.to_its_end(pool, key, confinement)
             items = FunctionRange(job, spec, arguments, outcome_seconds)
             return await items.to_its_end(pool, key, confinement)

@@ -19,17 +19,18 @@ from potluck.provider.warm.visit import Answer, NotLoaded, Visit, VisitLog
 from potluck.wire.item_file import index_bytes
 
 _ONE = ItemRange(0, 1)
-# Nothing gathers that would have to leave before the end.
-_FLUSH_SECONDS = 3600.0
 
 
 class Call:
     """Used once: `to_its_end`."""
 
-    def __init__(self, job: Job, spec: FunctionSpec, arguments: Arguments) -> None:
+    def __init__(
+        self, job: Job, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+    ) -> None:
         self._job = job
         self._spec = spec
         self._arguments = arguments
+        self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
         self._log = VisitLog(job, self._wrote_too_much)
         self._interpreter: Interpreter | None = None
@@ -63,10 +64,11 @@ class Call:
 
     async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
         try:
-            await visit.begin(is_careful=False, flush_seconds=_FLUSH_SECONDS)
+            await visit.begin(is_careful=False, flush_seconds=self._flush_seconds)
             (batch,) = self._arguments.batches(_ONE)
             arguments = self._arguments
             await interpreter.send_large(b"I", arguments.size(batch), arguments.parts(batch))
+            visit.begin_clock()
             answer = await self._answer(visit)
         except NotLoaded as failure:
             answer = Answer(0, 0.0, failure.error, is_error=True, files=0)

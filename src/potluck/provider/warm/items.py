@@ -100,11 +100,12 @@ class FunctionRange:
     async def _serve(self, interpreter: Interpreter, visit: Visit) -> None:
         await visit.begin(self._is_careful, self._flush_seconds)
         sending = asyncio.create_task(self._send(interpreter, list(self._left)))
+        visit.begin_clock()
         try:
             while self._left:
                 heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
                 if isinstance(heard, int):
-                    self._at = heard
+                    self._note(visit, heard)
                     continue
                 count = self._count(visit, heard)
                 if self._is_careful:
@@ -113,6 +114,7 @@ class FunctionRange:
                     await self._take_files(interpreter, heard.files)
                 await self._conclude(heard, count)
                 interpreter.served_items += count
+                visit.begin_clock()
         finally:
             await drop(sending)
         await interpreter.view.drained()
@@ -122,6 +124,14 @@ class FunctionRange:
             for batch in self._arguments.batches(part):
                 size = self._arguments.size(batch)
                 await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+
+    def _note(self, visit: Visit, item: int) -> None:
+        """Its time begins; each is told once."""
+        is_new = self._at is None or item > self._at
+        if not is_new or not any(part.start <= item < part.end for part in self._left):
+            raise visit.nonsense()
+        self._at = item
+        visit.begin_clock()
 
     def _count(self, visit: Visit, answer: Answer) -> int:
         """How many items it is the answer of: the next ones, of which it must be."""

@@ -171,10 +171,12 @@ class _Job:
 
 
 def _make(place: str) -> None:
-    """Its time is the beginning of all times, so that any change shows."""
+    """An empty one's time is the beginning of all times, so that any change shows. Where the task
+    has brought something along, a change deep in it would not."""
     try:
         os.makedirs(place, exist_ok=True)  # noqa: PTH103
-        os.utime(place, ns=(0, 0))
+        if not os.listdir(place):  # noqa: PTH208
+            os.utime(place, ns=(0, 0))
     except OSError:
         pass
 
@@ -236,6 +238,7 @@ class _Answers:
     def returned(self, item: int, began: float, value: bytes) -> None:
         size = len(value) + 8
         with self._lock:
+            self._at = -1
             if self._values and self._bytes + size > MOST_GATHERED_BYTES - 16:
                 self._flush()
             if not self._values:
@@ -249,6 +252,7 @@ class _Answers:
 
     def failed(self, item: int, seconds: float, error: bytes) -> None:
         with self._lock:
+            self._at = -1
             self._flush()
             self._send(b"F", ANSWER.pack(self._taken_files(), seconds, item), error)
 
@@ -289,7 +293,7 @@ class _Answers:
                     self._tell_at()
 
     def _tell_at(self) -> None:
-        if self._at != self._told_at:
+        if self._at not in (-1, self._told_at):  # it runs, and nobody knows
             self._told_at = self._at
             self._send(b"A", AT.pack(self._at))
 

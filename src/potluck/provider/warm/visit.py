@@ -61,7 +61,6 @@ class Visit:
             code = whole(self._spec.code, self._job.inputs)
             await interpreter.send(b"L", code)
             await self._loaded()
-            self.begin_clock()
         is_array = grant.items_total is not None
         flags = (
             serve.CAREFUL * is_careful
@@ -80,6 +79,7 @@ class Visit:
         self._until = time.monotonic() + self._run_seconds
 
     async def _loaded(self) -> None:
+        self.begin_clock()
         frame = await self._next(0.0)
         if frame.kind == b"X" and len(frame.data) <= serve.MOST_ERROR_BYTES:
             self._interpreter.touch(_UNLOADED)
