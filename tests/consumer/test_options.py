@@ -1,5 +1,6 @@
 """What may be asked for a function, and how mistakes in it are told."""
 
+import pickle
 from typing import Any
 
 import pytest
@@ -76,6 +77,23 @@ def test_only_functions_that_give_a_value_can_be_tasks() -> None:
 
     with pytest.raises(InvalidInput, match="is a coroutine or a generator"):
         potluck.task(waits)
+
+
+class Scaled:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    @potluck.task
+    def times(self, x: int) -> int:
+        return self.factor * x
+
+
+def test_a_method_stays_one() -> None:
+    scaled = Scaled(3)
+    assert scaled.times(2) == scaled.times.using(cores=2)(2) == Scaled.times(scaled, 2) == 6
+    there = pickle.loads(scaled.times._order.code.get(has_folder=False)[1])
+    scaled.factor = 5
+    assert there(2) == 6, "the object went along as it was"
 
 
 def test_a_task_is_still_the_function() -> None:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.dispatch import dispatch_of
@@ -24,6 +24,8 @@ from potluck.consumer.functions.sender import Parcel
 from potluck.model.error import InvalidInput, PotluckError
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
 R = TypeVar("R")
 
 
@@ -89,6 +91,21 @@ class RemoteFunction(Generic[P, R]):
         """The same function with other options: `f.using(gpu=True).submit(…)`."""
         merged: Wishes = {**self._wishes, **wishes}
         return RemoteFunction(self._order.code, self._function, merged)
+
+    @overload
+    def __get__(self, instance: None, owner: type, /) -> "RemoteFunction[P, R]": ...
+
+    @overload
+    def __get__(
+        self: "RemoteFunction[Concatenate[S, Q], R]", instance: S, owner: type, /
+    ) -> "RemoteFunction[Q, R]": ...
+
+    def __get__(self, instance: object, owner: type, /) -> "RemoteFunction[..., R]":
+        """Of a method, as functions are bound: the object travels with the code."""
+        if instance is None or not hasattr(self._function, "__get__"):
+            return self
+        bound = self._function.__get__(instance, owner)
+        return RemoteFunction(Code(bound), bound, self._wishes)
 
     def __reduce__(self) -> tuple[object, tuple[tuple[Callable[P, R]]]]:
         """In the sandbox it is the plain function: nothing of Potluck is needed there."""

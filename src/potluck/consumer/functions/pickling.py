@@ -136,5 +136,6 @@ def _explained(what: str) -> Iterator[None]:
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"{what} can not be pickled: {error}.",
-            "Open files, locks and connections can not travel: make them inside the function.",
+            "Locks, connections and files that are written to can not travel: make them inside"
+            " the function.",
         ) from error
