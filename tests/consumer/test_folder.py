@@ -85,12 +85,26 @@ def test_a_link_to_a_file_of_the_folder_goes_along_as_that_file(tmp_path: Path) 
         assert all(entry.isreg() and entry.size == 1 for entry in packed)
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "..", "nowhere"])
-def test_any_other_link_is_said_to_be_a_mistake(tmp_path: Path, target: str) -> None:
-    top = _write(tmp_path / "top", a="1")
-    (top / "b").symlink_to(target)
-    with pytest.raises(InvalidInput, match=r"top/b is no file"):
+def test_all_that_can_not_go_along_is_told_at_once(tmp_path: Path) -> None:
+    top = _write(tmp_path / "top", **{"src/a": "1", "new\nline": "", os.fsdecode(b"\xff"): ""})
+    wrong = {
+        "out": ("/etc/passwd", "is a link that leads out"),
+        "up": ("..", "is a link that leads out"),
+        "dirlink": ("src", "is a link to a directory"),
+        "loop": (".", "is a link to a directory"),
+        "gone": ("nowhere", "is a link to nothing"),
+        "round": ("round", "is a link to nothing"),
+    }
+    for name, (target, _) in wrong.items():
+        (top / name).symlink_to(target)
+    os.mkfifo(top / "pipe")
+    with pytest.raises(InvalidInput) as raised:
         pack_folder(top, tmp_path / "a.tar")
+    told = raised.value.detail
+    assert all(f"top/{name}' {why}" in told for name, (_, why) in wrong.items())
+    assert "top/pipe' is no file and no directory" in told
+    assert r"top/new\nline' has a name" in told and r"top/\udcff' has a name" in told
+    assert told.isprintable() and not (tmp_path / "a.tar").exists()
 
 
 def test_what_is_no_folder_is_said_to_be_none(tmp_path: Path) -> None:

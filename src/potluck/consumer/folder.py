@@ -2,19 +2,24 @@
 
 What `.gitignore` names stays behind, in every directory that has one, and so do `.git` and
 bytecode. Archives have files and directories only, since nothing else is unpacked on a node: a link
-to a file of the folder goes along as that file, and any other link is a mistake that is said.
+to a file of the folder goes along as that file. All that can not go along is told at once, before
+anything is packed.
 """
 
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from pathspec import GitIgnoreSpec
 
+from potluck.model.blob import PathText
 from potluck.model.error import InvalidInput
 
 _ALWAYS_LEFT_OUT = {".git", "__pycache__"}
 _IGNORE = ".gitignore"
+_MOST_TOLD = 10
 
 # Directories from the top down, each with what it leaves out.
 _Rules = tuple[tuple[Path, GitIgnoreSpec], ...]
@@ -25,19 +30,20 @@ def pack_folder(directory: Path, archive: Path) -> None:
     if not directory.is_dir():
         raise InvalidInput(f"{directory} is no directory.", "Name a folder.")
     try:
+        paths = list(_below(directory, ()))
+        _check(paths, directory)
         with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as packed:
-            for path in _below(directory, directory, ()):
+            for path in paths:
                 if path != archive and path.resolve() != archive.resolve():
                     _add(packed, path, directory)
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "a name in it is not valid UTF-8"
+    except OSError as error:
         raise InvalidInput(
-            f"The folder {directory} can not be packed: {why or error}.",
+            f"The folder {directory} can not be packed: {error.strerror or error}.",
             "Check who may read it, and that nobody writes to it.",
         ) from error
 
 
-def _below(directory: Path, top: Path, rules: _Rules) -> Iterator[Path]:
+def _below(directory: Path, rules: _Rules) -> Iterator[Path]:
     """Everything that goes along, in order."""
     ignore = directory / _IGNORE
     if ignore.is_file():
@@ -47,9 +53,9 @@ def _below(directory: Path, top: Path, rules: _Rules) -> Iterator[Path]:
         is_directory = path.is_dir() and not path.is_symlink()
         if path.name in _ALWAYS_LEFT_OUT or _is_ignored(path, is_directory, rules):
             continue
-        yield _checked(path, top)
+        yield path
         if is_directory:
-            yield from _below(path, top, rules)
+            yield from _below(path, rules)
 
 
 def _is_ignored(path: Path, is_directory: bool, rules: _Rules) -> bool:
@@ -62,17 +68,34 @@ def _is_ignored(path: Path, is_directory: bool, rules: _Rules) -> bool:
     return ignored
 
 
-def _checked(path: Path, top: Path) -> Path:
-    if path.is_symlink():
-        target = path.resolve()
-        if target.is_file() and target.is_relative_to(top.resolve()):
-            return path
-    elif path.is_file() or path.is_dir():
-        return path
+def _check(paths: list[Path], top: Path) -> None:
+    mistakes = [f"{str(path)!r} {why}" for path in paths if (why := _mistake(path, top))]
+    if not mistakes:
+        return
+    more = len(mistakes) - _MOST_TOLD
+    rest = f"; and {more} more" if more > 0 else ""
     raise InvalidInput(
-        f"{path} is no file and no directory, and nothing else can go along.",
-        f"Put a copy in its place, or name it in {_IGNORE}.",
+        f"Not all of the folder can go along: {'; '.join(mistakes[:_MOST_TOLD])}{rest}.",
+        f"Put copies in the place of links, rename, or name them in {_IGNORE}.",
     )
+
+
+def _mistake(path: Path, top: Path) -> str:
+    """Why no node would unpack it, if so."""
+    name = path.relative_to(top).as_posix()
+    try:
+        name.encode()
+        msgspec.convert(name, PathText)
+    except (msgspec.ValidationError, UnicodeError):
+        return "has a name with characters that it may not have, or one that is too long"
+    if not path.is_symlink():
+        return "" if path.is_file() or path.is_dir() else "is no file and no directory"
+    target = Path(os.path.realpath(path))  # also of one that leads to itself
+    if not target.is_relative_to(top.resolve()):
+        return "is a link that leads out of it"
+    if target.is_dir():
+        return "is a link to a directory"
+    return "" if target.is_file() else "is a link to nothing"
 
 
 def _add(packed: tarfile.TarFile, path: Path, top: Path) -> None:
