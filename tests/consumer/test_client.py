@@ -11,6 +11,7 @@ from potluck.consumer.retry_after import retry_after_seconds
 from potluck.model import error
 from potluck.model.account import Scope
 from potluck.model.back_off import BackOff
+from potluck.model.blob import Value
 from potluck.model.device import DeviceKind
 from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest, TaskState
@@ -24,6 +25,7 @@ from potluck.wire.consumer import (
     Health,
     TaskPage,
 )
+from potluck.wire.results import ResultPiece, Results, TaskResult
 from tests.consumer.fake_server import (
     FakeServer,
     Scene,
@@ -210,6 +212,17 @@ def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Pot
     server.plays(f"/v1/tasks/{task_id}/attempts", says(AttemptPage([], 9)))
     assert potluck.attempts(task_id, 12, item=0).next_cursor == 9
     assert server.requests[2].path == f"/v1/tasks/{task_id}/attempts?cursor=12&item=0"
+
+
+def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: Potluck) -> None:
+    running, over = a_task(TaskState.RUNNING), a_task(TaskState.SUCCEEDED)
+    gave = TaskResult(over.id, TaskState.SUCCEEDED, 1, [ResultPiece(0, 1, Value(b"1"))])
+    nothing, something = says(Results([])), says(Results([gave]))
+    server.plays(f"/v1/tasks/{running.id}", says(running))
+    server.plays(f"/v1/tasks/{over.id}", says(over))
+    server.plays("/v1/results", nothing, nothing, something)
+    assert potluck.results(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
+    assert potluck.results(over.id) == gave, "it ended between the two questions"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:

@@ -184,11 +184,18 @@ class Potluck:
 
     def results(self, task_id: str) -> TaskResult:
         """What the function of a task has given so far, as the node told it; see `has_more`."""
+        found = self._results(task_id)
+        if found is not None:
+            return found
+        state = self.task(task_id).state
+        # It may have ended just now, and then there is something to say.
+        later = self._results(task_id) if state.is_final else None
+        return later or TaskResult(TaskId(task_id), state, 0)
+
+    def _results(self, task_id: str) -> TaskResult | None:
         asked = AskResults((Wanted(TaskId(task_id)),))
-        (found,) = ask(
-            self._transport, routes.ASK_RESULTS, Results, body=asked, repeatable=True
-        ).results
-        return found
+        found = ask(self._transport, routes.ASK_RESULTS, Results, body=asked, repeatable=True)
+        return next(iter(found.results), None)
 
     def attempts(
         self,
