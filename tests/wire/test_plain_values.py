@@ -154,6 +154,7 @@ class _Own:
     ("value", "said"),
     [
         (_Own(), "_Own is no plain data"),
+        (object(), "A value of type object is no plain data"),
         (_Colour.RED, "its .value"),
         (_Point(1), "tuple(value)"),
         (pathlib.PurePosixPath("/x"), "str(path)"),

@@ -146,7 +146,7 @@ def _of_library(value: object) -> _Writer:
         parts = parts_of(value)
         if parts is not None:
             return partial(_of_parts, kind, parts)
-    raise PlainError(f"A {_type_name(value)} is no plain data.", _instead(value))
+    raise PlainError(f"A value of type {_type_name(value)} is no plain data.", _instead(value))
 
 
 def _of_parts(kind: int, parts: tuple[object, ...], out: _Out, _: object, __: int) -> None:
