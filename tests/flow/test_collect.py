@@ -19,6 +19,7 @@ from potluck.server.loops.collect import CollectLoop
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
+from tests.flow.functions import ask
 from tests.flow.pool import Pool, lease_of
 from tests.flow.sending import ref, send, send_from_node
 
@@ -137,6 +138,8 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     log = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
     assert log.complete and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
+    (told,) = await ask(pool, grant.task_id)
+    assert told.detail == "what it gave is kept no longer"
     await check_books(pool)
 
 

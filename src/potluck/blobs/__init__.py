@@ -1,1 +1,1 @@
-"""Bytes that outlive a request: logs, inputs, results and files, in a directory."""
+"""Bytes that outlive a request: logs, inputs, results, files; in a directory or an object store."""

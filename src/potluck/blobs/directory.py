@@ -88,9 +88,6 @@ class DirectoryBlobs:
                 length -= len(data)
                 yield data
 
-    async def exists(self, key: str) -> bool:
-        return await _off_the_loop(self._path(key).is_file)
-
     async def list(self, prefix: str) -> list[str]:
         start = self._root / check_prefix(prefix)
         return await _off_the_loop(lambda: _files_below(start, self._root))

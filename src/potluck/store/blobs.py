@@ -262,8 +262,8 @@ def _files(rows: Sequence[Any]) -> list[NamedFile]:
 async def ended_at(
     connection: Connection, task_id: TaskId, account_id: AccountId
 ) -> datetime | None:
-    row = await connection.fetchrow(_sql.ended_at, task_id, account_id)
-    return None if row is None else row["finished_at"]
+    ended: datetime | None = await connection.fetchval(_sql.ended_at, task_id, account_id)
+    return ended
 
 
 async def _name(

@@ -38,6 +38,7 @@ class Progress(Struct, frozen=True):
     reason: EndReason | None
     detail: str
     result_count: int
+    is_cleared: bool  # it had some perhaps, and they are kept no longer
 
 
 async def add(connection: Connection, vault: Vault, pieces: Sequence[NewResult]) -> None:
@@ -79,7 +80,14 @@ async def progress(
 
 def _progress(row: Any) -> Progress:
     reason = None if row["reason"] is None else EndReason(row["reason"])
-    return Progress(row["id"], TaskState(row["state"]), reason, row["detail"], row["result_count"])
+    return Progress(
+        row["id"],
+        TaskState(row["state"]),
+        reason,
+        row["detail"],
+        row["result_count"],
+        row["is_cleared"],
+    )
 
 
 async def pieces(

@@ -28,7 +28,7 @@ _MOST_FAILED = 10
 
 
 async def clear_tasks(parts: Parts) -> None:
-    """One that can not be cleared keeps no other waiting; if many can not, something else is wrong."""
+    """One that can not be cleared keeps no other waiting; many that can not mean something else."""
     kept = timedelta(seconds=parts.settings.keep_results_seconds)
     failed: list[TaskId] = []
     while due := await _look(parts, lambda c: collect.to_clear(c, kept, _AT_ONCE, failed)):

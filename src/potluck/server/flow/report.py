@@ -310,7 +310,7 @@ async def _finished(
     if each.reason not in REPORTABLE:
         raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
     _check_consistent(each.reason, each.exit_code)
-    values.check(each)
+    values.check(each.value)
     attempt = await _ending(parts, connection, node_id, each)
     ending = _ending_of(each)
     if not attempt.state.is_live:
@@ -319,7 +319,7 @@ async def _finished(
     if _is_incomplete(attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
     if not values.fits(attempt, each):
-        raise InvalidInput("Only a function that is no array returns a value at its end.")
+        raise InvalidInput("Only a function that is no array ends with a value or an error.")
     await end_attempt(parts, connection, attempt, ending)
     return attempt.task_id
 

@@ -56,12 +56,13 @@ async def _look(parts: Parts, account_id: AccountId, behind: dict[TaskId, int]) 
 
 def _told(task: Progress, seen: int, pieces: list[ResultPiece]) -> TaskResult:
     behind = seen + len(pieces)
+    gone = "what it gave is kept no longer" if task.is_cleared else ""
     return TaskResult(
         task.task_id,
         task.state,
         behind,
         pieces,
         task.reason,
-        task.detail,
+        task.detail or gone,
         has_more=behind < task.result_count,
     )

@@ -36,13 +36,7 @@ class Given(Struct, frozen=True):
     task_state: TaskState
 
 
-def check(each: Finished) -> None:
-    if each.value is not None and each.reason not in _WITH_VALUE:
-        raise InvalidInput(f"{each.reason} does not go with a value.")
-    _check_one(each.value)
-
-
-def _check_one(value: Value | None) -> None:
+def check(value: Value | None) -> None:
     if value is not None and value.blob is not None and value.data:
         raise InvalidInput("A value is given twice, as data and as a blob.")
 
@@ -91,7 +85,7 @@ async def keep_items(
     if returned and not is_function:
         raise InvalidInput("Only functions return values.")
     for run in returned:
-        _check_one(run.values)
+        check(run.values)
     if not is_function:
         return
     if any(outcome.reason is EndReason.COMPLETED for outcome in told.outcomes):

@@ -146,4 +146,4 @@ WHERE task_blobs.task_id = $1 AND role = 'output' AND path > $2
 ORDER BY path, number DESC LIMIT $3
 
 -- name: ended_at
-SELECT finished_at, cleared_at FROM tasks WHERE id = $1 AND account_id = $2
+SELECT finished_at FROM tasks WHERE id = $1 AND account_id = $2

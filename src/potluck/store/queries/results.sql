@@ -20,7 +20,7 @@ FROM piece JOIN counted ON counted.id = task_id
 
 -- name: progress
 -- Of these tasks, those that are the account's.
-SELECT id, state, reason, detail, result_count FROM tasks
+SELECT id, state, reason, detail, result_count, cleared_at IS NOT NULL AS is_cleared FROM tasks
 WHERE id = ANY($1::text[]) AND account_id = $2
 
 -- name: pieces
