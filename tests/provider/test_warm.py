@@ -1,10 +1,13 @@
 """Functions in warm interpreters: loaded once, called often, never shared, given up in time."""
 
 import asyncio
+import hashlib
 import os
 import signal
+import struct
 import sys
 import tarfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,6 +30,7 @@ from potluck.provider.event import (
     Refusal,
     ShutdownAsked,
 )
+from potluck.provider.files import collect as collecting
 from potluck.provider.files.inputs import Inputs
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, InputFailed
@@ -443,9 +447,18 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
 
 
 async def test_arguments_that_do_not_fit_together_are_refused(walled: Shop) -> None:
-    grant = replace(items_of(square, range(10)), items_total=11)
+    """At once, also where it is seen only when they are sent."""
+    too_few = replace(items_of(square, range(10)), items_total=11)
     with pytest.raises(InputFailed):
-        await walled.run(grant)
+        await walled.run(too_few)
+    crossed = items_of(square, range(3))
+    assert isinstance(crossed.spec, FunctionSpec)
+    data = bytearray(crossed.spec.inputs.data)
+    data[8:40] = struct.pack("<4Q", 0, 9, 5, 12)
+    spec = replace(crossed.spec, inputs=Value(bytes(data)))
+    async with asyncio.timeout(LIMITS.run_seconds / 2):
+        with pytest.raises(InputFailed):
+            await walled.run(replace(crossed, spec=spec))
 
 
 async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Path) -> None:
@@ -515,6 +528,35 @@ async def test_one_that_is_called_back_ends_as_that(walled: Shop) -> None:
 
     assert ran.ended.reason is EndReason.RECLAIMED
     assert walled.pool.now() == ()
+
+
+def leave_two() -> None:
+    for name in "ab":
+        Path(os.environ["POTLUCK_OUTPUT"], name).write_bytes(os.urandom(2 * MIB))
+
+
+async def test_files_are_taken_once_if_it_is_called_back_meanwhile(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, read = threading.Event(), collecting._content
+
+    def slowly(descriptor: int, size: int) -> Iterator[bytes]:
+        for data in read(descriptor, size):
+            taken.set()
+            time.sleep(0.2)
+            yield data
+
+    monkeypatch.setattr(collecting, "_content", slowly)
+    running = asyncio.create_task(walled.run(call_of(leave_two)))
+    await asyncio.to_thread(taken.wait, 20)
+    walled.recall.ask(EndReason.RECLAIMED, 5.0)
+    ran = await running
+
+    assert ran.files == ["a", "b"]
+    outbox = walled.outboxes[-1]
+    for parcel in outbox.parcels:
+        content = outbox.read(parcel, 0, parcel.blob.size_bytes)
+        assert hashlib.sha256(content).hexdigest() == parcel.blob.sha256
 
 
 async def test_one_that_is_stopped_leaves_nothing(walled: Shop) -> None:

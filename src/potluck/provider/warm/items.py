@@ -8,6 +8,7 @@ else those that may have been it are done once more, with care: an item at a tim
 import asyncio
 import hashlib
 from collections import deque
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from potluck.provider.outcomes import Outcomes
 from potluck.provider.sandbox.driver import Confinement, Ended, Touched
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.warm.arguments import Arguments
+from potluck.provider.warm.channel import Gone
 from potluck.provider.warm.failure import in_a_line, of_ours
 from potluck.provider.warm.interpreter import Broken, Interpreter
 from potluck.provider.warm.key import WarmKey
@@ -100,30 +102,39 @@ class FunctionRange:
     async def _serve(self, interpreter: Interpreter, visit: Visit) -> None:
         await visit.begin(self._is_careful, self._flush_seconds)
         sending = asyncio.create_task(self._send(interpreter, list(self._left)))
-        visit.begin_clock()
+        hearing = asyncio.create_task(self._hear_all(interpreter, visit))
         try:
-            while self._left:
-                heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
-                if isinstance(heard, int):
-                    self._note(visit, heard)
-                    continue
-                count = self._count(visit, heard)
-                if self._is_careful:
-                    await self._check_walls(interpreter, visit)
-                if heard.files:
-                    await self._take_files(interpreter, heard.files)
-                await self._conclude(heard, count)
-                interpreter.served_items += count
-                visit.begin_clock()
+            await asyncio.wait({sending, hearing}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+            await hearing
         finally:
-            await drop(sending)
+            await drop(sending, hearing)
         await interpreter.view.drained()
 
     async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
-        for part in left:
-            for batch in self._arguments.batches(part):
-                size = self._arguments.size(batch)
-                await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+        """Raises InputFailed. That nobody takes it any more is noticed by who hears the answers."""
+        with suppress(Gone):
+            for part in left:
+                for batch in self._arguments.batches(part):
+                    size = self._arguments.size(batch)
+                    await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+
+    async def _hear_all(self, interpreter: Interpreter, visit: Visit) -> None:
+        visit.begin_clock()
+        while self._left:
+            heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
+            if isinstance(heard, int):
+                self._note(visit, heard)
+                continue
+            count = self._count(visit, heard)
+            if self._is_careful:
+                await self._check_walls(interpreter, visit)
+            if heard.files:
+                await self._take_files(interpreter, heard.files)
+            await self._conclude(heard, count)
+            interpreter.served_items += count
+            visit.begin_clock()
 
     def _note(self, visit: Visit, item: int) -> None:
         """Its time begins; each is told once."""
