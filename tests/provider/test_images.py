@@ -1,5 +1,6 @@
 """Which images a provider runs, for whom, and what it tells the pool of that."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from potluck.model.error import SandboxUnavailable
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.model.spec import ContainerSpec
+from potluck.model.task import MIB
 from potluck.model.terms import TaskKind
 from potluck.provider.offer import Offer
 from potluck.provider.owner.rules import Rules
+from potluck.provider.sandbox.docker.work import DIRECTORY, Work
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Ended, Output
 from potluck.provider.sandbox.driver import small_trial as a_run
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -94,16 +97,28 @@ class Recorder(UnconfinedDriver):
         raise SandboxUnavailable("It runs nothing.")
 
 
-async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not() -> None:
+async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(
+    tmp_path: Path,
+) -> None:
     async def unheard(_: str, __: bytes) -> None: ...
 
     plain, images = Recorder(), Recorder()
     for image in (None, "busybox"):
         with pytest.raises(SandboxUnavailable, match="runs nothing"):
-            await WithImages(plain, images).run(replace(a_run("a"), image=image), unheard)
+            await WithImages(plain, images, tmp_path).run(replace(a_run("a"), image=image), unheard)
     assert (plain.images, images.images) == ([None], ["busybox"])
     with pytest.raises(SandboxUnavailable, match="no container engine"):
-        await WithImages(plain, None).run(replace(a_run("a"), image="busybox"), unheard)
+        await WithImages(plain, None, tmp_path).run(replace(a_run("a"), image="busybox"), unheard)
+
+
+async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(
+    tmp_path: Path,
+) -> None:
+    work = Work(tmp_path / DIRECTORY / "run", MIB)
+    (work.path / "large").write_bytes(bytes(1000))
+    os.close(work.descriptor)
+    await WithImages(UnconfinedDriver(tmp_path, "test"), None, tmp_path).reap()
+    assert list((tmp_path / DIRECTORY).iterdir()) == []
 
 
 def test_the_doctor_names_the_engine_where_there_is_one() -> None:

@@ -40,12 +40,12 @@ async def choose(place: Place, sandbox: str) -> Chosen:
     """SandboxUnavailable says why it does not work, and what helps."""
     driver = _driver(place, sandbox)
     if sandbox == "none":
-        return Chosen(WithImages(driver, None), await driver.probe())
+        return Chosen(WithImages(driver, None, place.directory), await driver.probe())
     if sandbox in _IN_CONTAINERS:
         return Chosen(driver, await driver.probe())
     report, beside = await asyncio.gather(_probe(driver, place), _beside(place))
     images, containers = beside or (None, None)
-    return Chosen(WithImages(driver, images), report, containers)
+    return Chosen(WithImages(driver, images, place.directory), report, containers)
 
 
 def _driver(place: Place, sandbox: str) -> Driver:

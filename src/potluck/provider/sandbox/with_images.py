@@ -1,7 +1,11 @@
 """A driver for what needs no image, with another one beside it for what does."""
 
+import asyncio
+from pathlib import Path
+
 from potluck.model.error import SandboxUnavailable
 from potluck.model.node import SandboxReport
+from potluck.provider.sandbox.docker.work import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -19,10 +23,11 @@ from potluck.provider.sandbox.driver import (
 class WithImages:
     """Runs in `images` what names an image, and all else in `plain`."""
 
-    def __init__(self, plain: Driver, images: Driver | None) -> None:
+    def __init__(self, plain: Driver, images: Driver | None, directory: Path) -> None:
         self.encloses_processes = plain.encloses_processes
         self._plain = plain
         self._images = images
+        self._directory = directory
 
     async def probe(self) -> SandboxReport:
         return await self._plain.probe()
@@ -42,6 +47,10 @@ class WithImages:
         return await driver.run(confinement, output, started, companion, recall, errand)
 
     async def reap(self) -> None:
+        """Where an earlier life had an engine and this one has none, what its runs worked in goes
+        all the same: it may be in memory."""
         await self._plain.reap()
         if self._images is not None:
             await self._images.reap()
+        else:
+            await asyncio.to_thread(remove_all, self._directory / DIRECTORY)

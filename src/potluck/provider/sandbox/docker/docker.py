@@ -23,7 +23,7 @@ from potluck.provider.sandbox.docker.engine import Engine, EngineError, Facts, I
 from potluck.provider.sandbox.docker.profile import profile
 from potluck.provider.sandbox.docker.root import LABEL, on_own_image, own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, Person, Yard
-from potluck.provider.sandbox.docker.work import remove
+from potluck.provider.sandbox.docker.work import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -75,7 +75,7 @@ class DockerDriver:
         python_prefix: Path = Path(sys.base_prefix),
     ) -> None:
         self._name = sandbox_name(state_directory, node_name)
-        self._directory = state_directory / "docker"
+        self._directory = state_directory / DIRECTORY
         self._engine = Engine(socket)
         self._runtime = runtime
         self._may_pull = may_pull
@@ -129,9 +129,7 @@ class DockerDriver:
                 await self._engine.remove(container)
         except EngineError as error:
             raise _unusable(error) from error
-        if self._directory.is_dir():
-            for directory in self._directory.iterdir():
-                await asyncio.to_thread(remove, directory)
+        await asyncio.to_thread(remove_all, self._directory)
 
     def _make_yard(self, facts: Facts, interpreter: Interpreter, image: str) -> Yard:
         hull = Hull(

@@ -161,7 +161,10 @@ class Engine:
                     return
                 if time.monotonic() > deadline:
                     raise
-                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                if time.monotonic() > deadline:
+                    raise EngineError(f"{container} is still there after it was removed")
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def labelled(self, label: str) -> list[str]:
         """Containers with this label, running or not."""

@@ -8,6 +8,7 @@ container and has been steered by the container's own variables: a task's never 
 
 import asyncio
 import re
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Sequence
 
 from potluck.model.error import SandboxUnavailable
@@ -60,12 +61,18 @@ async def toolkit_version() -> str | None:
     """What the toolkit says of itself; None where it is not there."""
     for program in _PROGRAMS:
         try:
+            process = await asyncio.create_subprocess_exec(
+                program, "--version", stdout=PIPE, stderr=DEVNULL
+            )
+        except (FileNotFoundError, PermissionError):
+            continue
+        try:
             async with asyncio.timeout(_SECONDS):
-                process = await asyncio.create_subprocess_exec(
-                    program, "--version", stdout=-1, stderr=-3
-                )
                 said, _ = await process.communicate()
                 return said.decode(errors="replace")
-        except (FileNotFoundError, PermissionError, TimeoutError):
+        except TimeoutError:
             continue
+        finally:
+            if process.returncode is None:
+                process.kill()
     return None

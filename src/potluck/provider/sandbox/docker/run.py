@@ -280,11 +280,8 @@ class ContainerRun:
         status = self._bridge.wait_status if self._bridge else None
         if status is None:
             said = self._bridge.last_words if self._bridge else ""
-            detail = (
-                f"the container ended before its command: {said}"
-                if said
-                else ("the container ended before its command")
-            )
+            why = f": {said}" if said else ""
+            detail = f"the container ended before its command{why}"
             return Verdict(EndReason.SIGNAL, None, detail)
         return of_translated(0, status)
 

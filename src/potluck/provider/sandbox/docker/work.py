@@ -12,6 +12,7 @@ from pathlib import Path
 
 from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
 
+DIRECTORY = "docker"  # of all runs, below that of the sandbox
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
 _NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes
 
@@ -79,6 +80,13 @@ class Work:
             os.close(self.descriptor)
             self.descriptor = -1
         remove(self._directory)
+
+
+def remove_all(directory: Path) -> None:
+    """What any earlier run has left below it."""
+    if directory.is_dir():
+        for each in directory.iterdir():
+            remove(each)
 
 
 def remove(directory: Path) -> None:
