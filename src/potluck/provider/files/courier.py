@@ -5,7 +5,7 @@ what the server refuses is raised: StaleLease, QuotaExceeded, NotFound, InvalidI
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, NotFound, StaleLease
@@ -28,7 +28,7 @@ class Courier:
         self._lease = lease
         self._throttle = throttle
 
-    async def fetch(self, blob: BlobRef, start: int) -> AsyncIterator[bytes]:
+    async def fetch(self, blob: BlobRef, start: int) -> AsyncGenerator[bytes, None]:
         """Its bytes from a position on, as far as they come: who gets too few asks again."""
         async with self._link.open_blob(self._lease, blob.sha256, start) as chunks:
             async for chunk in chunks:

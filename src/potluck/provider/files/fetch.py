@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
@@ -53,10 +54,13 @@ async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -
         while size < blob.size_bytes:
             before = size
             try:
-                async for chunk in courier.fetch(blob, size):
-                    piece = chunk[: blob.size_bytes - size]
-                    await undisturbed(asyncio.to_thread(_append, file.fileno(), piece, digest))
-                    size += len(piece)
+                async with aclosing(courier.fetch(blob, size)) as chunks:
+                    async for chunk in chunks:
+                        piece = chunk[: blob.size_bytes - size]
+                        await undisturbed(asyncio.to_thread(_append, file.fileno(), piece, digest))
+                        size += len(piece)
+                        if size == blob.size_bytes:
+                            break
             except _REFUSALS:
                 raise
             except PotluckError:
