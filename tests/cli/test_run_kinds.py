@@ -103,6 +103,7 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("--file /etc --command ls", "--file /etc is a directory."),
         ("--file /etc/passwd:../x --command ls", "'../x' is no place in the task's directory."),
         ("--file /etc/passwd --file /etc/hosts:passwd --command ls", "Two files would be passwd"),
+        ("--output /etc/passwd --command ls", "--output /etc/passwd is no directory."),
         ("--secret A-B --command ls", "--secret 'A-B' is not the name of a variable."),
         ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
         ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),

@@ -168,6 +168,40 @@ def test_files_of_a_task_come_below_the_directory_once(
     assert sum(request.path == PATH for request in server.requests) == brought == 2
 
 
+def test_many_files_with_the_same_bytes_do_not_meet(
+    server: FakeServer, potluck: Potluck, tmp_path: Path
+) -> None:
+    """They come several at a time, into one directory."""
+    names = [f"{'long' * 20}-{number}" for number in range(60)]
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
+    server.plays(PATH, Scene(200, DATA))
+    potluck.files.fetch("t", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+    assert all(path.read_bytes() == DATA for path in tmp_path.iterdir())
+
+
+def test_what_is_no_directory_is_said(server: FakeServer, potluck: Potluck, file: Path) -> None:
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile("x", BLOB)])))
+    with pytest.raises(error.InvalidInput, match="can not be a directory"):
+        potluck.files.fetch("t", file)
+
+
+def test_a_server_that_is_away_for_a_while_costs_no_transfer(
+    server: FakeServer, potluck: Potluck, file: Path, tmp_path: Path
+) -> None:
+    away = [hang_up()] * (2 * HASTE.tries)
+    server.plays("/v1/uploads", _upload(2))
+    server.plays("/v1/uploads/u/parts/2", *away, _upload(3))
+    server.plays("/v1/uploads/u/finish", _upload(3, complete=True))
+    assert potluck.files.upload(file) == BLOB
+    server.plays(PATH, *away, Scene(200, DATA))
+    potluck.files.download(BLOB, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == DATA
+    server.plays(PATH, hang_up())
+    with pytest.raises(error.ServerUnreachable):
+        potluck.files.download(BLOB, tmp_path / "again")
+
+
 def test_a_file_without_a_place_keeps_no_other_from_coming(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
@@ -175,7 +209,9 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     names = ["dir", "dir/inner", "both/x", "both", "x" * 300, long, "last"]
     server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
     server.plays(PATH, Scene(200, DATA))
-    with pytest.raises(error.BadSettings, match=r"^3 of 7 files were not brought\. There is no"):
+    with pytest.raises(
+        error.BadSettings, match=r"^3 of 7 files were not brought\. There is no place"
+    ):
         potluck.files.fetch("t", tmp_path)
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {"dir", "both/x", long, "last"}

@@ -8,6 +8,7 @@ import msgspec
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
 from potluck.cli.units import show_bytes, show_count
+from potluck.model.error import InvalidInput
 from potluck.wire.files import TaskFiles
 
 if TYPE_CHECKING:
@@ -28,6 +29,15 @@ def fetch_files(
     else:
         screen.err.line("It left no files: what is in $POTLUCK_OUTPUT at the end comes back.")
     return found
+
+
+def check_output(directory: Path | None) -> None:
+    """Before a task is run for what it leaves."""
+    if directory is not None and directory.exists() and not directory.is_dir():
+        raise InvalidInput(
+            f"--output {printable(str(directory))} is no directory.",
+            "Name a directory; it is made if there is none.",
+        )
 
 
 def brought(found: TaskFiles, directory: Path) -> dict[str, Any]:

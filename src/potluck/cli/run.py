@@ -7,6 +7,7 @@ import typer
 from msgspec.structs import replace
 
 from potluck.cli.asked import Way, asked_for
+from potluck.cli.fetch import check_output
 from potluck.cli.inputs import Inputs, checked_inputs, uploaded
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import pick_task_id
@@ -367,6 +368,7 @@ def run(
         secrets_to_strangers=secrets_to_strangers,
     )
     request = checked(request)
+    check_output(output)
     with connect(server) as potluck:
         if _ME in (owner or ()):
             request = _on_own_nodes(request, potluck.me().address)

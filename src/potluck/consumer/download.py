@@ -6,7 +6,6 @@ place. So a target that exists is whole.
 
 import hashlib
 import os
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
@@ -15,8 +14,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
+from potluck.consumer.absence import Absence
 from potluck.consumer.ask import path_of
-from potluck.consumer.transport import Transport, asked_seconds, translated
+from potluck.consumer.transport import Transport, translated
 from potluck.consumer.upload import Progress
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, Conflict, PotluckError
@@ -40,17 +40,16 @@ def download(
 
 
 def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progress | None) -> None:
-    # Of other bytes there may be a beginning too, so it is named by the hash; and the target's
-    # name may be as long as names can be.
-    path = target.with_name(f"{target.name[:50]}.{blob.sha256[:12]}.part")
+    path = _beside(target, blob)
     with path.open("a+b") as file:
         beginning = _Beginning(file, blob, progress)
-        failures = 0
+        absence = Absence(transport.patience)
         while (done := beginning.size) < blob.size_bytes:
             broken = _receive(transport, beginning)
+            if beginning.size > done:
+                absence = Absence(transport.patience)
             if beginning.size < blob.size_bytes:
-                failures = 1 if beginning.size > done else failures + 1
-                _pause(transport, broken, failures)
+                absence.wait(translated(broken, transport.url))
         is_right = beginning.is_right()
     if not is_right:
         path.unlink()
@@ -59,6 +58,13 @@ def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progr
             "Try again; it begins anew.",
         )
     path.replace(target)
+
+
+def _beside(target: Path, blob: BlobRef) -> Path:
+    """Of other bytes, and for another file, there may be a beginning too; and the target's name
+    may be as long as names can be."""
+    meant = hashlib.sha256(f"{blob.sha256} {target.name}".encode("utf-8", "replace"))
+    return target.with_name(f"{target.name[:40]}.{meant.hexdigest()[:12]}.part")
 
 
 class _Beginning:
@@ -152,12 +158,3 @@ def _elsewhere(transport: Transport, url: str, headers: dict[str, str]) -> BaseH
         response.close()
         raise HTTPError(f"The store answered with HTTP status {response.status}.")
     return response
-
-
-def _pause(transport: Transport, broken: PotluckError | HTTPError, failures: int) -> None:
-    error = translated(broken, transport.url)
-    asked = asked_seconds(error)
-    patience = transport.patience
-    if not error.retryable or failures >= patience.tries or not patience.accepts(asked):
-        raise error from broken
-    time.sleep(patience.pause_seconds(failures, asked))

@@ -4,18 +4,21 @@ import errno
 import io
 import os
 import tempfile
+import threading
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from potluck.consumer.ask import ask
+from potluck.consumer.at_once import at_once
 from potluck.consumer.download import download
 from potluck.consumer.folder import pack_folder
 from potluck.consumer.transport import Transport
 from potluck.consumer.upload import Progress, described, open_file, upload
-from potluck.model.blob import BlobRef
-from potluck.model.error import BadSettings, UntrustedResult
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.error import BadSettings, InvalidInput, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.files import TaskFiles
 
@@ -90,36 +93,73 @@ class Files:
     ) -> TaskFiles:
         """Brings them below the directory; what is there already and whole is not brought again."""
         found = self.of_task(task_id, attempt)
-        total = sum(file.blob.size_bytes for file in found.files)
-        before = 0
-        misplaced: list[BadSettings] = []
-        for file in found.files:
-            try:
-                target = place_in(directory, file.path)
-            except BadSettings as error:  # it is no matter to the others
-                misplaced.append(error)
-                continue
-            if not _is_there(target, file.blob):
-                progress = _of_all(on_progress, before, total)
-                download(self._transport, file.blob, target, progress)
-            before += file.blob.size_bytes
+        if found.files:
+            _make(directory)
+        wanted, misplaced = _placed(found.files, directory)
+        total = _Total(on_progress, sum(file.blob.size_bytes for file in found.files))
+        at_once(lambda each: self._bring(*each, total.of_one()), wanted)
         if misplaced:
             raise _left_out(misplaced, len(found.files))
         return found
+
+    def _bring(self, blob: BlobRef, target: Path, progress: Progress) -> None:
+        if _is_there(target, blob):
+            progress(blob.size_bytes, blob.size_bytes)
+        else:
+            download(self._transport, blob, target, progress)
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
         return ask(self._transport, routes.TASK_FILES, TaskFiles, {"task_id": task_id}, query=query)
 
 
-def _of_all(told: Progress | None, before: int, total: int) -> Progress:
-    """What is told of one file, as it is told of all of them."""
+class _Total:
+    """What is told of one file, as it is told of all of them, in whichever order they come."""
 
-    def tell(done: int, _: int) -> None:
-        if told is not None:
-            told(before + done, total)
+    def __init__(self, told: Progress | None, size_bytes: int):
+        self._told = told
+        self._size_bytes = size_bytes
+        self._done_bytes = 0
+        self._lock = threading.Lock()
 
-    return tell
+    def of_one(self) -> Progress:
+        before = 0
+
+        def tell(done: int, _: int) -> None:
+            nonlocal before
+            with self._lock:
+                self._done_bytes += done - before
+                before = done
+                if self._told is not None:
+                    self._told(self._done_bytes, self._size_bytes)
+
+        return tell
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{directory} can not be a directory: {error.strerror}.",
+            "Name one that is there, or that can be made.",
+        ) from error
+
+
+def _placed(
+    files: Iterable[NamedFile], directory: Path
+) -> tuple[list[tuple[BlobRef, Path]], list[BadSettings]]:
+    """Where each of them goes; which have no place is no matter to the others."""
+    places: dict[Path, BlobRef] = {}
+    misplaced = []
+    for file in files:
+        try:
+            if not places.keys().isdisjoint((directory / file.path).parents):
+                raise _no_room(file.path, directory, os.strerror(errno.ENOTDIR))
+            places[place_in(directory, file.path)] = file.blob
+        except BadSettings as error:
+            misplaced.append(error)
+    return [(blob, target) for target, blob in places.items()], misplaced
 
 
 def place_in(directory: Path, path: str) -> Path:
@@ -138,11 +178,14 @@ def place_in(directory: Path, path: str) -> Path:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise BadSettings(
-            f"There is no room for {path!r} in {directory}: {error.strerror}.",
-            "Name an empty directory.",
-        ) from error
+        raise _no_room(path, directory, error.strerror) from error
     return target
+
+
+def _no_room(path: str, directory: Path, why: str | None) -> BadSettings:
+    return BadSettings(
+        f"There is no place for {path!r} in {directory}: {why}.", "Name an empty directory."
+    )
 
 
 def _leads_out(target: Path, directory: Path) -> bool:

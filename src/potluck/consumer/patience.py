@@ -18,7 +18,7 @@ class Patience(Struct, frozen=True):
     longest_asked_pause_seconds: float = 30.0
     # The server writes a keep-alive every ten seconds, so three missing ones mean a dead line.
     silence_seconds: float = 30.0
-    give_up_seconds: float = 120.0  # a follower without a line to the server
+    give_up_seconds: float = 120.0  # a follower, or a transfer, without a line to the server
     renew_seconds: float = 30.0  # an access token with less than this left is renewed first
 
     def pause_seconds(self, failures: int, asked_seconds: float | None = None) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from potluck.consumer.absence import Absence
 from potluck.consumer.ask import ask, path_of
 from potluck.consumer.transport import Transport
 from potluck.model.blob import BlobRef
@@ -81,8 +82,18 @@ def _send(
     while not upload.complete and (done := upload.parts_done * begun.part_bytes) < blob.size_bytes:
         if progress is not None:
             progress(done, blob.size_bytes)
-        upload = _put(transport, source, blob, upload)
+        upload = _put_patiently(transport, source, blob, upload)
     return upload.complete or _finished(transport, begun.upload_id)
+
+
+def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
+    """The server may be away for a while: it knows the upload when it is back."""
+    absence = Absence(transport.patience)
+    while True:
+        try:
+            return _put(transport, source, blob, upload)
+        except PotluckError as error:
+            absence.wait(error)
 
 
 def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
