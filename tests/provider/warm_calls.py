@@ -18,7 +18,7 @@ from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.inputs import Inputs
-from potluck.provider.files.outbox import Role
+from potluck.provider.files.outbox import Outbox, Role
 from potluck.provider.kinds.function import run_function
 from potluck.provider.kinds.job import Job, Outcome
 from potluck.provider.masked_log import LogWriter
@@ -120,11 +120,13 @@ class Shop:
         self.recall = Recall()
         self.told: list[Event] = []
         self.logs: list[AttemptLog] = []
+        self.outboxes: list[Outbox] = []
 
     async def run(self, grant: Grant, inputs: Inputs | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = AttemptLog(spool, 0.1), idle_freight(self._directory)
         self.logs.append(log)
+        self.outboxes.append(freight.outbox)
         told: list[Event] = []
         self.told = told
         parts = (BARE, Exposed(), inputs or Inputs(), log, told.append, self.recall, freight)

@@ -72,8 +72,13 @@ class Checkpoints:
         if marks is None or marks == self._kept:
             return
         outbox = self._freight.outbox
+
+        def add(there: WorkDirectory) -> None:
+            outbox.add(Role.CHECKPOINT, "", _packed(there))
+            outbox.sync()
+
         try:
-            await beside(work, lambda own: outbox.add(Role.CHECKPOINT, "", _packed(own)))
+            await beside(work, add)
         except Moved:
             await self._say("the checkpoint is not kept: it changed after the end")
         outbox.announce()

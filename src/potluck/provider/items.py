@@ -102,7 +102,8 @@ class RangeRun:
         return ended.reason in _FOR_ALL or no_item_began
 
     async def _in_one_sandbox(self, driver: Driver) -> Ended:
-        self._began, self._is_spoilt, self._porter.item = None, False, None
+        self._began, self._is_spoilt = None, False
+        self._porter.begin(None)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.setblocking(False)
         self.stdin = theirs.fileno()
@@ -119,7 +120,8 @@ class RangeRun:
 
     async def _alone(self, driver: Driver) -> Ended:
         """The next item, in a sandbox of its own."""
-        item = self._porter.item = self._left[0]
+        item = self._left[0]
+        self._porter.begin(item)
         self._log.begin(item)
         self._began = time.monotonic()
         return await driver.run(
@@ -160,13 +162,14 @@ class RangeRun:
                 if isinstance(heard, Touched) or not heard:
                     return heard or None
                 if heard == each.SPOILT and has_ended:
-                    self._is_spoilt, self._porter.item = True, None
+                    self._is_spoilt = True
+                    self._porter.begin(None)
                     return _SPOILT
                 await view.drained()
                 if (touched := view.touched()) is not None:
                     return touched
                 await self._porter.collect(view.work)
-                self._porter.item = None
+                self._porter.begin(None)
                 self._conclude(_verdict(heard))
                 has_ended = True
         finally:
@@ -175,7 +178,8 @@ class RangeRun:
 
     async def _ask(self, item: int) -> bytes | Touched:
         """How it ended, or which wall it touched; empty when nobody is there to answer."""
-        self._began, self._porter.item = time.monotonic(), item
+        self._began = time.monotonic()
+        self._porter.begin(item)
         self._log.begin(item, self._tell)
         try:
             self._channel.send(b"%d" % item)

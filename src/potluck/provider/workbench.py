@@ -228,14 +228,12 @@ class Workbench:
             self._journal.write(records)
 
     def _write(self, batch: list[Instruction], records: list[Record]) -> None:
-        """An outcome says that there is no more log and no more files, so these must be as durable
-        as it is."""
+        """An outcome says that there is no more log, so that must be as durable as it is; files are
+        already."""
         assert self._journal is not None, "work has begun"
         for instruction in batch:
             if isinstance(instruction, Conclude):
                 self._sync(instruction.finished.lease.attempt_id)
-            elif isinstance(instruction, Keep):
-                self._sync_files(instruction.report.lease.attempt_id)
         self._journal.write(records)
 
     def _perform(self, instruction: Instruction) -> None:
@@ -310,11 +308,6 @@ class Workbench:
     def _sync(self, attempt_id: AttemptId) -> None:
         if attempt_id in self._shipments:
             self._shipments[attempt_id].log.sync()
-        self._sync_files(attempt_id)
-
-    def _sync_files(self, attempt_id: AttemptId) -> None:
-        if attempt_id in self._shipments:
-            self._shipments[attempt_id].freight.outbox.sync()
 
     def _discard(self, attempt_id: AttemptId) -> None:
         shipped = self._shipments.pop(attempt_id, None)

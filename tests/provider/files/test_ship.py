@@ -78,6 +78,7 @@ async def test_small_files_travel_together_and_large_ones_in_parts(
         dock.outbox.add(Role.OUTPUT, "empty", [])
         dock.outbox.add(Role.CHECKPOINT, "", [b"an archive"])
         assert dock.outbox.keep_value(LARGE + b"!").blob is not None
+        dock.outbox.announce()
         await dock.until_shipped()
         assert dock.text() == ""
     wanted = {f"small/{number}": b"%d" % number for number in range(20)}

@@ -2,7 +2,8 @@
 
 The bytes of everything stand one behind the other in one file, and an index says what is where, so
 that ten thousand small files cost one fsync. What was added survives kill -9 and a lost power line
-after `sync`; before that it is as if it had never been. Nothing is made on disk for an attempt that
+after `sync`; before that it is as if it had never been. Whoever adds syncs, in the thread that he
+adds in, before an outcome says that there is something. Nothing is made on disk for an attempt that
 leaves nothing.
 """
 
@@ -49,7 +50,7 @@ class Parcel(Struct, frozen=True, array_like=True):
 
 
 class Outbox:
-    """Of one attempt. Added to by one at a time, from any thread; read by whoever sends it."""
+    """Of one attempt. Added to from any thread; read by whoever sends it."""
 
     def __init__(self, directory: Path, parcels: list[Parcel]) -> None:
         self._directory = directory
@@ -59,6 +60,7 @@ class Outbox:
         # Whoever adds or reads may be in a thread when it is closed, and its number is soon
         # another file's.
         self._lock = threading.Lock()
+        self._adding, self._syncing = threading.Lock(), threading.Lock()
         self._is_closed = False
         self._end = sum(each.blob.size_bytes for each in parcels)
         self._grown = asyncio.Event()
@@ -82,15 +84,17 @@ class Outbox:
     def add(self, role: Role, path: str, chunks: Iterable[bytes]) -> Parcel:
         """Takes the chunks as they come; `announce` when done, in the event loop."""
         digest, size = hashlib.sha256(), 0
-        for chunk in chunks:
-            with self._opened() as content:
-                _write_all(content, chunk, self._end + size)
-            digest.update(chunk)
-            size += len(chunk)
-        parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
-        self._end += size
-        self._unsynced.append(parcel)
-        self.parcels.append(parcel)
+        with self._adding:
+            for chunk in chunks:
+                with self._opened() as content:
+                    _write_all(content, chunk, self._end + size)
+                digest.update(chunk)
+                size += len(chunk)
+            parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
+            self._end += size
+            with self._lock:
+                self._unsynced.append(parcel)
+            self.parcels.append(parcel)
         return parcel
 
     def announce(self) -> None:
@@ -102,7 +106,7 @@ class Outbox:
         if len(data) <= INLINE_BYTES:
             return Value(data)
         parcel = self.add(Role.VALUE, "", [data])
-        self.announce()
+        self.sync()
         return Value(blob=parcel.blob)
 
     def read(self, parcel: Parcel, start: int, size: int) -> bytes:
@@ -117,11 +121,19 @@ class Outbox:
 
     def sync(self) -> None:
         """The bytes first: the index never says more than is there."""
-        if not self._unsynced:
-            return
-        fresh, self._unsynced = self._unsynced, []
+        with self._syncing:
+            with self._lock:
+                fresh, self._unsynced = self._unsynced, []
+            if fresh:
+                self._sync(fresh)
+
+    def _sync(self, fresh: list[Parcel]) -> None:
         with self._opened() as content:
-            os.fsync(content)
+            own = os.dup(content)  # nobody else waits for the disk
+        try:
+            os.fsync(own)
+        finally:
+            os.close(own)
         with (self._directory / _INDEX).open("ab") as index:
             index.write(b"".join(frame(msgspec.msgpack.encode(each)) for each in fresh))
             index.flush()

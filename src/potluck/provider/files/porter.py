@@ -1,6 +1,11 @@
 """Carries files into the directory that a task works in, and what it leaves out of it."""
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 from potluck.model.task import EndReason
+from potluck.provider.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.checkpoint import Checkpoints
 from potluck.provider.files.beside import beside
 from potluck.provider.files.collect import OUTPUT_NAME, collect
@@ -23,7 +28,12 @@ class Porter:
         self._checkpoints = Checkpoints(
             job.freight, job.log, grant.limits.checkpoint_seconds, self._room_bytes
         )
-        self.item: int | None = None  # that runs now
+        self.begin(None)
+
+    def begin(self, item: int | None) -> None:
+        """From now on what is left is this item's."""
+        self.item = item
+        self._taking: dict[str, asyncio.Task[None]] = {}  # what has begun to be, by directory
 
     async def before(self, work: WorkDirectory) -> None:
         """Small things at once; what has to be unpacked takes a while."""
@@ -37,21 +47,36 @@ class Porter:
             await self._checkpoints.keep(work)
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        for taking in self._taking.values():
+            await asyncio.shield(taking)
         if not self._is_array:
             await self.collect(work)
-            await self._checkpoints.keep_last(work, reason)
+            await self._once(CHECKPOINT_NAME, self._checkpoints.keep_last(work, reason))
         elif self.item is not None and self._job.recall.said is None:
             await self.collect(work)
 
     async def collect(self, work: WorkDirectory, directory: str = OUTPUT_NAME) -> None:
         """What is in the output directory now; of an array, as the files of the item that ran."""
-        if is_empty(work.descriptor, directory):
-            return
+        if directory in self._taking or not is_empty(work.descriptor, directory):
+            await self._once(directory, self._collect(work, directory))
+
+    async def _once(self, directory: str, taking: Coroutine[Any, Any, None]) -> None:
+        """A run that ends while its files are being taken waits for that, and takes none twice."""
+        if directory in self._taking:
+            taking.close()
+        else:
+            self._taking[directory] = asyncio.create_task(taking)
+            self._taking[directory].add_done_callback(_heard)
+        await asyncio.shield(self._taking[directory])
+
+    async def _collect(self, work: WorkDirectory, directory: str) -> None:
         prefix = "" if self.item is None else f"{self.item}/"
         outbox = self._job.freight.outbox
 
         def copy(there: WorkDirectory) -> list[str]:
-            return collect(there, outbox, self._room_bytes, prefix, directory)
+            remarks = collect(there, outbox, self._room_bytes, prefix, directory)
+            outbox.sync()
+            return remarks
 
         for remark in await beside(work, copy):
             await self._job.log.remark(remark)
@@ -69,3 +94,9 @@ class Porter:
             self._checkpoints.restore(work, archive)
         for path, content in self._puts.items():
             put(work, path, content, self._room_bytes)
+
+
+def _heard(taking: asyncio.Task[None]) -> None:
+    """One whose attempt was called off meets a closed outbox, and nobody waits for it."""
+    if not taking.cancelled():
+        taking.exception()

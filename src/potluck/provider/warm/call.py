@@ -98,7 +98,9 @@ class Call:
         outbox = self._job.freight.outbox
         if len(data) <= INLINE_BYTES:
             return Value(data)
-        return await asyncio.to_thread(outbox.keep_value, data)
+        value = await asyncio.to_thread(outbox.keep_value, data)
+        outbox.announce()
+        return value
 
     async def _wrote_too_much(self, touched: Touched) -> None:
         if self._interpreter is not None:
