@@ -1,7 +1,9 @@
 """The part of a fake server that takes files and hands them out, in memory."""
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -28,6 +30,7 @@ class FakeFiles:
         self.cuts: list[int] = []  # after so many bytes the next download hangs up
         self.damages = 0  # so many downloads have a wrong byte
         self.ignores_ranges = False
+        self.goes_on = False  # downloads never end
         self.elsewhere: str | None = None  # where downloads are sent to
         self.refusal: PotluckError | None = None  # of what is uploaded or added
         self.forgets_uploads = 0
@@ -66,7 +69,8 @@ class FakeFiles:
             self.damages -= 1
             body[0] ^= 1
         response = web.StreamResponse(status=206 if start else 200)
-        response.content_length = len(body)
+        if not self.goes_on:
+            response.content_length = len(body)
         await response.prepare(request)
         if self.cuts:
             await response.write(bytes(body[: self.cuts.pop(0)]))
@@ -74,6 +78,10 @@ class FakeFiles:
             request.transport.close()
             return response
         await response.write(bytes(body))
+        with suppress(ConnectionError):
+            while self.goes_on:
+                await asyncio.sleep(0.01)
+                await response.write(b"more")
         return response
 
     async def begin(self, request: web.Request) -> web.StreamResponse:

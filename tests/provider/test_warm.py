@@ -500,6 +500,7 @@ async def test_idle_ones_make_way_for_what_needs_their_memory(
     await shop.run(call_of(count))
     async with shop.pool.beside(a_grant(device="cpu-2")):
         assert shop.pool.now() == ()
+        assert shop.held == []
     await shop.pool.close()
 
 

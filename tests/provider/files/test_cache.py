@@ -121,6 +121,38 @@ async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
             await cache.hold("d", "account", [blob(server, bytes(1001))], courier)
 
 
+async def test_what_is_held_while_room_is_made_stays(server: FakeServer, tmp_path: Path) -> None:
+    kept, other = blob(server, bytes(400)), blob(server, bytes(700))
+    cache, loop = FileCache(tmp_path, 1000), asyncio.get_running_loop()
+    async with courier_to(server) as courier:
+        path = (await cache.hold("early", "account", [kept], courier)).path_of(kept)
+        cache.release("early")
+
+        class Looked:
+            """Somebody wants the file when all have been looked at and none has been removed."""
+
+            st_size = 400
+
+            @property
+            def st_mtime(self) -> float:
+                late = cache.hold("late", "account", [kept], courier)
+                asyncio.run_coroutine_threadsafe(late, loop).result(5)
+                return 0.0
+
+        cache._files = lambda: iter([(path, Looked())])  # type: ignore[method-assign, assignment]
+        with pytest.raises(SandboxUnavailable, match="no room"):
+            await cache.hold("other", "account", [other], courier)
+    assert path.exists()
+
+
+async def test_who_sends_without_end_is_not_heard_to_it(server: FakeServer, tmp_path: Path) -> None:
+    ref = blob(server, DATA)
+    server.files.goes_on = True
+    async with courier_to(server) as courier, asyncio.timeout(5):
+        inputs = await FileCache(tmp_path, 10**6).hold("one", "account", [ref], courier)
+    assert inputs.path_of(ref).read_bytes() == DATA
+
+
 async def test_two_accounts_share_nothing(server: FakeServer, tmp_path: Path) -> None:
     ref, cache = blob(server, DATA), FileCache(tmp_path, 10**6)
     async with courier_to(server) as courier:

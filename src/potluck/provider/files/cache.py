@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -31,10 +32,11 @@ class FileCache:
     def __init__(self, directory: Path, most_bytes: int) -> None:
         self._directory = directory
         self._most_bytes = most_bytes
-        self._held: dict[str, set[Path]] = {}
+        self._held: dict[str, frozenset[Path]] = {}  # read in threads, so nothing in it changes
         self._turns: dict[Path, tuple[asyncio.Lock, int]] = {}
         self._checked: set[Path] = set()
         self._coming: dict[Path, int] = {}  # what is being fetched takes its room in advance
+        self._removing = threading.Lock()  # nobody finds a file that is about to be removed
 
     async def hold(
         self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: Courier
@@ -42,13 +44,13 @@ class FileCache:
         """All of them, here and in use until they are released. Raises what the server refuses,
         InputFailed and SandboxUnavailable."""
         wanted = {self._path(account_id, blob): blob for blob in blobs}
-        self._held.setdefault(name, set()).update(wanted)
+        self._held[name] = self._held.get(name, frozenset()).union(wanted)
         fetched = [await self._bring(path, blob, courier) for path, blob in wanted.items()]
         return Inputs({blob.sha256: path for path, blob in wanted.items()}, sum(fetched))
 
     def share(self, name: str, other: str) -> None:
         """What the one holds the other holds too, until that releases it."""
-        self._held.setdefault(other, set()).update(self._held.get(name, ()))
+        self._held[other] = self._held.get(other, frozenset()).union(self._held.get(name, ()))
 
     def release(self, name: str) -> None:
         self._held.pop(name, None)
@@ -86,7 +88,9 @@ class FileCache:
 
     def _is_here(self, path: Path, blob: BlobRef) -> bool:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not path.exists():
+        with self._removing:
+            is_there = path.exists()
+        if not is_there:
             return False
         if path not in self._checked and _hash_of(path) != blob.sha256:
             path.unlink()
@@ -98,20 +102,26 @@ class FileCache:
     def _make_room(self, size_bytes: int) -> None:
         """Removes the longest unused until all that is coming fits."""
         files = [one for one in self._files() if _whole(one[0]) not in self._coming]
-        in_use = set().union(*self._held.values())
-        needed_bytes = sum(self._coming.values()) + sum(status.st_size for _, status in files)
+        needed_bytes = sum(list(self._coming.values())) + sum(status.st_size for _, status in files)
         for other, status in sorted(files, key=lambda one: one[1].st_mtime):
             if needed_bytes <= self._most_bytes:
                 break
-            if _whole(other) not in in_use:
-                other.unlink(missing_ok=True)
-                self._checked.discard(other)
+            if self._remove(other):
                 needed_bytes -= status.st_size
         free_bytes = shutil.disk_usage(self._directory).free
         if needed_bytes > self._most_bytes or size_bytes > free_bytes:
             raise SandboxUnavailable(
                 f"This node has no room for a file of {size_bytes} bytes that the task needs."
             )
+
+    def _remove(self, path: Path) -> bool:
+        """Unless somebody holds it, as whoever looks for it does by then."""
+        with self._removing:
+            if any(_whole(path) in held for held in list(self._held.values())):
+                return False
+            path.unlink(missing_ok=True)
+        self._checked.discard(path)
+        return True
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         for path in self._directory.glob("*/*"):

@@ -144,10 +144,10 @@ class WarmPool:
             one for one in self._idle if one.key != key and devices.intersection(one.key.devices)
         ]
         self._begin_to_end(in_the_way)
-        self._begin_to_end(self._too_large(key))
-        await self._until_ended(
-            [one for one in self._ending if devices.intersection(one.key.devices)]
-        )
+        too_large = self._too_large(key)
+        self._begin_to_end(too_large)
+        held = [one for one in self._ending if devices.intersection(one.key.devices)]
+        await self._until_ended([*held, *too_large])
 
     def _too_large(self, key: WarmKey | None) -> list[Interpreter]:
         """The longest idle ones whose memory is needed now."""
