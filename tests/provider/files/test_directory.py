@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from potluck.model.blob import MOST_OUTPUT_FILES
-from potluck.model.task import MIB, EndReason
+from potluck.model.blob import MOST_OUTPUT_FILES, PathText
+from potluck.model.task import MIB, MOST_ITEMS, EndReason
 from potluck.provider.files import collect as collecting
 from potluck.provider.files.beside import beside
 from potluck.provider.files.collect import OUTPUT_NAME, collect
@@ -168,6 +169,19 @@ def test_only_plain_files_are_collected(
     assert remarks[0].startswith("output: left out, as they are no plain files or no plain names: ")
     assert remarks[0].endswith(" and 3 more")
     assert remarks[1] == "output: left out, as they are larger than the disk: 'holes'"
+
+
+def test_a_path_that_would_be_too_long_of_an_item_is_left_out(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox
+) -> None:
+    """Else the server would refuse it, and what is sent with it."""
+    deep = tmp_path / "work/output" / ("d" * 200) / ("d" * 200)
+    deep.mkdir(parents=True)
+    (deep / ("x" * 90)).touch()
+    (deep / ("x" * 91)).touch()
+    assert len(collect(work, outbox, MIB, f"{MOST_ITEMS - 1}/")) == 1
+    (parcel,) = outbox.parcels
+    assert msgspec.convert(parcel.path, PathText).endswith("x" * 90)
 
 
 def test_a_name_that_is_no_text_is_left_out_and_said(

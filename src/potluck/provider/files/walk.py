@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.blob import PathText
+from potluck.model.task import MOST_ITEMS
 
 MOST_DEPTH = 64
 _MOST_NAMES = 100_000
@@ -136,11 +137,12 @@ def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found
 
 
 def _is_path(path: str) -> bool:
+    """Also behind the number of an item, as that of an array is sent."""
     if path.count("/") >= MOST_DEPTH:
         return False
     try:
         path.encode()
-        msgspec.convert(path, PathText)
+        msgspec.convert(f"{MOST_ITEMS}/{path}", PathText)
     except (msgspec.ValidationError, UnicodeEncodeError):
         return False
     return True
