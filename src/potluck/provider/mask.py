@@ -7,7 +7,8 @@ by accident. Short ones are passed over, since they are in every second word.
 import re
 from collections.abc import Iterable
 
-_LEAST_CHARACTERS = 6
+from potluck.model.text import LEAST_MASKED_CHARACTERS
+
 _STARS = b"***"
 
 
@@ -16,7 +17,7 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         # The longest first: one may be the beginning of another.
-        wanted = {each for each in secrets if len(each) >= _LEAST_CHARACTERS}
+        wanted = {each for each in secrets if len(each) >= LEAST_MASKED_CHARACTERS}
         self._secrets = sorted((each.encode() for each in wanted), key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
 
@@ -46,7 +47,7 @@ class Mask:
 
 def _overlap(data: bytes, secret: bytes) -> int:
     """How long the end of the data is with which the secret begins; it may be long itself."""
-    tail, first = data[1 - len(secret) :], secret[:_LEAST_CHARACTERS]
+    tail, first = data[1 - len(secret) :], secret[:LEAST_MASKED_CHARACTERS]
     at = tail.find(first)
     while at >= 0:
         if secret.startswith(tail[at:]):
