@@ -1,5 +1,6 @@
 """What an engine is told, and what is made of what it says; nothing is run here."""
 
+import asyncio
 import errno
 import json
 import os
@@ -8,13 +9,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from potluck.model.error import BadSettings, SandboxUnavailable
-from potluck.model.task import MIB
+from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
 from potluck.provider.sandbox.docker import first, nvidia
+from potluck.provider.sandbox.docker.bridge import wait_status
 from potluck.provider.sandbox.docker.casing import Casing, Footprint, Hull
 from potluck.provider.sandbox.docker.engine import Image, ImageConfig, _split
 from potluck.provider.sandbox.docker.find import find_socket, need_socket
@@ -22,8 +25,9 @@ from potluck.provider.sandbox.docker.first import Frames, frame
 from potluck.provider.sandbox.docker.group import find
 from potluck.provider.sandbox.docker.profile import profile
 from potluck.provider.sandbox.docker.root import on_any_image, own_image
+from potluck.provider.sandbox.docker.run import ContainerRun, Yard
 from potluck.provider.sandbox.docker.work import Work
-from potluck.provider.sandbox.driver import Confinement, Mount
+from potluck.provider.sandbox.driver import Confinement, Mount, Recall, unnoticed
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Machine
 from tests.sandbox.conftest import confinement
 
@@ -154,6 +158,28 @@ def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
     assert isinstance(rules, list)
     assert refusing(rules, "clone3") is None
     assert refusing(rules, "io_uring_setup") is not None
+
+
+async def test_who_wants_a_device_back_does_not_wait_for_an_image(tmp_path: Path) -> None:
+    async def never(_: str) -> Image:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def unheard(_: str, __: bytes) -> None: ...
+
+    none, recall = cast(Any, None), Recall()
+    yard = Yard(none, "test", tmp_path, none, none, none, "own", none, never)
+    run = ContainerRun(yard, confinement(image="large"), unheard, recall=recall)
+    asyncio.get_running_loop().call_later(0.1, recall.ask, EndReason.RECLAIMED, 30.0)
+    async with asyncio.timeout(10):
+        assert (await run.to_its_end(unnoticed)).reason is EndReason.RECLAIMED
+
+
+def test_no_end_is_believed_that_no_command_has() -> None:
+    assert [wait_status(told) for told in (b"0", b"256", b"9", b"139")] == [0, 256, 9, 139]
+    for told in (b"127", b"65535", b"-1", b"%d" % 2**40, b"", b"nine"):
+        with pytest.raises(ValueError, match=r"wait status|invalid literal"):
+            wait_status(told)
 
 
 def test_frames_come_together_from_any_pieces() -> None:

@@ -114,7 +114,7 @@ class Bridge:
             with suppress(OSError):
                 self._companion.shutdown(socket.SHUT_WR)
         elif kind == first.EXIT:
-            self.wait_status = int(payload)
+            self.wait_status = wait_status(payload)
             self._close_streams()
             self._is_over.set()
 
@@ -135,6 +135,14 @@ class Bridge:
         for descriptor in {self._to_stdout, self._to_stderr} - {-1}:
             os.close(descriptor)
         self._to_stdout = self._to_stderr = -1
+
+
+def wait_status(told: bytes) -> int:
+    """Raises ValueError for what no command ends with: others may speak for our first process."""
+    status = int(told)
+    if not 0 <= status < 2**16 or not (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
+        raise ValueError(f"{status} is no wait status")
+    return status
 
 
 def _encoded(text: str) -> bytes:

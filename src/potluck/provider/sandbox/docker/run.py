@@ -56,6 +56,7 @@ from potluck.provider.sandbox.wall import (
 
 # Where the work directory has no size of its own, all of it is looked through each time.
 _SLOW_WATCH_SECONDS = 0.5
+_READY_SECONDS = 120.0  # for the first process, on a machine that is busy
 _NOTHING_SPENT = Spent(0.0, 0)
 
 
@@ -120,7 +121,7 @@ class ContainerRun:
 
     async def to_its_end(self, started: Started) -> Ended:
         try:
-            touched = self._recall.said or await self._prepare() or await self._live(started)
+            touched = self._recall.said or await self._set_up() or await self._live(started)
             await undisturbed(self._remove())
             if self._pumping is not None:
                 await self._pumping
@@ -131,13 +132,23 @@ class ContainerRun:
         finally:
             await undisturbed(self._clear())
 
+    async def _set_up(self) -> Touched | None:
+        """Short of letting the command begin; an image may take an hour to come, and whoever calls
+        the run back does not wait for it."""
+        preparing = asyncio.create_task(self._prepare())
+        asked = asyncio.create_task(self._recall.asked())
+        try:
+            await asyncio.wait({preparing, asked}, return_when=asyncio.FIRST_COMPLETED)
+            return preparing.result() if preparing.done() else asked.result()
+        finally:
+            await drop(preparing, asked)
+
     async def _prepare(self) -> Touched | None:
-        """Sets everything up, short of letting the command begin."""
         try:
             image = await self._find_image()
             self._casing = self._encase(image)
             await undisturbed(self._create())
-            if self._bridge is None or not await self._bridge.ready():
+            if self._bridge is None or not await self._is_ready(self._bridge):
                 said = self._bridge.last_words if self._bridge else ""
                 return sandbox_failed(said or "the container ended without a word")
             self.counted = counted(await self._yard.engine.pid(self._container or ""))
@@ -152,6 +163,13 @@ class ContainerRun:
         except (EngineError, PotluckError, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
+
+    async def _is_ready(self, bridge: Bridge) -> bool:
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                return await bridge.ready()
+        except TimeoutError:
+            raise EngineError(f"no word from it within {_READY_SECONDS:g} s") from None
 
     async def _find_image(self) -> Image:
         name = self._confinement.image
