@@ -50,6 +50,7 @@ def test_the_options_of_a_task_are_pinned() -> None:
         "gpu",
         "labels",
         "max_price",
+        "max_result",
         "memory",
         "name",
         "owners",
