@@ -199,12 +199,11 @@ async def test_what_fails_keeps_no_other_step_waiting(
 async def test_a_task_that_can_not_be_cleared_keeps_no_other_waiting(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grants = []
-    for _ in range(2):
-        node_id, grant = await pool.started()
+    started = [await pool.started() for _ in range(2)]
+    grants = [grant for _, grant in started]
+    for node_id, grant in started:
         await pool.say(node_id, lease_of(grant), 0, "a line")
         await pool.finish(grant)
-        grants.append(grant)
     blobs = pool.parts.blobs
     list_them = blobs.list
 
