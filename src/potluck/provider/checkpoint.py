@@ -19,7 +19,7 @@ from potluck.model.task import EndReason
 from potluck.provider.files.archive import BadArchive, Names
 from potluck.provider.files.beside import beside
 from potluck.provider.files.freight import Freight
-from potluck.provider.files.outbox import Role
+from potluck.provider.files.outbox import NoRoom, Role
 from potluck.provider.files.pack import Moved, pack
 from potluck.provider.files.unpack import make_directory, unpack
 from potluck.provider.files.walk import Passed, walk
@@ -81,6 +81,8 @@ class Checkpoints:
             await beside(work, add)
         except Moved:
             await self._say("the checkpoint is not kept: it changed after the end")
+        except NoRoom:
+            await self._say("the checkpoint is not kept: this node's own disk is full")
         outbox.announce()
 
     async def _keep_once(self, work: WorkDirectory) -> None:

@@ -15,6 +15,7 @@ import pytest
 from potluck.model.blob import MOST_OUTPUT_FILES, PathText
 from potluck.model.task import MIB, MOST_ITEMS, EndReason
 from potluck.provider.files import collect as collecting
+from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.beside import beside
 from potluck.provider.files.collect import OUTPUT_NAME, collect
 from potluck.provider.files.outbox import Outbox
@@ -216,6 +217,18 @@ def test_an_output_directory_that_is_a_link_is_nothing(
     (tmp_path / "work/output").symlink_to(tmp_path)
     assert is_empty(work.descriptor, OUTPUT_NAME)
     assert (collect(work, outbox, MIB), outbox.parcels) == ([], [])
+
+
+def test_what_this_machine_has_no_room_for_is_left_out_and_said(
+    tmp_path: Path, work: WorkDirectory, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work/output").mkdir()
+    (tmp_path / "work/output/file").write_text("all of it")
+    monkeypatch.setattr(outboxes, "_SPARE_BYTES", 2**62)
+    assert collect(work, outbox, MIB) == [
+        "output: left out, as this node's own disk is full: 'file'"
+    ]
+    assert outbox.parcels == []
 
 
 def test_there_is_an_end_to_files(

@@ -1,13 +1,16 @@
 """What an attempt leaves stays on disk until the server has it, and nothing else does."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from potluck.model.blob import INLINE_BYTES
-from potluck.provider.files.outbox import Outbox, Role, remove_stray_outboxes
+from potluck.provider.files import outbox as outboxes
+from potluck.provider.files.outbox import NoRoom, Outbox, Role, remove_stray_outboxes
 from tests.provider.build import a_lease
 
 ATTEMPT = a_lease()[0].attempt_id
@@ -48,6 +51,40 @@ def test_nothing_is_made_for_an_attempt_that_leaves_nothing(tmp_path: Path) -> N
     outbox.sync()
     outbox.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_shipped_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 100_000)
+    outbox, content = Outbox.open(tmp_path, ATTEMPT), tmp_path / "outbox" / ATTEMPT / "content"
+    outbox.add(Role.OUTPUT, "first", [bytes(100_000)])
+    assert not outbox.is_to_give_back(0)
+    assert outbox.is_to_give_back(1)
+    outbox.give_back(1)
+    assert content.stat().st_size == 0
+    second = outbox.add(Role.OUTPUT, "second", [b"two"])
+    outbox.sync()
+    assert not outbox.is_to_give_back(2), "it is too little"
+    assert content.stat().st_blocks * 512 < 50_000
+    outbox.close()
+
+    again = Outbox.open(tmp_path, ATTEMPT)
+    assert (len(again), again.shipped, again.read(second, 0, 99)) == (2, 1, b"two")
+    again.add(Role.VALUE, "", [bytes(100_000)])
+    assert not again.is_to_give_back(3), "it may be asked for again"
+    again.discard()
+
+
+def test_no_task_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = Outbox.open(tmp_path, ATTEMPT)
+    outbox.add(Role.OUTPUT, "first", [b"1"])
+    free = iter([2**30, 0, 2**30])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+    with pytest.raises(NoRoom):
+        outbox.add(Role.OUTPUT, "large", [b"22", b"33"])
+    assert (tmp_path / "outbox" / ATTEMPT / "content").stat().st_size == 1
+    last = outbox.add(Role.OUTPUT, "last", [b"4"])
+    assert (outbox.read(last, 0, 9), len(outbox)) == (b"4", 2)
+    outbox.discard()
 
 
 def test_a_large_value_is_a_parcel_of_its_own(tmp_path: Path) -> None:

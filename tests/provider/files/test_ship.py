@@ -5,10 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from potluck.model.blob import INLINE_BYTES
 from potluck.model.error import QuotaExceeded, StaleLease
+from potluck.model.lease import Lease
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
+from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.courier import Courier
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Outbox, Role
@@ -51,8 +55,10 @@ class Dock:
 
 
 @asynccontextmanager
-async def shipping(server: FakeServer, directory: Path) -> AsyncIterator[Dock]:
-    lease, _ = a_lease()
+async def shipping(
+    server: FakeServer, directory: Path, lease: Lease | None = None
+) -> AsyncIterator[Dock]:
+    lease = lease or a_lease()[0]
     async with linked(server) as provider:
         outbox = Outbox.open(directory, lease.attempt_id)
         freight = Freight(outbox, Courier(provider.link, lease, Throttle()))
@@ -86,6 +92,23 @@ async def test_small_files_travel_together_and_large_ones_in_parts(
     assert server.files.checkpoints == [b"an archive"]
     assert LARGE + b"!" in server.files.blobs.values()
     assert len(LARGE) > INLINE_BYTES and server.files.parts == 3 + 1 + 3
+
+
+async def test_the_next_life_does_not_ship_what_was_given_back(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 1)
+    lease, _ = a_lease()
+    before = Outbox.open(tmp_path, lease.attempt_id)
+    before.add(Role.OUTPUT, "old", [b"old"])
+    before.give_back(1)
+    before.add(Role.OUTPUT, "new", [b"new"])
+    before.sync()
+    before.close()
+    async with shipping(server, tmp_path, lease) as dock:
+        await dock.until_shipped()
+        assert [each.parcels for each in dock.told if isinstance(each, ParcelsShipped)] == [1, 2]
+    assert server.files.added == {"new": b"new"}
 
 
 async def test_an_upload_goes_on_behind_the_parts_that_are_there(

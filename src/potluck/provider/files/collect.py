@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from potluck.model.blob import MOST_OUTPUT_FILES
-from potluck.provider.files.outbox import Outbox, Role
+from potluck.provider.files.outbox import NoRoom, Outbox, Role
 from potluck.provider.files.walk import Passed, walk
 from potluck.provider.sandbox.driver import WorkDirectory
 
@@ -24,7 +24,8 @@ def collect(
     A file can be larger than all that the task may fill, if most of it is nothing; such a one is
     left out, as it would fill this machine instead.
     """
-    passed, too_large, most_files = Passed(), Passed(), MOST_OUTPUT_FILES - len(outbox)
+    passed, too_large, no_room = Passed(), Passed(), Passed()
+    most_files = MOST_OUTPUT_FILES - len(outbox)
     taken = left = 0
     for found in walk(work.descriptor, directory, passed):
         if found.is_directory:
@@ -42,12 +43,19 @@ def collect(
             continue
         taken += found.status.st_size
         content = _content(descriptor, found.status.st_size)
-        outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
-    remarks = []
-    if passed.count:
-        remarks.append(f"left out, as they are no plain files or no plain names: {passed.listed()}")
-    if too_large.count:
-        remarks.append(f"left out, as they are larger than the disk: {too_large.listed()}")
+        try:
+            outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
+        except NoRoom:
+            no_room.add(found.path)
+    remarks = [
+        f"left out, as {why}: {some.listed()}"
+        for why, some in (
+            ("they are no plain files or no plain names", passed),
+            ("they are larger than the disk", too_large),
+            ("this node's own disk is full", no_room),
+        )
+        if some.count
+    ]
     if left > most_files:
         remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
     return [f"output: {each}" for each in remarks]

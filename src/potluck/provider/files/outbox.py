@@ -4,7 +4,8 @@ The bytes of everything stand one behind the other in one file, and an index say
 that ten thousand small files cost one fsync. What was added survives kill -9 and a lost power line
 after `sync`; before that it is as if it had never been. Whoever adds syncs, in the thread that he
 adds in, before an outcome says that there is something. Nothing is made on disk for an attempt that
-leaves nothing.
+leaves nothing. What an array leaves can be more than the disk holds at once, so what the server has
+is given back.
 """
 
 import asyncio
@@ -23,13 +24,21 @@ from typing import IO, Self
 import msgspec
 from msgspec import Struct
 
-from potluck.local.durable import sync
+from potluck.local.durable import sync, write_whole
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.ids import AttemptId
 from potluck.provider.framing import frame, frames
 
 _DIRECTORY = "outbox"
-_CONTENT, _INDEX = "content", "index"
+_CONTENT, _INDEX, _SHIPPED = "content", "index", "shipped"
+# Of this machine's disk, for what must go on: the journal and the logs.
+_SPARE_BYTES = 2**28
+# It is not worth the trouble for less.
+_GIVEN_BACK_BYTES = 2**26
+
+
+class NoRoom(OSError):
+    """This machine's disk is as full as a task may make it."""
 
 
 class Role(StrEnum):
@@ -52,9 +61,10 @@ class Parcel(Struct, frozen=True, array_like=True):
 class Outbox:
     """Of one attempt. Added to from any thread; read by whoever sends it."""
 
-    def __init__(self, directory: Path, parcels: list[Parcel]) -> None:
+    def __init__(self, directory: Path, parcels: list[Parcel], shipped: int = 0) -> None:
         self._directory = directory
         self.parcels = parcels
+        self.shipped = shipped  # so many need not be asked for any more
         self._unsynced: list[Parcel] = []
         self._content = -1
         # Whoever adds or reads may be in a thread when it is closed, and its number is soon
@@ -63,15 +73,17 @@ class Outbox:
         self._adding, self._syncing = threading.Lock(), threading.Lock()
         self._is_closed = False
         self._end = sum(each.blob.size_bytes for each in parcels)
+        self._given_back = sum(each.blob.size_bytes for each in parcels[:shipped])
         self._grown = asyncio.Event()
 
     @classmethod
     def open(cls, directory: Path, attempt_id: AttemptId) -> Self:
         """As an earlier life left it, or empty."""
         own = directory / _DIRECTORY / attempt_id
-        index = own / _INDEX
+        index, shipped = own / _INDEX, own / _SHIPPED
         content = index.read_bytes() if index.exists() else b""
-        return cls(own, [msgspec.msgpack.decode(each, type=Parcel) for _, each in frames(content)])
+        parcels = [msgspec.msgpack.decode(each, type=Parcel) for _, each in frames(content)]
+        return cls(own, parcels, int(shipped.read_bytes()) if shipped.exists() else 0)
 
     def __len__(self) -> int:
         return len(self.parcels)
@@ -82,11 +94,12 @@ class Outbox:
         return sum(each.blob.size_bytes for each in self.parcels if each.role is Role.OUTPUT)
 
     def add(self, role: Role, path: str, chunks: Iterable[bytes]) -> Parcel:
-        """Takes the chunks as they come; `announce` when done, in the event loop."""
+        """Takes the chunks as they come; `announce` when done, in the event loop. Raises NoRoom."""
         digest, size = hashlib.sha256(), 0
         with self._adding:
             for chunk in chunks:
                 with self._opened() as content:
+                    self._check_room(content, len(chunk))
                     _write_all(content, chunk, self._end + size)
                 digest.update(chunk)
                 size += len(chunk)
@@ -108,6 +121,23 @@ class Outbox:
         parcel = self.add(Role.VALUE, "", [data])
         self.sync()
         return Value(blob=parcel.blob)
+
+    def is_to_give_back(self, shipped: int) -> bool:
+        """Whether it is worth it, and may be: who names a value may have to ask for it again."""
+        is_all = shipped == len(self.parcels)
+        is_much = self._end - self._given_back >= _GIVEN_BACK_BYTES
+        return is_all and is_much and all(each.role is Role.OUTPUT for each in self.parcels)
+
+    def give_back(self, shipped: int) -> None:
+        """What the server has takes no room here. The places of all that comes later stay."""
+        with self._adding:
+            if not self.is_to_give_back(shipped):
+                return
+            self.sync()
+            write_whole(self._directory / _SHIPPED, b"%d" % shipped)
+            with self._opened() as content:
+                os.ftruncate(content, 0)
+            self._given_back = self._end
 
     def read(self, parcel: Parcel, start: int, size: int) -> bytes:
         left = parcel.blob.size_bytes - start
@@ -157,6 +187,12 @@ class Outbox:
     def discard(self) -> None:
         self.close()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _check_room(self, content: int, size_bytes: int) -> None:
+        """What was begun and does not fit takes no room either."""
+        if shutil.disk_usage(self._directory).free - size_bytes < _SPARE_BYTES:
+            os.ftruncate(content, self._end)
+            raise NoRoom(errno.ENOSPC, "The disk of this node is full")
 
     @contextmanager
     def _opened(self) -> Iterator[int]:

@@ -29,10 +29,12 @@ async def ship_parcels(
 ) -> None:
     """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
     shipment = _Shipment(freight, attempt_id, log, tell)
-    done = 0
+    outbox, done = freight.outbox, freight.outbox.shipped
+    if done:
+        tell([ParcelsShipped(attempt_id, done, log.pieces)])
     while True:
-        await freight.outbox.more_than(done)
-        some = _some(freight.outbox.parcels[done:])
+        await outbox.more_than(done)
+        some = _some(outbox.parcels[done:])
         try:
             await shipment.send(some)
         except StaleLease:
@@ -41,6 +43,8 @@ async def ship_parcels(
         done += len(some)
         log.flush()
         tell([ParcelsShipped(attempt_id, done, log.pieces)])
+        if outbox.is_to_give_back(done):
+            await asyncio.to_thread(outbox.give_back, done)
 
 
 def _some(waiting: list[Parcel]) -> list[Parcel]:
