@@ -475,6 +475,28 @@ async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Pat
     await shop.pool.close()
 
 
+def goes_on() -> None:
+    def spin() -> None:
+        while True:
+            pass
+
+    threading.Thread(target=spin, daemon=True).start()
+
+
+async def test_one_that_goes_on_computing_is_ended_and_nobody_pays(
+    bwrap: Driver, tmp_path: Path
+) -> None:
+    shop = Shop(bwrap, tmp_path, WarmSettings(look_seconds=0.5))
+    await shop.run(call_of(goes_on))
+    await asyncio.sleep(0.6)
+    again = await shop.run(call_of(goes_on))
+    assert again.ended.cpu_seconds < again.ended.run_seconds + 0.1
+    async with asyncio.timeout(10):
+        while shop.pool.now() or _sandboxes():
+            await asyncio.sleep(0.05)
+    await shop.pool.close()
+
+
 async def test_one_that_has_served_enough_goes(bwrap: Driver, tmp_path: Path) -> None:
     shop = Shop(bwrap, tmp_path, WarmSettings(most_items=2))
 

@@ -21,7 +21,6 @@ from potluck.provider.sandbox.driver import (
     Errand,
     Output,
     Recall,
-    Spent,
     Touched,
     View,
     WorkDirectory,
@@ -34,6 +33,8 @@ from potluck.provider.warm.key import WarmKey
 T = TypeVar("T")
 # Who has closed the channel is given so long to end as well.
 _FAREWELL_SECONDS = 2.0
+# Between two looks; even one who does nothing may be woken.
+_IDLE_CPU_SECONDS = 0.05
 
 
 class Broken(Exception):
@@ -53,7 +54,6 @@ class Interpreter:
         self.recall = Recall()
         self.served_items = 0
         self.has_served = False
-        self.spent = Spent(0.0, 0)  # when it was last asked
         self.since = self.born = time.monotonic()
         self._driver = driver
         self._channel = Channel()
@@ -93,6 +93,15 @@ class Interpreter:
         """It is there for nobody."""
         self._output, self._errand = _nobody, NO_ERRAND
         self.has_served, self.since = True, time.monotonic()
+        self._seen_cpu_seconds: float | None = None
+
+    def computes_on(self) -> bool:
+        """Whether it has since the last look. There is none before the first: threads of libraries
+        wait busily for a moment when their work is done."""
+        if not self.is_sound:
+            return False
+        before, self._seen_cpu_seconds = self._seen_cpu_seconds, self.view.spent().cpu_seconds
+        return before is not None and self._seen_cpu_seconds - before > _IDLE_CPU_SECONDS
 
     async def send(self, kind: bytes, *parts: bytes) -> None:
         await self._channel.send(kind, sum(map(len, parts)), parts)

@@ -1,8 +1,9 @@
 """The interpreters of this node: lent to one attempt at a time, kept warm for a while after it.
 
-An idle one is given up when its time is over, when it has served enough, and at once when anything
-else is to run on one of its devices, when its memory is needed, and when its device closes. Who
-waits for that waits until nothing of it is left: what it held of the device is free by then.
+An idle one is given up when its time is over, when it has served enough, when it goes on computing
+though nobody has asked, and at once when anything else is to run on one of its devices, when its
+memory is needed, and when its device closes. Who waits for that waits until nothing of it is left:
+what it held of the device is free by then.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ class WarmSettings(Struct, frozen=True):
     most_items: int = 100_000
     most_seconds: float = 3600.0
     memory_bytes: int = 2**62  # of the node, for all tasks and all that is warm
+    look_seconds: float = 1.0  # between two looks whether an idle one is
 
 
 USUAL = WarmSettings()
@@ -129,9 +131,20 @@ class WarmPool:
 
     def _keep(self, interpreter: Interpreter) -> None:
         self._idle.append(interpreter)
+        self._look_later(interpreter)
+
+    def _look_later(self, interpreter: Interpreter) -> None:
+        left_seconds = interpreter.since + self._settings.idle_seconds - time.monotonic()
         self._timers[interpreter] = asyncio.get_running_loop().call_later(
-            self._settings.idle_seconds, self._begin_to_end, [interpreter]
+            min(left_seconds, self._settings.look_seconds), self._look, interpreter
         )
+
+    def _look(self, interpreter: Interpreter) -> None:
+        is_over = time.monotonic() >= interpreter.since + self._settings.idle_seconds
+        if is_over or interpreter.computes_on():
+            self._begin_to_end([interpreter])
+        else:
+            self._look_later(interpreter)
 
     def _is_good_for_more(self, interpreter: Interpreter) -> bool:
         limits = self._settings

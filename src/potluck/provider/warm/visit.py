@@ -47,7 +47,8 @@ class Visit:
         self._spec = spec
         self._interpreter = interpreter
         self._began = time.monotonic()
-        self._before = interpreter.spent
+        # To begin is the first one's; what was spent in between is nobody's.
+        self._before = interpreter.view.spent() if interpreter.has_served else Spent(0.0, 0)
         self._mask = Mask(job.grant.secrets.values())
         seconds = job.grant.limits.run_seconds
         self._run_seconds = seconds
@@ -114,7 +115,6 @@ class Visit:
             if is_over
             else self._interpreter.view.spent()
         )
-        self._interpreter.spent = spent
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
