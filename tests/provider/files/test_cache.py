@@ -121,7 +121,9 @@ async def test_the_longest_unused_makes_room_and_what_is_in_use_stays(
             await cache.hold("d", "account", [blob(server, bytes(1001))], courier)
 
 
-async def test_what_is_held_while_room_is_made_stays(server: FakeServer, tmp_path: Path) -> None:
+async def test_what_is_held_while_room_is_made_stays(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept, other = blob(server, bytes(400)), blob(server, bytes(700))
     cache, loop = FileCache(tmp_path, 1000), asyncio.get_running_loop()
     async with courier_to(server) as courier:
@@ -139,7 +141,7 @@ async def test_what_is_held_while_room_is_made_stays(server: FakeServer, tmp_pat
                 asyncio.run_coroutine_threadsafe(late, loop).result(5)
                 return 0.0
 
-        cache._files = lambda: iter([(path, Looked())])  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(cache, "_files", lambda: iter([(path, Looked())]))
         with pytest.raises(SandboxUnavailable, match="no room"):
             await cache.hold("other", "account", [other], courier)
     assert path.exists()

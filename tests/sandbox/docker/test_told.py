@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
 from potluck.model.error import BadSettings, SandboxUnavailable
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
+from potluck.provider.sandbox.docker import engine as engines
 from potluck.provider.sandbox.docker import first, nvidia
 from potluck.provider.sandbox.docker.bridge import wait_status
 from potluck.provider.sandbox.docker.casing import Casing, Footprint, Hull
-from potluck.provider.sandbox.docker.engine import Image, ImageConfig, _split
+from potluck.provider.sandbox.docker.engine import Engine, EngineError, Image, ImageConfig, _split
 from potluck.provider.sandbox.docker.find import find_socket, need_socket
 from potluck.provider.sandbox.docker.first import Frames, frame
 from potluck.provider.sandbox.docker.group import find
@@ -283,3 +285,40 @@ def test_what_the_kernel_counts_is_found_in_both_versions(
     assert (found.group.was_out_of_memory(), found.group.refused_a_process()) == (True, True)
     assert found.group.cpu_seconds() == 2.5
     assert find(told, {}) is None
+
+
+async def test_a_toolkit_that_does_not_answer_is_not_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-ctk"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(nvidia, "_PROGRAMS", ("nvidia-ctk",))
+    monkeypatch.setattr(nvidia, "_SECONDS", 0.5)
+    assert await nvidia.toolkit_version() is None
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_REMOVE_SECONDS", 0.2)
+    asked = 0
+
+    async def agree(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.Response(status=204)
+
+    app = web.Application()
+    app.router.add_delete("/containers/{name}", agree)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(tmp_path / "socket")).start()
+        with pytest.raises(EngineError, match="still there"):
+            await Engine(tmp_path / "socket").remove("it")
+    finally:
+        await runner.cleanup()
+    assert asked < 10

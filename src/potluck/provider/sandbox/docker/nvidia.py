@@ -75,4 +75,5 @@ async def toolkit_version() -> str | None:
         finally:
             if process.returncode is None:
                 process.kill()
+                await process.wait()
     return None
