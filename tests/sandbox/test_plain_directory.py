@@ -1,12 +1,14 @@
 """A directory that somebody shaped against whoever has to look into it and to remove it."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
+from potluck.provider.sandbox import plain_directory
+from potluck.provider.sandbox.plain_directory import Gauge, remove_tree, size_bytes
 
 MIB = 2**20
 
@@ -45,6 +47,26 @@ def test_what_a_link_leads_to_does_not_count(work: Path, tmp_path: Path) -> None
     (tmp_path / "elsewhere").write_bytes(bytes(MIB))
     (work / "link").symlink_to(tmp_path)
     assert size_bytes(work) < MIB
+
+
+def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[threading.Thread] = []
+    may_end = threading.Event()
+
+    def look(_: Path) -> int:
+        looks.append(threading.current_thread())
+        assert may_end.wait(10)
+        return MIB
+
+    monkeypatch.setattr(plain_directory, "size_bytes", look)
+    monkeypatch.setattr(plain_directory, "_QUICK_SECONDS", 0.0)
+    gauge = Gauge(work, 1000)
+    assert [gauge.is_full() for _ in range(3)] == [False] * 3
+    may_end.set()
+    assert gauge._looking is not None
+    gauge._looking.result(10)
+    assert len(looks) == 1, "one at a time"
+    assert gauge.is_full()
 
 
 @pytest.mark.parametrize(("levels", "name"), [(1_600, "d"), (30, "n" * 200)])

@@ -28,7 +28,7 @@ from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.held import HeldProcess
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.identity import Identity, new_identity
+from potluck.provider.sandbox.identity import Identity, groups_of, new_identity
 from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
@@ -55,7 +55,6 @@ _NAMESPACES = (
     "--hostname",
     HOSTNAME,
 )
-_FOR_OTHERS = 0o006  # to read and to write
 _BEGIN = "/etc/potluck-begin.py"
 _VARIABLES = "/etc/potluck-variables"
 
@@ -118,7 +117,7 @@ class ConfinedRun:
         The control group is entered while bwrap mounts, since both take a while.
         """
         try:
-            identity = new_identity(_groups(self._confinement.device_nodes))
+            identity = new_identity(groups_of(self._confinement.device_nodes))
             self._launch = _launch(self._workshop, self._confinement, identity, self._companion)
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(
@@ -226,13 +225,6 @@ def _launch(
         return Launch(words, inlay, companion.stdin if companion else None)
     finally:
         inlay.close()
-
-
-def _groups(nodes: tuple[Mount, ...]) -> list[int]:
-    """That open these nodes, where not everybody may; never root's, who opens more than that."""
-    status = [node.source.stat() for node in nodes]
-    closed = {each.st_gid for each in status if each.st_mode & _FOR_OTHERS != _FOR_OTHERS}
-    return sorted(closed - {0})
 
 
 def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:

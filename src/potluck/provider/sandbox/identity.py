@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from potluck.model.error import SandboxUnavailable
+from potluck.provider.sandbox.driver import Mount
 
 # Above what systemd gives to containers and below the largest uid; nobody is anybody there.
 _FIRST_UID = 0x7000_0000
 _UIDS = 0x0FFF_0000
 _NAMESPACE_UID = 1000
+_FOR_OTHERS = 0o006  # to read and to write
 
 
 class Identity(Struct, frozen=True):
@@ -33,6 +35,13 @@ class Identity(Struct, frozen=True):
 def new_identity(groups: Sequence[int] = ()) -> Identity:
     """A user's own groups go with him into the namespace; root's run must be given them."""
     return _dropped_from_root(groups) if os.geteuid() == 0 else _namespaced()
+
+
+def groups_of(nodes: Sequence[Mount]) -> list[int]:
+    """That open these nodes, where not everybody may; never root's, who opens more than that."""
+    status = [node.source.stat() for node in nodes]
+    closed = {each.st_gid for each in status if each.st_mode & _FOR_OTHERS != _FOR_OTHERS}
+    return sorted(closed - {0})
 
 
 def new_uid() -> int:

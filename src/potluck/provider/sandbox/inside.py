@@ -11,9 +11,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from potluck.provider.sandbox.plain_directory import NAME_BYTES
+
 _INIT = "1"  # bwrap's own process
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_NAME_BYTES = 1024  # what the kernel needs for a file in a tmpfs, beside its bytes
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Positions in /proc/<pid>/stat after the name, which may contain anything, brackets too.
 _CPU_TICKS = slice(11, 15)  # its own and those of children that it has waited for
@@ -65,7 +66,7 @@ class Inside:
         """Also of names: the kernel keeps each, however empty, in memory that nobody counts."""
         space = os.fstatvfs(self.work)
         names = space.f_files - space.f_ffree
-        return space.f_bavail == 0 or names * _NAME_BYTES > space.f_blocks * space.f_frsize
+        return space.f_bavail == 0 or names * NAME_BYTES > space.f_blocks * space.f_frsize
 
     def glance(self) -> Glance:
         """Also keeps what was seen, for the account at the end."""

@@ -7,12 +7,45 @@ nothing here follows a link or recurses, and what can not be looked at counts as
 import os
 import secrets
 import sys
+import time
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
+from potluck.local.own_thread import in_own_thread
+
 _BLOCK_BYTES = 512
-_NAME_BYTES = 1024  # as in a file system of its own
+NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes
+_QUICK_SECONDS = 0.01
 _LONGEST_PATH = 3_000  # of the 4,096 characters that a kernel takes
+
+
+class Gauge:
+    """Tells again and again whether such a directory is full.
+
+    Where there is much to look at it is looked at in a thread, and the answer is that of the last
+    look: nobody else is to wait for it.
+    """
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        self._directory = directory
+        self._limit_bytes = limit_bytes
+        self._is_full = False
+        self._took_seconds = 0.0
+        self._looking: Future[None] | None = None
+
+    def is_full(self) -> bool:
+        if self._looking is None or self._looking.done():
+            if self._took_seconds < _QUICK_SECONDS:
+                self._look()
+            else:
+                self._looking = in_own_thread(self._look)
+        return self._is_full
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        self._is_full = size_bytes(self._directory) > self._limit_bytes
+        self._took_seconds = time.monotonic() - began
 
 
 def size_bytes(directory: Path) -> int:
@@ -62,7 +95,7 @@ def _entry_bytes(entry: "os.DirEntry[str]") -> int:
     with suppress(FileNotFoundError):
         status = entry.stat(follow_symlinks=False)
         blocks = getattr(status, "st_blocks", -(-status.st_size // _BLOCK_BYTES))
-        return max(int(blocks) * _BLOCK_BYTES, _NAME_BYTES)
+        return max(int(blocks) * _BLOCK_BYTES, NAME_BYTES)
     return 0
 
 

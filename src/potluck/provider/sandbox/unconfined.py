@@ -38,7 +38,7 @@ from potluck.provider.sandbox.driver import (
 from potluck.provider.sandbox.event_loop import drop, undisturbed
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
+from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
 from potluck.provider.sandbox.tree import Tree, session_members
 from potluck.provider.sandbox.verdict import Verdict, of_code
 from potluck.provider.sandbox.wall import (
@@ -229,7 +229,7 @@ class UnconfinedRun:
             time_wall(limit.seconds),
             memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
             process_wall(lambda: tree.thread_count() > most_processes, limit.processes),
-            disk_wall(lambda: size_bytes(self._work) > limit.disk_bytes, limit.disk_bytes),
+            disk_wall(Gauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
         ]
 
     def _verdict(self, touched: Touched | None, process: Process) -> Verdict:

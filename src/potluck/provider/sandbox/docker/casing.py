@@ -7,7 +7,6 @@ written to, and the user is nobody's. What the engine would show of the host by 
 
 import resource
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -16,6 +15,7 @@ from potluck.provider.sandbox.docker.engine import Image
 from potluck.provider.sandbox.docker.root import Footing
 from potluck.provider.sandbox.docker.work import Work
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
+from potluck.provider.sandbox.identity import groups_of
 from potluck.provider.sandbox.root import HOSTNAME, TEXTS, names
 
 _OPEN_FILES = 65_536
@@ -24,7 +24,6 @@ _PERIOD_MICROSECONDS = 100_000
 _FIRST = 1  # the first process is ours
 # Behind the kernel's other wall, so that that one is touched first.
 _PROCESS_SLACK = 8
-_FOR_OTHERS = 0o006
 # Docker's own list, and what drivers tell of devices.
 _MASKED = (
     *("/proc/acpi", "/proc/asound", "/proc/driver", "/proc/interrupts", "/proc/kcore"),
@@ -183,15 +182,8 @@ class Casing(Struct, frozen=True):
                 }
                 for node in nodes
             ],
-            "GroupAdd": [str(group) for group in _groups(nodes)],
+            "GroupAdd": [str(group) for group in groups_of(nodes)],
         }
-
-
-def _groups(nodes: tuple[Mount, ...]) -> list[int]:
-    """That open these nodes, where not everybody may; never root's, who opens more than that."""
-    status = [Path(node.source).stat() for node in nodes]
-    closed = {each.st_gid for each in status if each.st_mode & _FOR_OTHERS != _FOR_OTHERS}
-    return sorted(closed - {0})
 
 
 def _bind(mount: Mount) -> dict[str, object]:

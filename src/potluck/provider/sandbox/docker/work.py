@@ -10,11 +10,10 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from potluck.provider.sandbox.plain_directory import remove_tree, size_bytes
+from potluck.provider.sandbox.plain_directory import NAME_BYTES, Gauge, remove_tree
 
 DIRECTORY = "docker"  # of all runs, below that of the sandbox
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
-_NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes
 
 
 class Work:
@@ -22,8 +21,8 @@ class Work:
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
-        self._limit_bytes = limit_bytes
         self.path = directory / "work"
+        self._gauge = Gauge(self.path, limit_bytes)
         remove(directory)
         # The engine mounts what is in it; no other user of this machine gets in.
         directory.mkdir(parents=True, mode=0o700)
@@ -71,7 +70,7 @@ class Work:
 
     def is_full(self) -> bool:
         if not self.is_file_system:
-            return size_bytes(self.path) > self._limit_bytes
+            return self._gauge.is_full()
         space = os.fstatvfs(self.descriptor)
         return space.f_bavail == 0 or space.f_favail == 0
 
@@ -100,7 +99,7 @@ def remove(directory: Path) -> None:
 
 def _mount(path: Path, limit_bytes: int) -> bool:
     """Whether it could be; a container may keep its root from it."""
-    names = limit_bytes // _NAME_BYTES
+    names = limit_bytes // NAME_BYTES
     options = f"size={limit_bytes},nr_inodes={names},mode=0777".encode()
     flags = _NO_SETUID | _NO_DEVICES
     libc = ctypes.CDLL(None, use_errno=True)
