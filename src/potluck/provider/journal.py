@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.local.durable import sync
+from potluck.local.write_all import write_all
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.provider.framing import frame, frames
@@ -106,7 +107,7 @@ class Journal:
         if is_due:
             self._rewrite()
             return
-        _write_all(self._descriptor, b"".join(_framed(record) for record in batch))
+        write_all(self._descriptor, b"".join(_framed(record) for record in batch))
         if any(not isinstance(record, _NEED_NO_SYNC) for record in batch):
             os.fsync(self._descriptor)
 
@@ -124,7 +125,7 @@ class Journal:
         fresh = self._directory / f"{_FILE}.new"
         live = [record for kept in self._kept.values() for record in _records(kept)]
         self._descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        _write_all(self._descriptor, b"".join(_framed(record) for record in live))
+        write_all(self._descriptor, b"".join(_framed(record) for record in live))
         os.fsync(self._descriptor)
         fresh.replace(self._directory / _FILE)
         sync(self._directory)
@@ -164,9 +165,3 @@ def _records(kept: Kept) -> list[Record]:
 
 def _framed(record: Record) -> bytes:
     return frame(msgspec.msgpack.encode(record))
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
+from potluck.local.write_all import write_all
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, PotluckError
 from potluck.provider.files.courier import Courier
@@ -85,9 +86,7 @@ def _take_up(part: Path, most_bytes: int, digest: Hash) -> int:
 
 def _append(descriptor: int, data: bytes, digest: Hash) -> None:
     digest.update(data)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    write_all(descriptor, data)
 
 
 def _seal(part: Path, path: Path) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from potluck.local.write_all import write_all
 from potluck.model.task import MIB, EndReason
 from potluck.provider.files.archive import BadArchive, Entry, read_entries
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
@@ -108,7 +109,7 @@ def _write_file(
             data = archive.read(min(left, _CHUNK_BYTES))
             if not data:
                 raise BadArchive("it is cut off")
-            _write_all(descriptor, data)
+            write_all(descriptor, data)
             left -= len(data)
         os.utime(descriptor, (entry.modified_at, entry.modified_at))
     finally:
@@ -118,12 +119,6 @@ def _write_file(
 def _own(descriptor: int, uid: int | None) -> None:
     if uid is not None:
         os.fchown(descriptor, uid, uid)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _check_room(entries: list[Entry], what: str, room_bytes: int) -> None:
