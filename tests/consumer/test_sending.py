@@ -241,6 +241,20 @@ def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Po
     assert function.using(max_result="2KB").submit(1).result(10) == 10**3000
 
 
+def test_a_call_that_was_called_off_ends_so_whoever_hears_of_it_first(
+    server: FakeServer, client: Potluck
+) -> None:
+    """Here the result comes before the answer to the cancellation."""
+    over = TaskResult(TASK_ID, TaskState.CANCELLED, 0, [], EndReason.CANCELLED)
+    server.plays(RESULTS, _results())
+    future = potluck.task(add).using(client=client).submit(1)
+    assert potluck.flush(10)
+    future._called_off = True
+    server.plays(RESULTS, _results(over))
+    await_true(future.done, "it has heard of it")
+    assert future.cancelled() and future.cancel()
+
+
 def test_large_values_are_fetched_by_a_few_threads() -> None:
     fetches, may_end, done = Fetches(), threading.Event(), threading.Semaphore(0)
     names = []

@@ -1,5 +1,6 @@
 """A call that was submitted: a future like any other, and the task behind it."""
 
+import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -9,6 +10,7 @@ from potluck.consumer.functions.opening import Failed, Opener
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
+from potluck.model.task import TaskState
 from potluck.wire.results import ResultPiece, TaskResult
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class TaskFuture(Future[T]):
         self._dispatch = dispatch
         self._opener = opener
         self._called_off = False
+        self._ending = threading.RLock()
 
     def result(self, timeout: float | None = None) -> T:
         self._dispatch.check_process()
@@ -68,6 +71,8 @@ class TaskFuture(Future[T]):
     def told(self, result: TaskResult) -> None:
         if result.pieces:
             self._take(result.pieces[-1])
+        elif self._called_off and result.state is TaskState.CANCELLED:
+            self._end_as_cancelled()
         elif result.state.is_final:
             self._fail(ended(result))
 
@@ -102,7 +107,11 @@ class TaskFuture(Future[T]):
             self.set_exception(error)
 
     def _end_as_cancelled(self) -> bool:
-        """Those who wait for several futures at once are told by the second call."""
-        if super().cancel():
-            self.set_running_or_notify_cancel()
+        """Those who wait for several futures at once are told by the second call.
+
+        Whoever calls it off, and the thread that hears of it, may come here at once.
+        """
+        with self._ending:
+            if not self.cancelled() and super().cancel():
+                self.set_running_or_notify_cancel()
         return self.cancelled()
