@@ -17,7 +17,7 @@ from potluck.model.task import MIB
 from potluck.model.terms import TaskKind
 from potluck.provider.offer import Offer
 from potluck.provider.owner.rules import Rules
-from potluck.provider.sandbox.docker.work import DIRECTORY, Work
+from potluck.provider.sandbox.docker.work import DIRECTORY, Work, remove_all
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Ended, Output
 from potluck.provider.sandbox.driver import small_trial as a_run
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -117,8 +117,11 @@ async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(
     work = Work(tmp_path / DIRECTORY / "run", MIB)
     (work.path / "large").write_bytes(bytes(1000))
     os.close(work.descriptor)
-    await WithImages(UnconfinedDriver(tmp_path, "test"), None, tmp_path).reap()
-    assert list((tmp_path / DIRECTORY).iterdir()) == []
+    try:
+        await WithImages(UnconfinedDriver(tmp_path, "test"), None, tmp_path).reap()
+        assert list((tmp_path / DIRECTORY).iterdir()) == []
+    finally:
+        remove_all(tmp_path / DIRECTORY)
 
 
 def test_the_doctor_names_the_engine_where_there_is_one() -> None:
