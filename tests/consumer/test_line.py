@@ -21,25 +21,39 @@ class Mute:
 
     def __init__(self, stack: ExitStack, context: ssl.SSLContext | None) -> None:
         self.heard = threading.Semaphore(0)
-        self._stack = stack
         self._context = context
         self._listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._accepted: list[socket.socket] = []
         self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._serving = threading.Thread(target=self._serve)
+        self._serving.start()
+        stack.callback(self._end)
 
     def _serve(self) -> None:
-        while True:
-            try:
+        with suppress(OSError):  # it is over
+            while True:
                 accepted, _ = self._listening.accept()
-            except OSError:
-                return
-            self._stack.enter_context(accepted)
-            with suppress(OSError):  # it was cut before it said anything
-                if self._context is not None:
-                    accepted = self._context.wrap_socket(accepted, server_side=True)
-                    self._stack.enter_context(accepted)
-                if accepted.recv(65_536):
-                    self.heard.release()
+                self._accepted.append(accepted)
+                with suppress(OSError):  # it was cut before it said anything
+                    self._hear(accepted)
+
+    def _hear(self, accepted: socket.socket) -> None:
+        if self._context is not None:
+            accepted = self._context.wrap_socket(
+                accepted, server_side=True, do_handshake_on_connect=False
+            )
+            self._accepted.append(accepted)
+            accepted.do_handshake()
+        if accepted.recv(65_536):
+            self.heard.release()
+
+    def _end(self) -> None:
+        for each in (self._listening, *self._accepted):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._serving.join()
+        for each in self._accepted:
+            each.close()
 
 
 @pytest.fixture(params=["http", "https"])

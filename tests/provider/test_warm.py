@@ -54,6 +54,15 @@ def _by_value() -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(here)
 
 
+_FOUND: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _what_was_there() -> None:
+    _FOUND.clear()
+    _FOUND.update(_bwraps())
+
+
 @pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
     chosen: Driver = request.param(tmp_path / "sandbox", "test")
@@ -598,7 +607,11 @@ async def _until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-def _sandboxes() -> list[str]:
-    """Other modules' fixtures may have children here, too."""
+def _sandboxes() -> set[int]:
+    """Those of this test: others may have left children here, too."""
+    return _bwraps() - _FOUND
+
+
+def _bwraps() -> set[int]:
     ours = psutil.Process().children(recursive=True)
-    return [each.name() for each in ours if each.name() == "bwrap"]
+    return {each.pid for each in ours if each.name() == "bwrap"}

@@ -5,11 +5,12 @@ by accident. Short ones are passed over, since they are in every second word.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from potluck.model.text import LEAST_MASKED_CHARACTERS
 
 _STARS = b"***"
+_HEAD_BYTES = 32
 
 
 class Mask:
@@ -19,7 +20,9 @@ class Mask:
         # The longest first: one may be the beginning of another.
         wanted = {each for each in secrets if len(each) >= LEAST_MASKED_CHARACTERS}
         self._secrets = sorted((each.encode() for each in wanted), key=len, reverse=True)
-        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
+        # A pattern of whole secrets would take seconds to make where they are long.
+        heads = {secret[:_HEAD_BYTES] for secret in self._secrets}
+        self._heads = re.compile(b"|".join(map(re.escape, sorted(heads))))
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -31,7 +34,11 @@ class Mask:
         return self.data(text.encode(*lenient)).decode(*lenient)
 
     def data(self, data: bytes) -> bytes:
-        return self._pattern.sub(_STARS, data) if self else data
+        shown, at = [], 0
+        for start, end in self._found(data):
+            shown += [data[at:start], _STARS]
+            at = end
+        return b"".join((*shown, data[at:])) if shown else data
 
     def settled(self, data: bytes) -> int:
         """How many of the first bytes mean the same whatever comes behind them: the rest could be
@@ -39,10 +46,21 @@ class Mask:
         begun = max((_overlap(data, secret) for secret in self._secrets), default=0)
         end = len(data) - begun
         if begun:
-            for found in self._pattern.finditer(data):
-                if found.start() < end < found.end():
-                    return found.start()
+            for found_start, found_end in self._found(data):
+                if found_start < end < found_end:
+                    return found_start
         return end
+
+    def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where secrets begin and end; of two at one place the longer one."""
+        at = 0
+        while self and (head := self._heads.search(data, at)) is not None:
+            start = head.start()
+            here = (len(each) for each in self._secrets if data.startswith(each, start))
+            length = next(here, 0)
+            if length:
+                yield start, start + length
+            at = start + (length or 1)
 
 
 def _overlap(data: bytes, secret: bytes) -> int:
