@@ -153,6 +153,7 @@ def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
         assert up.interrupt() == 0
 
 
+@pytest.mark.long
 def test_a_machine_whose_time_is_over_is_authorised_again(tmp_path: Path) -> None:
     person = CommandLine(tmp_path / "config")
     person.variables["POTLUCK_NODE_KEY_SECONDS"] = "10"

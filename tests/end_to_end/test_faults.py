@@ -104,6 +104,7 @@ def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> N
     assert len(check_truth(tmp_path).tasks) == 4
 
 
+@pytest.mark.long
 def test_two_providers_on_one_machine_both_work(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
     providers = [

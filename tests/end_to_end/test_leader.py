@@ -150,6 +150,7 @@ def _has_stood_by(server: ServerProcess) -> bool:
     return "standing by" in (server.directory / "server.log").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_a_leader_behind_a_cut_network_is_followed_within_five_seconds(
     tmp_path: Path, row: Row, database_url: str, redis_url: str, shared: dict[str, str]

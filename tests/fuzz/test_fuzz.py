@@ -18,7 +18,7 @@ def test_no_request_is_the_server_s_mistake(
     tmp_path: Path, database_url: str, request: pytest.FixtureRequest
 ) -> None:
     counts = Counts(SEED)
-    fuzz(tmp_path, database_url, counts, by_schema=200, share=0.02)
+    fuzz(tmp_path, database_url, counts, by_schema=100, share=0.01)
     told = counts.report()
     with tallying(request) as tally:
         tally.note(f"fuzz: {told['requests']} requests, {told['server_errors']} server errors")
