@@ -114,6 +114,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(
         assert_ended(children)
 
 
+@pytest.mark.long
 def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
     directory: Path, port: int, person: CommandLine
 ) -> None:

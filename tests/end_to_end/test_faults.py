@@ -86,6 +86,7 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
     assert len(client.task(task_id)["attempts"]) == 2
 
 
+@pytest.mark.long
 def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(WholeServerProcess(tmp_path))
     provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))

@@ -119,6 +119,7 @@ async def until_used(shared: dict[str, str], key_id: str) -> None:
         await connection.close()
 
 
+@pytest.mark.long
 def test_two_rotations_under_load_lose_nothing(
     tmp_path: Path, shared: dict[str, str], redis_url: str
 ) -> None:
