@@ -18,6 +18,7 @@ from potluck.server.flow import cancel, collect, execute, files, submit, upload
 from potluck.server.loops.collect import CollectLoop
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
+from potluck.store import collect as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
 from tests.flow.functions import ask
 from tests.flow.pool import Pool, lease_of
@@ -141,6 +142,20 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     (told,) = await ask(pool, grant.task_id)
     assert told.detail == "what it gave is kept no longer"
     await check_books(pool)
+
+
+async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
+    """No transaction is long, however many files an array has left."""
+    node_id, grant = await pool.started()
+    left = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
+    await files.add(pool.parts, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+    await pool.finish(grant)
+    seen = []
+    for _ in range(3):
+        async with pool.parts.database.transaction() as connection:
+            is_all = await store_collect.clear(connection, grant.task_id, 2)
+        seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
+    assert seen == [(False, 3), (False, 1), (True, 0)]
 
 
 async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:

@@ -21,14 +21,20 @@ async def attempts_with_logs(connection: Connection, task_id: TaskId) -> list[At
     return [row["id"] for row in await connection.fetch(_sql.attempts_with_logs, task_id)]
 
 
-async def clear(connection: Connection, task_id: TaskId) -> None:
-    """Files, results, checkpoint and the count of its logs; what it was and cost stays."""
+async def clear(connection: Connection, task_id: TaskId, most: int) -> bool:
+    """Files, results, checkpoint and the count of its logs; what it was and cost stays.
+
+    At most so many files and results; whether that was all of it.
+    """
     if await connection.fetchval(_sql.lock_task, task_id) is None:
-        return
-    await connection.execute(_sql.clear_task, task_id)
+        return True
+    results = await connection.fetchval(_sql.clear_results, task_id, most)
+    files = await connection.fetchval(_sql.clear_files, task_id, most)
+    if max(results, files) == most:
+        return False
     await connection.execute(_sql.clear_logs, task_id)
-    await connection.execute(_sql.clear_results, task_id)
-    await connection.execute(_sql.clear_files, task_id)
+    await connection.execute(_sql.clear_task, task_id)
+    return True
 
 
 async def forget_held(connection: Connection, kept: timedelta) -> None:

@@ -46,7 +46,8 @@ async def _clear(parts: Parts, task_id: TaskId) -> None:
     """Logs first: as long as they are counted, they are looked for again."""
     for attempt_id in await _look(parts, lambda c: collect.attempts_with_logs(c, task_id)):
         await parts.blobs.delete(await parts.blobs.list(log_prefix(attempt_id)))
-    await _look(parts, lambda c: collect.clear(c, task_id))
+    while not await _look(parts, lambda c: collect.clear(c, task_id, _AT_ONCE)):
+        pass
 
 
 async def drop_idle_uploads(parts: Parts) -> None:

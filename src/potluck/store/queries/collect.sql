@@ -19,19 +19,30 @@ UPDATE tasks SET cleared_at = now(), result_count = 0 WHERE id = $1
 UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = $1 AND log_pieces > 0
 
 -- name: clear_results
-DELETE FROM results WHERE task_id = $1
+-- So many at a time.
+WITH gone AS (
+    DELETE FROM results
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = $1 LIMIT $2))
+    RETURNING number
+)
+SELECT count(*) FROM gone
 
 -- name: clear_files
+-- So many at a time.
 WITH gone AS (
-    DELETE FROM task_blobs WHERE task_id = $1 RETURNING account_id, sha256
+    DELETE FROM task_blobs
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM task_blobs WHERE task_id = $1 LIMIT $2))
+    RETURNING account_id, sha256
 ), due AS (
     SELECT account_id, sha256 FROM blob_claims
     WHERE (account_id, sha256) IN (SELECT account_id, sha256 FROM gone)
     ORDER BY sha256
     FOR NO KEY UPDATE
+), to_be_looked_at AS (
+    UPDATE blob_claims SET look_at = least(look_at, greatest(pinned_until, now()))
+    FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
 )
-UPDATE blob_claims SET look_at = least(look_at, greatest(pinned_until, now()))
-FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
+SELECT count(*) FROM gone
 
 -- name: forget_held
 -- Sent by an attempt that ended without saying what for.
