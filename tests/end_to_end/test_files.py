@@ -17,7 +17,8 @@ from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await
 
 MOST_MEMORY_BYTES = 200 * MIB
 COPY = """
-import hashlib, shutil
+import hashlib, shutil, time
+time.sleep(1)  # for those who have to see that it runs
 shutil.copyfile("data/in.bin", "output/out.bin")
 print(hashlib.file_digest(open("output/out.bin", "rb"), "sha256").hexdigest())
 """
@@ -156,10 +157,11 @@ def carry(trip: Trip) -> Any:
     assert there < trip.size
     trip.provider = trip.provide(trip.slowly)
 
-    # The outbox is full, and what it holds is on its way; but nobody lives to see it arrive.
+    # The outbox is full, and what it holds is to go; but nobody lives to see it arrive.
     outbox = "attempts/*/outbox/*"
-    await_true(lambda: trip.part_bytes(f"{outbox}/content") >= trip.size, "it is copied", 120)
+    await_true(lambda: trip.api.task(task_id)["state"] == "running", "it runs here", 120)
     with held_still(trip.server):
+        await_true(lambda: trip.part_bytes(f"{outbox}/content") >= trip.size, "it is copied", 120)
         await_true(lambda: trip.concluded() == 2, "both attempts are over here", 120)
         trip.kill_provider()
         trip.kill_server()

@@ -176,7 +176,7 @@ async def leave_files(connection: Connection, sender: Sender, files: Sequence[Na
     """What the attempt has left, all of it sent before. Returns how many files it has left now."""
     await _name(connection, sender, "output", files)
     await _let_go(connection, sender.attempt_id, [each.blob for each in files])
-    left: int = await connection.fetchval(_sql.files_left, sender.task_id, sender.attempt_id)
+    left: int = await connection.fetchval(_sql.files_left, sender.attempt_id)
     return left
 
 

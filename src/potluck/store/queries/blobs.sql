@@ -79,7 +79,8 @@ WHERE attempt_id = $1 AND sha256 = ANY($2::bytea[]) AND role IN ('held', 'output
 DELETE FROM task_blobs WHERE attempt_id = $1 AND role = 'held' AND sha256 = ANY($2::bytea[])
 
 -- name: files_left
-SELECT count(*) FROM task_blobs WHERE task_id = $1 AND role = 'output' AND attempt_id = $2
+-- By the attempt alone: an array has many, and all of its files would be read for each.
+SELECT count(*) FROM task_blobs WHERE role = 'output' AND attempt_id = $1
 
 -- name: replace_checkpoint
 -- The old one is looked at as soon as possible: it may be large, and comes every few minutes.
@@ -130,7 +131,7 @@ SELECT attempts.id, number FROM attempts
 WHERE task_id = $1 AND ($2::integer IS NULL OR number = $2)
     AND EXISTS (
         SELECT FROM task_blobs
-        WHERE task_blobs.task_id = $1 AND role = 'output' AND attempt_id = attempts.id)
+        WHERE role = 'output' AND attempt_id = attempts.id)
 ORDER BY number DESC LIMIT 1
 
 -- name: files
