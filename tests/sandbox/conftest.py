@@ -161,3 +161,16 @@ def as_root(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def is_root(host: Host) -> bool:
     return host.report.user == "own uid"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("bwrap", True), ("bwrap", False), ("none", os.geteuid() == 0)],
+    ids=["bwrap-root", "bwrap-user", "none"],
+)
+def any_host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Bubblewrap as root and as an ordinary user, and no sandbox at all."""
+    kind, as_root = request.param
+    skip_unless_possible(as_root)
+    with hosting(as_root, kind) as host:
+        yield host

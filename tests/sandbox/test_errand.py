@@ -1,14 +1,12 @@
 """What is brought to a run before it begins, and taken from it when it has ended."""
 
-import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import PYTHON, Confinement
-from tests.sandbox.conftest import Host, confinement, hosting, skip_unless_possible
+from tests.sandbox.conftest import Host, confinement
 from tests.sandbox.host import Answer, Request
 
 DOUBLES = """
@@ -18,18 +16,6 @@ os.chmod('given', 0o700)
 open('made', 'w').write(text * 2)
 time.sleep(0.1)
 """
-
-
-@pytest.fixture(
-    scope="module",
-    params=[("bwrap", True), ("bwrap", False), ("none", os.geteuid() == 0)],
-    ids=["bwrap-root", "bwrap-user", "none"],
-)
-def any_host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    kind, as_root = request.param
-    skip_unless_possible(as_root)
-    with hosting(as_root, kind) as host:
-        yield host
 
 
 def test_what_is_brought_belongs_to_the_task_and_what_it_leaves_is_found(any_host: Host) -> None:

@@ -1,13 +1,8 @@
 """A run that is called back: it is asked to end, has its grace, and leaves nothing."""
 
-import os
-from collections.abc import Iterator
-
-import pytest
-
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import PYTHON
-from tests.sandbox.conftest import Host, confinement, groups, hosting, skip_unless_possible
+from tests.sandbox.conftest import Host, confinement, groups
 from tests.sandbox.host import Answer, Request
 from tests.sandbox.test_nothing_is_left import _descendants
 
@@ -35,18 +30,6 @@ print('CUT', flush=True)
 time.sleep(1000)
 """
 RUDE = "import time; print('CUT', flush=True); time.sleep(100)"
-
-
-@pytest.fixture(
-    scope="module",
-    params=[("bwrap", True), ("bwrap", False), ("none", os.geteuid() == 0)],
-    ids=["bwrap-root", "bwrap-user", "none"],
-)
-def any_host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    kind, as_root = request.param
-    skip_unless_possible(as_root)
-    with hosting(as_root, kind) as host:
-        yield host
 
 
 def test_every_process_is_asked_and_may_finish(any_host: Host) -> None:
