@@ -25,7 +25,7 @@ from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider import heartbeat
-from potluck.provider.acquire import acquire_forever
+from potluck.provider.acquire import Rhythm, acquire_forever
 from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import (
@@ -107,6 +107,11 @@ async def linked(
         yield Provider(link, announced, ids)
 
 
+def polling_for(wait_seconds: float) -> Rhythm:
+    """Of a node that has nothing to report."""
+    return Rhythm(wait_seconds, 0.02, asyncio.Event().wait)
+
+
 @asynccontextmanager
 async def during(duty: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(duty)
@@ -170,7 +175,7 @@ async def test_a_poll_that_tells_of_wishes_hurries_the_heartbeat(server: FakeSer
     news = Told()
     server.has_wishes = True
     async with linked(server) as provider:
-        polling = acquire_forever(provider.link, tuple, provider.tell, news, 0.1)
+        polling = acquire_forever(provider.link, tuple, provider.tell, news, polling_for(0.1))
         async with during(polling), asyncio.timeout(20):
             await news.until_stale()
 
@@ -194,7 +199,9 @@ async def test_what_the_server_does_not_take_is_told_and_not_said_again(server: 
 async def test_grants_and_stops_are_told(server: FakeServer) -> None:
     grant, (stopped, _) = a_grant(), a_lease()
     async with linked(server) as provider:
-        polling = acquire_forever(provider.link, lambda: (stopped,), provider.tell, Told(), 0.5)
+        polling = acquire_forever(
+            provider.link, lambda: (stopped,), provider.tell, Told(), polling_for(0.5)
+        )
         async with during(polling):
             await server.call_off(stopped.attempt_id)
             await server.offer(grant)
@@ -202,12 +209,41 @@ async def test_grants_and_stops_are_told(server: FakeServer) -> None:
             await server.until(expected, "both")
 
 
+async def test_after_a_grant_a_report_goes_before_the_next_poll(server: FakeServer) -> None:
+    grant, next_one = a_grant(), a_grant()
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        rhythm = Rhythm(0.5, 60.0, sender.answered)
+        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), rhythm)
+        async with during(polling), during(sender.run()):
+            await server.offer(grant)
+            await until(provider.heard(Granted(grant)))
+            polls = len(server.polls)
+            await server.offer(next_one)
+            await asyncio.sleep(0.1)
+            assert len(server.polls) == polls
+            sender.send(completed(lease_of(grant)))
+            await until(provider.heard(FinishAccepted(grant.attempt_id), Granted(next_one)))
+
+
+async def test_who_has_nothing_to_report_for_long_polls_all_the_same(server: FakeServer) -> None:
+    first, second = a_grant(), a_grant()
+    async with linked(server) as provider:
+        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), polling_for(0.5))
+        async with during(polling):
+            await server.offer(first)
+            await until(provider.heard(Granted(first)))
+            await server.offer(second)
+            await until(provider.heard(Granted(second)))
+
+
 async def test_a_grant_whose_answer_was_lost_comes_again(server: FakeServer) -> None:
     grant = a_grant()
     async with linked(server) as provider:
         server.swallow_answers = 2
         await server.offer(grant)
-        async with during(acquire_forever(provider.link, tuple, provider.tell, Told(), 0.5)):
+        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), polling_for(0.5))
+        async with during(polling):
             await server.until(provider.heard(Granted(grant)), "the grant")
     assert len(server.polls) >= 3
 
@@ -216,7 +252,7 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
     await server.offer(a_grant())
     async with linked(server) as provider:
         # Nothing comes of the grant and it is never acknowledged, so every poll answers at once.
-        polling = acquire_forever(provider.link, tuple, lambda _: False, Told(), 0.5)
+        polling = acquire_forever(provider.link, tuple, lambda _: False, Told(), polling_for(0.5))
         async with during(polling), asyncio.timeout(30):
             await server.until(lambda: len(server.polls) >= 3, "three polls")
             before, started = len(server.polls), asyncio.get_running_loop().time()

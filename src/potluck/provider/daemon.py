@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from potluck.model.error import BadSettings, PotluckError, Unavailable
 from potluck.model.ids import AccountId, NodeId
-from potluck.provider.acquire import acquire_forever
+from potluck.provider.acquire import Rhythm, acquire_forever
 from potluck.provider.announcement import (
     Announce,
     Draining,
@@ -312,7 +312,8 @@ def _begin_duties(
         parts.devices.run(),
     ):
         duties.create_task(duty)
-    return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, poll_seconds))
+    rhythm = Rhythm(poll_seconds, settings.poll_rest_seconds, bench.reports.answered)
+    return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, rhythm))
 
 
 async def _until_the_end(office: Office, stop: asyncio.Event) -> None:

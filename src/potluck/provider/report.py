@@ -50,7 +50,13 @@ class ReportSender:
         self._tell = tell
         self._waiting: list[Report] = []
         self._something = asyncio.Event()
+        self._answered = asyncio.Event()
         self._news_known: Callable[[], Awaitable[None]] | None = None
+
+    async def answered(self) -> None:
+        """Returns when the server has answered something that it is told from now on."""
+        self._answered.clear()
+        await self._answered.wait()
 
     def let_pass(self, news_known: Callable[[], Awaitable[None]]) -> None:
         """That a device is closed is heard before that its owner wanted it back: he is believed
@@ -111,6 +117,7 @@ class ReportSender:
             return True
         except InvalidInput as error:
             return await self._deliver_singly(batch, error)
+        self._answered.set()
         pairs = list(zip(batch, answers, strict=False))
         self._tell([event for report, answer in pairs for event in self._digest(report, answer)])
         return not any(report in self._waiting for report in batch)

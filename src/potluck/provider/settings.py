@@ -44,6 +44,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     # The server names its own intervals; these are the longest that this provider goes along with.
     heartbeat_seconds: Interval = 20.0
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
+    # After a grant the next poll waits so long, or until a report has been answered.
+    poll_rest_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.02
     # How long to wait for an answer, over and above the time that a poll asks for.
     answer_seconds: Interval = 30.0
     beat_answer_seconds: Interval = 8.0
