@@ -30,6 +30,31 @@ def test_before_anything_is_known_everybody_gets_one_item() -> None:
     assert next_range(array, Pace(None, None, 0)) == ItemRange(0, 1)
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3, 16, 100])
+def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
+    """If it is not, all slots are at work on it, and none has more than its part."""
+    array, sizes = task("t1", pending=(ItemRange(0, 5_000),)), []
+    for workers in range(slots):
+        taken = next_range(array, Pace(1e-6, None, workers, slots=slots))
+        array = task("t1", pending=without(array, taken))
+        sizes.append(len(taken))
+    assert not array.pending
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_what_is_only_expected_is_not_believed_beyond_measure() -> None:
+    array = task("t1", pending=(ItemRange(0, 1_000_000),))
+    assert len(next_range(array, Pace(1e-6, None, 0, slots=1))) == 5_000
+    assert len(next_range(array, Pace(0.1, None, 0, slots=1))) == 50
+
+
+def test_an_expectation_gives_no_more_than_what_was_seen_would() -> None:
+    array = task("t1", pending=(ItemRange(0, 10_000),))
+    for seconds in (1e-6, 1e-4, 0.01, 1.0, 10.0):
+        expected = next_range(array, Pace(seconds, None, 1, slots=2))
+        assert len(expected) <= len(next_range(array, Pace(seconds, None, 1)))
+
+
 @pytest.mark.parametrize("item_seconds", [0.001, 0.05, 0.4, 1.0, 3.0])
 def test_a_range_is_two_to_ten_seconds_of_work(item_seconds: float) -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))

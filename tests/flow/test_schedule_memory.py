@@ -18,7 +18,9 @@ from potluck.server.leader.sweep import Sweep
 from potluck.store import feed
 from potluck.store.assign import Planned, assign
 from potluck.store.mint import new_attempt_id
-from tests.flow.pool import Pool, done
+from potluck.wire.provider import Started
+from tests.flow.arrays import succeeded
+from tests.flow.pool import Pool, done, lease_of
 
 
 async def begun(pool: Pool) -> Memory:
@@ -389,3 +391,28 @@ async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool
     assert len(plan.emptied) == 1
     await published.publish(plan.waiting, plan.emptied)
     assert (await follow.view(pool.parts, pool.alice, long.id)).waiting is not None
+
+
+async def test_an_array_begins_with_what_those_of_its_name_have_shown(pool: Pool) -> None:
+    """Not item by item; and nobody with more than its part of the pool."""
+    node = await pool.offer(devices=2)
+    first = await pool.submit(name="same", items=40)
+    memory = await begun(pool)
+    assert await ranges(pool, memory) == [ItemRange(0, 1), ItemRange(1, 2)]
+    while not (await pool.task(first.id)).state.is_final:
+        for grant in await pool.fetch(node.node_id):
+            numbers = range(grant.items[0].start, grant.items[0].end)
+            quick = succeeded(grant, *numbers, seconds=0.0001)
+            await pool.report(node.node_id, Started(lease_of(grant)), quick, done(grant))
+        await ranges(pool, memory)
+    other = await pool.submit(name="other", items=40)
+    assert await ranges(pool, memory) == [ItemRange(0, 1), ItemRange(1, 2)]
+    await cancel.cancel(pool.parts, pool.alice, other.id)
+    await pool.submit(name="same", items=40)
+    assert await ranges(pool, memory) == [ItemRange(0, 20), ItemRange(20, 40)]
+
+
+async def ranges(pool: Pool, memory: Memory) -> list[ItemRange | None]:
+    """Which items a round grants."""
+    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    return [each.items for each in slice_.assigned]

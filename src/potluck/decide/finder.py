@@ -133,7 +133,8 @@ class Finder:
         fit = fits[0]
         seconds = task.limits.run_seconds
         most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
-        items = next_range(task, self._paces.pace(task, fit.node_id), most)
+        slots = self._capacity.slots(task.requirements)
+        items = next_range(task, self._paces.pace(task, fit.node_id, slots), most)
         pending = without(task, items)
         left = msgspec.structs.replace(task, pending=pending) if pending else None
         return Found([_assignment(task, fit, items)], left)

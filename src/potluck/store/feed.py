@@ -122,15 +122,16 @@ class Tasks:
 
     def _now(self, row: Any) -> TaskNow:
         account_id, name = row["account_id"], row["name"]
+        is_array = row["is_array"]
         if row["took_seconds"] is not None:
-            self._durations.see(account_id, name, row["took_seconds"])
+            self._durations.see(account_id, name, row["took_seconds"], of_items=is_array)
         if row["has_to_wait"] or row["is_overdue"] or not row["is_waiting"]:
             return TaskNow(row["id"], None, None)
         expected_seconds = row["expected_seconds"]
         if row["items_done"]:
             expected_seconds = row["items_seconds"] / row["items_done"]
         elif expected_seconds is None:
-            expected_seconds = self._durations.expected_seconds(account_id, name)
+            expected_seconds = self._durations.expected_seconds(account_id, name, of_items=is_array)
         pending, failed_on = row["pending"], row["failed_on"]
         task = WaitingTask(
             row["id"],
@@ -264,7 +265,7 @@ class Nodes:
             each = row["items_seconds"] / row["items_done"]
         else:
             each = row["expected_seconds"] or self._durations.expected_seconds(
-                row["consumer_id"], row["name"]
+                row["consumer_id"], row["name"], of_items=row["is_array"]
             )
         return limit if each is None else min(limit, each * row["items"])
 

@@ -29,9 +29,13 @@ class Paces:
     def forget(self, task_id: TaskId) -> None:
         self._seen.pop(task_id, None)
 
-    def pace(self, task: WaitingTask, node_id: NodeId) -> Pace:
-        seen = self._seen.get(task.id, {}).get(node_id)
+    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> Pace:
+        """`slots`: how many could be at work on it at once, which matters before it was seen."""
+        anywhere = self._seen.get(task.id)
         workers = self._running.live(task.id)
+        if not anywhere:
+            return Pace(task.expected_seconds, None, workers, slots=slots)
+        seen = anywhere.get(node_id)
         if seen is None:
             return Pace(task.expected_seconds, None, workers)
         return Pace(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)

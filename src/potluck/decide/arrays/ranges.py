@@ -1,10 +1,13 @@
 """Which items of an array a node gets next.
 
 A range is a few seconds of work: long enough to be worth a lease, short enough that a lost node
-costs little. Near the end ranges shrink, and a node so slow that it alone would hold the end up
-gets no more, so that all are done at about the same time; but what is done in a moment is not cut
-any smaller, since a lease costs more than it would save. On a node where nothing but failures has
-been seen ranges stay short, and it is left out while others are at work: it may be the node.
+costs little. Before anything was seen of an array its items are expected to take what its owner
+said, or what those of its name took; nobody gets more by that than its part of the pool, so that a
+wrong word costs little more than an even cut. Near the end ranges shrink, and a node so slow that
+it alone would hold the end up gets no more, so that all are done at about the same time; but what
+is done in a moment is not cut any smaller, since a lease costs more than it would save. On a node
+where nothing but failures has been seen ranges stay short, and it is left out while others are at
+work: it may be the node.
 """
 
 from math import ceil
@@ -16,6 +19,8 @@ from potluck.decide.snapshot import WaitingTask
 from potluck.model.task import ItemRange
 
 GOOD_SECONDS = 5.0
+# By what was only expected, a node gets no more than this.
+_MOST_UNSEEN = 5_000
 # Whatever a node says of its speed, it gets no more than this, nor more than so many times what is
 # good for the others: one that lies gets through little of an array.
 _MOST_IN_RANGE = 10_000
@@ -38,6 +43,8 @@ class Pace(Struct, frozen=True):
     node_item_seconds: float | None  # on the node that asks
     workers: int  # live attempts at the array, on any node
     in_vain: int = 0  # items that failed on the node that asks, if none succeeded there
+    # How many could be at work at once in the whole pool, if nothing was seen of the array yet.
+    slots: int | None = None
 
 
 def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> ItemRange:
@@ -104,6 +111,8 @@ def _count(pending: int, pace: Pace) -> int:
     most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
     if pace.in_vain:
         most = min(most, _MOST_IN_VAIN)
+    if pace.slots is not None:
+        most = min(most, _MOST_UNSEEN, ceil(pending / max(1, pace.slots - pace.workers)))
     return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 

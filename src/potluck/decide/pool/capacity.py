@@ -67,6 +67,11 @@ class Capacity:
     def nodes(self) -> Iterator[FreeNode]:
         return (room.as_node() for room in self.pool)
 
+    def slots(self, requirements: Requirements) -> int:
+        """About how many that ask for this could run at once if all nodes were free and took them;
+        rather too many."""
+        return self.pool.slots(requirements)
+
     def learn(self, requirements: Requirements, count: int = 1) -> None:
         """Somebody asks for this: what is kept usable should suit it."""
         self._placement.learn(requirements, count)

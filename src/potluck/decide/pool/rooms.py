@@ -7,6 +7,7 @@ from potluck.decide.pool.index import Index
 from potluck.decide.pool.room import Profile, Room, profile_key
 from potluck.decide.pool.want import Want
 from potluck.decide.snapshot import DeviceShare, FreeNode, RunningAttempt
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
@@ -22,6 +23,9 @@ class Pool:
         self._profiles: dict[object, Profile] = {}
         # Slots as bits: of all rooms; of those that are listed, which of unused rooms that are
         # alike is the first only, that stands for them all; and of those that suit a want.
+        # Of all rooms, in use or not: GPUs that take work, and cores where there are none.
+        self._gpus = 0
+        self._cores = 0
         self._present = 0
         self._listed = 0
         self._suited: dict[Want, int] = {}
@@ -40,6 +44,15 @@ class Pool:
 
     def get(self, node_id: NodeId) -> Room | None:
         return self._rooms.get(node_id)
+
+    def slots(self, wanted: Requirements) -> int:
+        """How many would fit into all of it, if it were one node and unused."""
+        milli = wanted.device_milli or WHOLE_DEVICE_MILLI * wanted.device_count
+        slots = {
+            DeviceKind.GPU: self._gpus * WHOLE_DEVICE_MILLI // milli,
+            DeviceKind.CPU: self._cores // wanted.cores,
+        }
+        return sum(slots.values()) if wanted.device_kind is None else slots[wanted.device_kind]
 
     def put(self, node: FreeNode) -> bool:
         """Takes a node in as it is; says whether it has gained anything."""
@@ -64,6 +77,7 @@ class Pool:
             return
         self._index.leave(room)
         self._disown(room.node)
+        self._count(room, -1)
         profile, bit = room.profile, 1 << room.slot
         profile.rooms &= ~bit
         profile.idle &= ~bit
@@ -135,6 +149,7 @@ class Pool:
 
     def _enter(self, room: Room) -> None:
         self._rooms[room.node.id] = room
+        self._count(room, 1)
         self._of_wallet.setdefault(room.node.wallet, set()).add(room.node.id)
         if self._index.enter(room):
             self._list_anew()
@@ -149,6 +164,11 @@ class Pool:
         for want, suited in self._suited.items():
             does = not isinstance(want.devices(profile), Refusal)
             self._suited[want] = suited | bit if does else suited & ~bit
+
+    def _count(self, room: Room, sign: int) -> None:
+        gpus = len(room.profile.gpus)
+        self._gpus += sign * gpus
+        self._cores += 0 if gpus else sign * room.node.cores
 
     def _list_anew(self) -> None:
         """All rooms have got other slots."""

@@ -162,6 +162,7 @@ def _running(data: Data, attempt: Row) -> Row:
         **attempt,
         **{of: task[of] for of in ("name", "requirements", "expected_seconds")},
         "items": 1 if span is None else span[1] - span[0],
+        "is_array": span is not None,
         "since": (attempt["started_at"] or attempt["assigned_at"]).timestamp(),
         "device_ids": [share["device_id"] for share in shares],
         "millis": [share["milli"] for share in shares],
@@ -235,6 +236,7 @@ def _scheduled(data: Data, task: Row) -> Row:
         "is_overdue": task["started_at"] is None and is_late,
         "failed_on": _failed_on(data, task),
         "took_seconds": _took_seconds(task),
+        "is_array": task["items"] is not None,
     }
 
 
@@ -254,9 +256,12 @@ def _failed_on(data: Data, task: Row) -> list[str] | None:
 
 
 def _took_seconds(task: Row) -> float | None:
-    if task["state"] != "succeeded" or task["items"] is not None or task["started_at"] is None:
+    if task["state"] != "succeeded":
         return None
-    if task["failures"] + task["losses"] != 0:
+    if task["items"] is not None:
+        done: int = task["items_succeeded"] + task["items_failed"]
+        return task["items_seconds"] / done if done else None
+    if task["started_at"] is None or task["failures"] + task["losses"] != 0:
         return None
     took: float = (task["finished_at"] - task["started_at"]).total_seconds()
     return took

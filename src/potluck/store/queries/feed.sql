@@ -108,6 +108,7 @@ SELECT attempts.id, task_id, consumer_id, node_id, cores, memory_bytes, disk_byt
     run_seconds_limit, tasks.name, tasks.requirements, tasks.expected_seconds,
     items_done, attempts.items_seconds,
     coalesce(upper(attempts.items) - lower(attempts.items), 1) AS items,
+    attempts.items IS NOT NULL AS is_array,
     extract(epoch FROM coalesce(attempts.started_at, assigned_at))::double precision AS since,
     share.device_ids, share.millis, share.memories
 FROM attempts JOIN tasks ON tasks.id = task_id, LATERAL (
