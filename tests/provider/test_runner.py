@@ -18,7 +18,7 @@ from potluck.model.spec import CommandSpec
 from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
-from potluck.provider.expose.aside import Show
+from potluck.provider.expose.aside import Aside, Show
 from potluck.provider.expose.expose import expose, hide
 from potluck.provider.expose.exposed import Exposed, Machine
 from potluck.provider.files.cache import FileCache
@@ -52,6 +52,8 @@ NEEDS_KIND = """
 print("it ran")
 """
 
+Look = Callable[[Sequence[GrantedDevice]], Exposed]
+
 
 class Desk:
     """A runner with what it needs, and what it told."""
@@ -62,10 +64,11 @@ class Desk:
         driver: Driver,
         index_url: str = "http://127.0.0.1:9/simple",
         may_run: MayRun = anything,
-        show: Show = hide,
+        look: Look = hide,
     ) -> None:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
         self._cache = cache = FileCache(directory / "files", 2**30)
+        show = Show(look, lambda _: True)
         self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = Recall()
@@ -204,10 +207,10 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
     content = {"kind": "nvidia.com/gpu", "containerEdits": edits, "devices": devices}
     rig.describe("nvidia.json", content)
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    show = partial(expose, found=rig.found, machine=Machine(rig.root))
+    look = partial(expose, found=rig.found, machine=Machine(rig.root))
     asking = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
     grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
-    desks = [Desk(tmp_path, driver, show=show) for _ in grants]
+    desks = [Desk(tmp_path, driver, look=look) for _ in grants]
     async with desks[0].running(grants[0]), desks[1].running(grants[1]):
         await until(lambda: all(desk.text().endswith("\n") for desk in desks))
         for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
@@ -223,7 +226,7 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
 
 async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    desk = Desk(tmp_path, driver, show=partial(expose, found={}))
+    desk = Desk(tmp_path, driver, look=partial(expose, found={}))
     async with desk.running(a_grant(device="GPU-a")) as run:
         finished = await run
     assert finished.reason is EndReason.SANDBOX_FAILED
@@ -240,7 +243,7 @@ async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path
         goes_on.wait(20)
         return hide(granted)
 
-    desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), show=hang)
+    desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), look=hang)
     try:
         for _ in range(2):
             desk.recall = Recall()
@@ -256,6 +259,18 @@ async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path
     desk.recall = Recall()
     async with desk.running(a_grant()) as run:
         assert (await run).reason is EndReason.COMPLETED
+
+
+async def test_what_no_driver_has_to_be_asked_for_is_shown_without_a_thread() -> None:
+    looked_in: list[threading.Thread] = []
+
+    def look(granted: Sequence[GrantedDevice]) -> Exposed:
+        looked_in.append(threading.current_thread())
+        return hide(granted)
+
+    await Aside(Show(look, lambda _: False)).show([])
+    await Aside(Show(look, lambda _: True)).show([])
+    assert [each is threading.current_thread() for each in looked_in] == [True, False]
 
 
 # Works with what came along, and tries to write to what is only shown.

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
@@ -60,6 +62,18 @@ def anything(_: Grant) -> None:
     """For an owner who takes what the server sends."""
 
 
+NOTHING_SHOWN = Show(hide, lambda _: False)
+
+
+class _Ready(Struct, frozen=True):
+    """What an attempt needs before its code can begin."""
+
+    environment: Environment
+    inputs: Inputs
+    exposed: Exposed
+    prepare_seconds: float
+
+
 class Runner:
     """Runs attempts, any number at a time; of one account only, where one is named."""
 
@@ -71,7 +85,7 @@ class Runner:
         outcome_seconds: float,
         only_account_id: AccountId | None,
         may_run: MayRun = anything,
-        show: Show = hide,
+        show: Show = NOTHING_SHOWN,
         warm: WarmSettings = USUAL,
         read_spent: ReadSpent = untold,
     ) -> None:
@@ -103,14 +117,12 @@ class Runner:
         try:
             self._check_owner(grant)
             self._check_terms(grant)
-            environment = await _unless(recall, self._prepare(grant, masked, tell))
-            inputs = await _unless(recall, self._bring(grant, freight))
-            prepare_seconds = time.monotonic() - began
-            exposed = await _unless(recall, self._expose(grant))
-            job = Job(grant, environment, exposed, inputs, masked, tell, recall, freight)
+            ready = await _unless(recall, self._make_ready(grant, masked, tell, freight))
+            made = (ready.environment, ready.exposed, ready.inputs)
+            job = Job(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
             outcome = await self._run_job(job)
-            usage = usage_of(job, outcome.ended, prepare_seconds, meter.spent())
+            usage = usage_of(job, outcome.ended, ready.prepare_seconds, meter.spent())
             return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
@@ -146,6 +158,15 @@ class Runner:
     def _check_terms(self, grant: Grant) -> None:
         if (why_not := self._may_run(grant)) is not None:
             raise _Declined(why_not)
+
+    async def _make_ready(
+        self, grant: Grant, log: MaskedLog, tell: Tell, freight: Freight
+    ) -> _Ready:
+        began = time.monotonic()
+        environment = await self._prepare(grant, log, tell)
+        inputs = await self._bring(grant, freight)
+        prepare_seconds = time.monotonic() - began
+        return _Ready(environment, inputs, await self._expose(grant), prepare_seconds)
 
     async def _expose(self, grant: Grant) -> Exposed:
         """A task that could not use what it pays for does not begin."""

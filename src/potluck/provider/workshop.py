@@ -8,7 +8,8 @@ from msgspec import Struct
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.provider.detect.tried import Detection
-from potluck.provider.expose.expose import expose
+from potluck.provider.expose.aside import Show
+from potluck.provider.expose.expose import asks_drivers, expose
 from potluck.provider.files.cache import FileCache
 from potluck.provider.meter import ReadSpent
 from potluck.provider.offer import MEMORY_SHARE, usable_memory_bytes
@@ -45,7 +46,11 @@ class Workshop(Struct, frozen=True):
         read_spent: ReadSpent,
     ) -> Runner:
         """The server is told what the sandbox is worth; but without walls we look for ourselves."""
-        show = partial(expose, found=detection.found, is_walled=self.driver.encloses_processes)
+        found = detection.found
+        show = Show(
+            partial(expose, found=found, is_walled=self.driver.encloses_processes),
+            partial(asks_drivers, found=found),
+        )
         only = None if self.report.is_safe_for_strangers else account_id
         seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
         warm = WarmSettings(

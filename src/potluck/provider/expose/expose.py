@@ -53,6 +53,12 @@ def expose(
     return together([*parts, _variables(devices, devices if is_walled else found.values())])
 
 
+def asks_drivers(granted: Sequence[GrantedDevice], found: Mapping[str, FoundDevice]) -> bool:
+    """Whether there is any among them; of processors the kernel itself tells."""
+    devices = (found.get(one.uuid) for one in granted)
+    return any(device is not None and device.kind is DeviceKind.GPU for device in devices)
+
+
 def _one_for_all(
     parts: Iterable[Exposed], granted: Iterable[FoundDevice], found: Iterable[FoundDevice]
 ) -> Exposed:
