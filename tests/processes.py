@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import platform
 import random
 import signal
 import socket
@@ -19,6 +20,7 @@ import urllib3
 
 from tests.clusters import CLUSTERS
 from tests.databases import SHARED
+from tests.groups import remove_groups
 from tests.wallets import Wallet
 
 T = TypeVar("T")
@@ -196,8 +198,15 @@ class ProviderProcess(PotluckProcess):
         directory.mkdir(parents=True, exist_ok=True)
         arguments = ["provide", server.url, "--data-dir", str(directory / "provider")]
         wallet = {"POTLUCK_WALLET_KEY": server.wallet.key.hex()}
+        self._sandbox = directory / "provider" / "sandbox"
+        self._name = environment.get("POTLUCK_PROVIDER_NAME", platform.node())
         super().__init__(arguments, {**wallet, **environment}, directory / "provider.log")
         self.node_id: str = self.first["node_id"]
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        if self.process.returncode == -signal.SIGKILL:
+            remove_groups(self._sandbox, self._name)
 
 
 class Api:

@@ -23,6 +23,7 @@ from potluck.provider.sandbox.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.end_to_end.line import FAR
 from tests.end_to_end.watched_line import WatchedLine
+from tests.groups import remove_groups
 from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
 from tests.sandbox.docker.engine import Started
@@ -93,6 +94,7 @@ class Pool:
         for each in self._family:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
+        remove_groups(self.data / "sandbox", NAME)
 
     def restart(self) -> None:
         self.node = self._start()

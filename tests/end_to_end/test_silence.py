@@ -108,14 +108,14 @@ def test_a_node_that_was_frozen_lets_go_of_what_others_have_now(
     assert len([each for each in seen.attempts if each.state is AttemptState.SUCCEEDED]) == 1
 
 
-ITEMS = 200
-# Every fiftieth item fails, each time.
+ITEMS = 80
+# Every twentieth item fails, each time.
 ARRAY = """
 import os, sys, time
 item = int(os.environ["POTLUCK_ITEM"])
 print(item, flush=True)
 time.sleep(0.02)
-sys.exit(1 if item % 50 == 7 else 0)
+sys.exit(1 if item % 20 == 7 else 0)
 """
 
 
@@ -146,7 +146,7 @@ def test_an_array_outlives_a_provider_that_is_killed_in_the_middle(
     assert finished["state"] == "succeeded", finished
     assert (counts()["succeeded"], counts()["failed"]) == (ITEMS - 4, 4)
     failed = client.get(f"/v1/tasks/{task_id}/items")["items"]
-    assert sorted(each["item"] for each in failed) == [7, 57, 107, 157]
+    assert sorted(each["item"] for each in failed) == [7, 27, 47, 67]
     assert {(each["reason"], each["exit_code"]) for each in failed} == {("exit_status", 1)}
     steady.stop()
     server.stop()

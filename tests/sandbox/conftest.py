@@ -1,6 +1,5 @@
 """Hosts of the sandbox as root and as an ordinary user, one of each for a test process."""
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -16,10 +15,10 @@ import pytest
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.provider.sandbox.bwrap import sandbox_name
-from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.docker.work import remove
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
+from tests.groups import remove_groups
 from tests.ordinary_user import NOBODY, need_ordinary_user
 from tests.sandbox.host import Answer, Request, decode, encode
 
@@ -107,7 +106,7 @@ def hosting(
         process.kill()
         process.communicate()
         if state_directory is None:
-            _remove_groups(directory)
+            remove_groups(directory, "test")  # of a test that failed in the middle of a run
             for leftover in directory.glob("docker/*"):
                 remove(leftover)
             shutil.rmtree(directory, ignore_errors=True)
@@ -123,13 +122,6 @@ def groups(state_directory: Path) -> list[Path]:
         for parent in hierarchy.parents.values()
         for name in hierarchy.leftovers()
     ]
-
-
-def _remove_groups(state_directory: Path) -> None:
-    """A test that fails in the middle of a run leaves them behind."""
-    hierarchy = find_hierarchy(f"{sandbox_name(state_directory, 'test')}-")
-    if hierarchy is not None:
-        asyncio.run(remove_all(hierarchy))
 
 
 def nobody_for(as_root: bool) -> int | None:
