@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.cli.request import checked, device_needs, parse_environment
+from potluck.cli.request.check import checked, device_needs, parse_environment
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.spec import ScriptSpec

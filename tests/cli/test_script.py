@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.cli.script import read_script
+from potluck.cli.request.script import read_script
 from potluck.model.error import InvalidInput, PotluckError, TooLarge
 from potluck.model.text import SOURCE_CHARACTERS
 

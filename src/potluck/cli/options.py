@@ -28,7 +28,7 @@ DataDirOption = Annotated[
 UrlArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[URL]",
+        metavar="URL",
         help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
         show_default=False,
     ),
@@ -67,7 +67,7 @@ TaskArgument = Annotated[
 NewestTaskArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TASK]",
+        metavar="TASK",
         help="An id, or the beginning or end of one. Without it, your newest task.",
         show_default=False,
     ),

@@ -16,7 +16,7 @@ from potluck.cli.options import (
     KeyFileOption,
     UrlArgument,
 )
-from potluck.cli.request import parse_labels
+from potluck.cli.request.check import parse_labels
 from potluck.cli.screen import Screen, leave_the_pipe
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 

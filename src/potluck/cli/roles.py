@@ -17,7 +17,7 @@ def roles(
     chosen: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ROLE]…",
+            metavar="ROLE",
             help="consumer, provider, both, or none; nothing shows what you are.",
             show_default=False,
         ),

@@ -17,7 +17,7 @@ def templates(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="Tell all about this one; a path names a folder.",
             show_default=False,
         ),

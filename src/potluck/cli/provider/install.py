@@ -38,7 +38,7 @@ def install(
     options: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[-- OPTION…]",
+            metavar="-- OPTION",
             help="Options of `potluck provide`, such as -- --name box.",
             show_default=False,
         ),

@@ -23,7 +23,7 @@ NodeOption = Annotated[
 DevicesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[DEVICE]…",
+        metavar="DEVICE",
         help="Its number, uuid, the beginning of that, or a piece of its model. Without any: all.",
         show_default=False,
     ),

@@ -21,7 +21,7 @@ def set_terms(
     changes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]…",
+            metavar="KEY=VALUE",
             help="Such as price=0.25. KEY= goes back to the default. Without any: what there is.",
             show_default=False,
         ),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from potluck.cli.request.script import STDIN, read_script
 from potluck.cli.screen import printable
-from potluck.cli.script import STDIN, read_script
 from potluck.local.template import Template
 from potluck.model.error import InvalidInput
 from potluck.model.spec import CommandSpec, ContainerSpec, ScriptSpec

@@ -1,0 +1,77 @@
+"""What is run: a script, a command, an image or a template."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from potluck.cli.request.asked import Asked, Way, asked_for
+from potluck.cli.request.check import parse_environment
+from potluck.local.template import Template
+from potluck.local.template import template as named_template
+
+_PANEL = "What is run, if no script"
+
+
+def _defaults_of(context: typer.Context, name: str | None) -> str | None:
+    """A template's options stand in the place of our defaults, so what is typed still wins."""
+    if name is not None:
+        context.default_map = named_template(name).about.options.said()
+    return name
+
+
+@dataclass(frozen=True)
+class KindOptions:
+    """And with which variables."""
+
+    command: Annotated[
+        bool,
+        typer.Option(
+            "--command",
+            help="A program of the node, such as nvidia-smi, with its arguments.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    image: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IMAGE",
+            help="A container image; what follows is the command in it, if not its own.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=_defaults_of,
+            is_eager=True,
+            help="A ready task, or the path of a folder with one; `potluck templates` lists them.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Of the template; repeatable.",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="For the script; repeatable.", show_default=False),
+    ] = None
+
+    @property
+    def ready(self) -> Template | None:
+        return None if self.template is None else named_template(self.template)
+
+    def asked(self, words: Sequence[str], folder: Path | None) -> Asked:
+        way = Way(self.command, self.image, self.ready, self.parameter or ())
+        return asked_for(words, way, parse_environment(self.env or []), folder)

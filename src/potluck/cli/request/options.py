@@ -1,0 +1,91 @@
+"""All that can be said of a task on a command line, and the request that it comes to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.cli.pick import pick_task_id
+from potluck.cli.request.check import checked
+from potluck.cli.request.devices import DeviceOptions
+from potluck.cli.request.inputs import Inputs, checked_inputs, uploaded
+from potluck.cli.request.kinds import KindOptions
+from potluck.cli.request.many import ArrayOptions
+from potluck.cli.request.secrets import read_secrets
+from potluck.cli.request.sent import SentOptions
+from potluck.cli.request.timing import TimingOptions
+from potluck.cli.request.walls import WallOptions
+from potluck.cli.screen import Screen
+from potluck.model.ids import TaskId
+from potluck.model.task import Limits, TaskRequest
+from potluck.model.units import parse_seconds
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    kind: KindOptions
+    sent: SentOptions
+    devices: DeviceOptions
+    walls: WallOptions
+    many: ArrayOptions
+    timing: TimingOptions
+    name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None
+
+
+class Draft(Struct, frozen=True):
+    """A request that the server would take, and what is to be sent before it."""
+
+    request: TaskRequest
+    inputs: Inputs
+    after: tuple[str, ...] = ()
+    on_own_nodes: bool = False
+
+
+def drafted(words: Sequence[str], said: TaskOptions, screen: Screen) -> Draft:
+    """Every mistake that can be seen from here is told here, before anything is sent."""
+    sent, walls, timing = said.sent, said.walls, said.timing
+    asked = said.kind.asked(words, sent.folder)
+    inputs = checked_inputs(asked.folder, sent.file or ())
+    ready = said.kind.ready
+    request = TaskRequest(
+        spec=asked.spec,
+        name=said.name if said.name or ready is None else ready.name,
+        requirements=said.devices.requirements(walls),
+        limits=Limits(
+            run_seconds=parse_seconds(walls.time, "--time"),
+            stop_after_silence_seconds=_seconds(walls.stop_after_silence, "--stop-after-silence"),
+            checkpoint_seconds=parse_seconds(sent.checkpoint, "--checkpoint"),
+        ),
+        priority=timing.priority,
+        max_attempts=timing.attempts,
+        start_within_seconds=_seconds(timing.deadline, "--deadline"),
+        delay_seconds=_seconds(timing.delay, "--delay"),
+        expected_seconds=_seconds(timing.expected, "--expected"),
+        items=said.many.array,
+        allow_failures=said.many.allow_failures,
+        secrets=read_secrets(sent.secret or [], screen.err),
+        trust=tuple(sent.trust or ()),
+        secrets_to_strangers=sent.secrets_to_strangers,
+    )
+    after = tuple(timing.after or ())
+    return Draft(checked(request), inputs, after, said.devices.on_own_nodes)
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return parse_seconds(text, option) if text else None
+
+
+def sent_along(potluck: "Potluck", draft: Draft, screen: Screen) -> TaskRequest:
+    """With the tasks that come first, and with its files, which the server has from here on."""
+    wanted = draft.request.requirements
+    if draft.on_own_nodes:
+        wanted = replace(wanted, owners=(*wanted.owners, potluck.me().address))
+    first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in draft.after)
+    spec = uploaded(potluck, draft.request.spec, draft.inputs, screen)
+    return replace(draft.request, requirements=wanted, spec=spec, after=tuple(first))

@@ -1,0 +1,67 @@
+"""What goes along with a task: files, and secrets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_PANEL = "Files and secrets"
+
+
+@dataclass(frozen=True)
+class SentOptions:
+    """Files are looked at before anything is sent; secrets are read then, too."""
+
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Goes along, without what its .gitignore names; the task works in it.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SRC[:DST]",
+            help="Goes along, for reading; DST is its name there; repeatable.",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How often $POTLUCK_CHECKPOINT is brought to safety, for the next attempt.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = "60s"
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A variable that only my own nodes get; taken from my environment, or asked for;"
+            " repeatable.",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WALLET",
+            help="Nodes of this wallet may have the secrets too; repeatable.",
+            rich_help_panel=_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    secrets_to_strangers: Annotated[
+        bool,
+        typer.Option(
+            "--secrets-to-strangers",
+            help="Every node may have the secrets: whoever owns it can read them.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
