@@ -114,20 +114,20 @@ class ConfinedRun:
     async def _prepare(self) -> Touched | None:
         """Sets everything up, short of letting the command begin.
 
-        The control group is entered while bwrap mounts, since both take a while.
+        The control group is entered while bwrap starts and mounts, since all of it takes a while.
         """
         try:
             identity = new_identity(groups_of(self._confinement.device_nodes))
             self._launch = _launch(self._workshop, self._confinement, identity, self._companion)
+            outer = self._launch.outer.pid
+            entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
+            self._enclosing = entering
             if (early := await self._launch.find_inner()) is not None:
-                self._enclosing = asyncio.create_task(
-                    asyncio.to_thread(self._enclosure.admit, early.pid)
-                )
+                self._enclosing = asyncio.create_task(self._follow(entering, early.pid))
             inner = await self._launch.ready()
             self._inside = Inside(inner.pid)
             self._enclosure.restrict(inner.pid)
-            if self._enclosing is not None:
-                await asyncio.shield(self._enclosing)
+            await asyncio.shield(self._enclosing)
             owner = identity.uid if identity.owns_files_of_host else None
             work = WorkDirectory(self._inside.work, owner)
             if (failed := await outfit(self._errand, work, self._recall)) is not None:
@@ -136,6 +136,10 @@ class ConfinedRun:
         except (Setup, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
+
+    async def _follow(self, entering: asyncio.Task[None], inner: int) -> None:
+        await entering
+        await asyncio.to_thread(self._enclosure.admit_inner, inner)
 
     async def _live(self, started: Started) -> Touched | None:
         assert self._launch is not None and self._inside is not None and self._work is not None
@@ -193,7 +197,7 @@ class ConfinedRun:
         if self._pumping is not None:
             await drop(self._pumping)
         if self._enclosing is not None:
-            await asyncio.wait([self._enclosing])
+            await asyncio.gather(self._enclosing, return_exceptions=True)
         if self._launch is not None:
             await self._launch.end()
             self._launch.close()

@@ -26,8 +26,9 @@ from potluck.provider.sandbox.wall import (
 _OPEN_FILES = 65_536
 # Half way between never and always: should the machine itself run out of memory, a task goes first.
 _OUT_OF_MEMORY_SCORE = 500
-# bwrap's own process lives inside the same limits.
+# bwrap's own process inside lives within the same limits, and where there is a group its outer one.
 _OWN_PROCESSES = 1
+_OUTER_PROCESSES = 1
 # The rlimit stands a little behind the watchdog's wall, so that the watchdog can see it crossed.
 _PROCESS_SLACK = 8
 
@@ -40,10 +41,16 @@ class Enclosure:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._group = Group(hierarchy, name) if hierarchy else None
 
-    def admit(self, pid: int) -> None:
-        """Puts the process into its control group. The kernel may take 20 ms over it."""
+    def admit(self, outer: int) -> None:
+        """Makes the control group and puts bwrap into it. The kernel may take 20 ms over the first
+        process that enters one, and next to nothing over one that follows."""
         if self._group is not None:
             self._group.make(self._group_limits())
+            self._group.add(outer)
+
+    def admit_inner(self, pid: int) -> None:
+        """It may have been born before its parent was in the group."""
+        if self._group is not None:
             self._group.add(pid)
 
     def restrict(self, pid: int) -> None:
@@ -93,7 +100,7 @@ class Enclosure:
         limit = self._confinement
         return GroupLimits(
             memory_bytes=limit.memory_bytes + limit.disk_bytes,
-            processes=self._most_processes() + _OWN_PROCESSES,
+            processes=self._most_processes() + _OWN_PROCESSES + _OUTER_PROCESSES,
             cores=limit.cores,
         )
 
