@@ -17,6 +17,7 @@ from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, lease, report, schedule, settle, submit
+from potluck.server.flow.course import Course
 from potluck.server.flow.schedule import Round
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.reasons import Reasons
@@ -179,7 +180,7 @@ class Pool:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
             await settle.end_attempt(
-                self.parts, connection, attempt, settle.Ending(EndReason.COMPLETED, 0)
+                self.parts, connection, Course(attempt), settle.Ending(EndReason.COMPLETED, 0)
             )
 
     async def check(self) -> None:

@@ -33,7 +33,18 @@ from potluck.model.task import (
     TaskState,
 )
 from potluck.model.terms import Order, TermsChange
-from potluck.server.flow import adopt, cancel, depend, expire, lease, notify, settle, submit
+from potluck.server.flow import (
+    adopt,
+    cancel,
+    course,
+    depend,
+    expire,
+    lease,
+    notify,
+    settle,
+    submit,
+)
+from potluck.server.flow.course import Course
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.simulate.store.rows import Row
 from potluck.store import (
@@ -42,6 +53,7 @@ from potluck.store import (
     attempts,
     availability,
     bindings,
+    changes,
     dependencies,
     events,
     feed,
@@ -55,12 +67,11 @@ from potluck.store import (
     tasks,
     wishes,
 )
-from potluck.store.attempts import End
+from potluck.store.changes import AttemptChange, Changes, TaskChange
 from potluck.store.leader import Leadership
 from potluck.store.ledger import Movement
 from potluck.store.nodes import Owner
 from potluck.store.shapes import Shapes
-from potluck.store.tasks import TaskChange
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import AcquireLeases, RegisterNode
 from potluck.wire.wish import OwnerOrder, Wish
@@ -379,7 +390,7 @@ class Author:
                 ending = await attempts.lock_for_end(connection, lost["id"])
                 if ending is not None and ending.state.is_live:
                     ended = settle.Ending(EndReason.LEASE_EXPIRED)
-                    await settle.end_attempt(side.parts, connection, ending, ended)
+                    await settle.end_attempt(side.parts, connection, Course(ending), ended)
             async with side.database.transaction() as connection:
                 done = await assign.assign(connection, [planned], leadership, 5.0)
             async with side.database.transaction() as connection:
@@ -403,7 +414,7 @@ class Author:
                 ending = await attempts.lock_for_end(connection, lost["id"])
                 if ending is not None and ending.state.is_live:
                     ended = settle.Ending(EndReason.LEASE_EXPIRED)
-                    await settle.end_attempt(side.parts, connection, ending, ended)
+                    await settle.end_attempt(side.parts, connection, Course(ending), ended)
             async with side.database.transaction() as connection:
                 await availability.tell(connection, node_id, wish, sick)
             async with side.database.transaction() as connection:
@@ -415,20 +426,23 @@ class Author:
 
     def _prepare(self) -> Act:
         attempt = self._attempt()
-        return _locked(
-            attempt["id"], lambda c: attempts.prepare(c, [attempt["id"]], attempt["node_id"])
-        )
+        return self._go_on(attempt, attempt["node_id"], course.prepare)
 
     def _start(self) -> Act:
         attempt, node_id = self._attempt(), self._one([None, self._node_id()])
         node_id = self._one([attempt["node_id"]] * 9 + [node_id or attempt["node_id"]])
+        return self._go_on(attempt, node_id, course.start)
+
+    def _go_on(self, attempt: Row, node_id: str, step: Callable[[Course], Course]) -> Act:
+        """As every report is: locked, decided, written."""
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                await attempts.lock_task(connection, attempt["id"])
-                found = await attempts.start(connection, [attempt["id"]], node_id)
-                begun = await tasks.start(connection, [each.task_id for each in found])
-                return found, begun
+                found = await attempts.lock_for_end(connection, attempt["id"])
+                if found is None or found.node_id != node_id or not found.state.is_live:
+                    return found
+                await course.write(side.parts, connection, [step(Course(found))])
+                return found
 
         return act
 
@@ -442,7 +456,7 @@ class Author:
                 if ending is None or not ending.state.is_live:
                     return ending
                 ended = settle.Ending(reason, 0 if reason is EndReason.COMPLETED else None)
-                await settle.end_attempt(side.parts, connection, ending, ended)
+                await settle.end_attempt(side.parts, connection, Course(ending), ended)
                 return ending
 
         return act
@@ -450,7 +464,7 @@ class Author:
     def _finish(self) -> Act:
         """The bare verb: what has ended must not end again."""
         ends = [
-            End(
+            AttemptChange(
                 attempt_id,
                 self._one([AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST]),
                 self._one(_REASONS),
@@ -465,7 +479,7 @@ class Author:
             async with side.database.transaction() as connection:
                 for end in ends:
                     await attempts.lock_task(connection, end.attempt_id)
-                await attempts.finish(connection, ends)
+                await changes.write(connection, side.parts.vault, Changes(ends))
                 return None
 
         return act
@@ -486,11 +500,14 @@ class Author:
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                locked = await items.lock_range(connection, attempt["id"], attempt["node_id"])
-                if locked is not None and done:
-                    await items.failures(connection, locked.task_id, done)
-                    await items.accept(connection, locked.task_id, attempt["id"], accepted)
-                return locked
+                found = await attempts.lock_for_end(connection, attempt["id"])
+                if found is None or not found.state.is_live or found.held is None or not done:
+                    return found
+                await items.failures(connection, found.task_id, done)
+                await items.fail(connection, found.task_id, found.id, accepted.failures)
+                taken = course.accept(Course(found), accepted, [])
+                await course.write(side.parts, connection, [taken])
+                return found
 
         return act
 
@@ -560,7 +577,13 @@ class Author:
         task = self._task()
         state = self._one([TaskState.QUEUED, TaskState.FAILED, TaskState.SUCCEEDED])
         change = TaskChange(task["id"], state, EndReason.SIGNAL, None, 3, "moved", 1, 1, 5)
-        return _of(tasks.move_on, [change])
+
+        async def act(side: Side) -> object:
+            async with side.database.transaction() as connection:
+                await changes.write(connection, side.parts.vault, Changes((), [change]))
+                return None
+
+        return act
 
     def _view(self) -> Act:
         task = self._task()
@@ -669,15 +692,6 @@ def _of(verb: Callable[..., Any], *arguments: object) -> Act:
     async def act(side: Side) -> object:
         async with side.database.transaction() as connection:
             return await verb(connection, *arguments)
-
-    return act
-
-
-def _locked(attempt_id: Any, verb: Callable[[Any], Any]) -> Act:
-    async def act(side: Side) -> object:
-        async with side.database.transaction() as connection:
-            await attempts.lock_task(connection, attempt_id)
-            return await verb(connection)
 
     return act
 

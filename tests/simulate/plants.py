@@ -38,11 +38,12 @@ class Found(Struct, frozen=True):
 
 
 PLANTS = (
-    Plant("no fencing", "attempts", "finish", "attempts.id = how.id AND finished_at IS NULL",
+    Plant("no fencing", "changes", "write", "attempts.id = how.id AND finished_at IS NULL",
           "attempts.id = how.id"),
     Plant("no guard on the device", "assign", "assign", "AND free_milli >= wanted.milli"),
     Plant("double settle", index="ledger_entries_once"),
-    Plant("no fencing by the node", "attempts", "start", "id = $1 AND node_id = $2", "id = $1"),
+    Plant("no fencing by the node", "leases", "beat", "node_id = $1 AND id = ANY($4)",
+          "id = ANY($4)"),
     Plant("an old leader's plan", "leader", "holds", "AND term = $2", "AND term >= $2 - 1"),
     Plant("no guard on the memory", "assign", "assign",
           "AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes"),

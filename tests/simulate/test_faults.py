@@ -21,7 +21,8 @@ from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
 from potluck.simulate.store import attempts as store_attempts
-from potluck.store import attempts, feed, leases
+from potluck.store import attempts, changes, feed, leases
+from potluck.store.changes import Changes
 
 _SMALL = Plan(nodes=4, steps=250)
 
@@ -100,17 +101,17 @@ def test_work_that_is_given_to_two_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What frees its devices twice."""
-    honest = attempts.finish
+    honest = changes.write
 
-    async def finish(connection: object, ends: object) -> None:
-        await honest(connection, ends)  # type: ignore[arg-type]
+    async def write(connection: object, vault: object, told: Changes) -> None:
+        await honest(connection, vault, told)  # type: ignore[arg-type]
         data = connection._data  # type: ignore[attr-defined]
-        for end in ends:  # type: ignore[attr-defined]
+        for end in told.attempts:
             row = data.attempts.get(end.attempt_id)
             node = data.nodes.get(row["node_id"])
             data.nodes.update(node, {"used_cores": max(0, node["used_cores"] - row["cores"])})
 
-    monkeypatch.setattr(attempts, "finish", finish)
+    monkeypatch.setattr(changes, "write", write)
     assert any("in use" in each for each in _broken_by().violations)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from potluck.decide.arrays.items import ArrayPart
+from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.retry import History
 from potluck.decide.settle import Billable
 from potluck.model.blob import BlobRef
@@ -20,7 +20,6 @@ from potluck.model.lease import AttemptState
 from potluck.model.spec import TaskSpec
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.model.terms import TaskKind
-from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.named import load
 from potluck.store.nodes import Owner
@@ -62,17 +61,8 @@ class Fetched(Struct, frozen=True):
     unreadable: list[AttemptId]
 
 
-class Reported(Struct, frozen=True):
-    """A live attempt is so far now; perhaps it was before."""
-
-    attempt_id: AttemptId
-    task_id: TaskId
-    consumer_id: AccountId
-    is_news: bool
-
-
 class EndingAttempt(Struct, frozen=True):
-    """An attempt under lock, with all that its end is decided by."""
+    """An attempt under lock, with all that its end, or any other report, is decided by."""
 
     id: AttemptId
     task_id: TaskId
@@ -85,27 +75,14 @@ class EndingAttempt(Struct, frozen=True):
     adoption: int
     history: History  # before this end
     array: ArrayPart | None
+    held: HeldRange | None  # of an array: what outcomes of its items are judged by
     report_hash: bytes | None
     is_expired: bool
     was_fetched: bool
     is_reclaimable: bool  # its owner had said before that it may be stopped for him
     is_available: bool  # each of its devices takes new work now
+    taken_at: datetime  # what is written in this transaction bears this time
     now: datetime
-
-
-class End(Struct, frozen=True):
-    """How an attempt ends, decided."""
-
-    attempt_id: AttemptId
-    state: AttemptState
-    reason: EndReason
-    charge_micro: int
-    exit_code: int | None = None
-    detail: str = ""
-    usage: Usage | None = None
-    report_hash: bytes | None = None
-    is_finished: bool = False  # the node brought it to an end of its own
-    is_nodes_loss: bool = False
 
 
 class LogState(Struct, frozen=True):
@@ -218,54 +195,23 @@ async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     await connection.execute(_sql.lock_task_of, attempt_id)
 
 
-async def prepare(
-    connection: Connection, attempt_ids: Sequence[AttemptId], node_id: NodeId
-) -> list[Reported]:
-    """Those of these that are live and have not started; their tasks are locked."""
-    return await _reported(connection, _sql.prepare, attempt_ids, node_id)
-
-
-async def start(
-    connection: Connection, attempt_ids: Sequence[AttemptId], node_id: NodeId
-) -> list[Reported]:
-    """Those of these that are live; their tasks are locked."""
-    return await _reported(connection, _sql.start, attempt_ids, node_id)
-
-
-async def _reported(
-    connection: Connection, statement: str, attempt_ids: Sequence[AttemptId], node_id: NodeId
-) -> list[Reported]:
-    calls = [(attempt_id, node_id) for attempt_id in sorted(attempt_ids)]
-    return [
-        Reported(row["id"], row["task_id"], row["consumer_id"], row["is_news"])
-        for row in await connection.fetchmany(statement, calls)
-    ]
-
-
-async def lock_tasks(connection: Connection, attempt_ids: Sequence[AttemptId]) -> None:
-    """The tasks of many attempts, in the order of their ids."""
-    await connection.execute(_sql.lock_tasks_of, attempt_ids)
-
-
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
     """The attempt and its task, locked until this transaction ends."""
-    await lock_task(connection, attempt_id)
-    rows = await connection.fetch(_sql.lock_for_end, [attempt_id])
-    return _ending(rows[0]) if rows else None
+    found = await lock_many_for_end(connection, [attempt_id])
+    return found[0] if found else None
 
 
 async def lock_many_for_end(
     connection: Connection, attempt_ids: Sequence[AttemptId]
 ) -> list[EndingAttempt]:
     """Those that there are, and their tasks, locked until this transaction ends."""
-    await lock_tasks(connection, attempt_ids)
     return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, attempt_ids)]
 
 
 async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:
     """All live attempts of a task that is locked, in the order of their ids."""
     live = [row["id"] for row in await connection.fetch(_sql.live_of_task, task_id)]
-    return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, live)]
+    return await lock_many_for_end(connection, live)
 
 
 def _ending(row: Any) -> EndingAttempt:
@@ -288,11 +234,13 @@ def _ending(row: Any) -> EndingAttempt:
             declines=row["declines"],
         ),
         array=_array(row) if is_range else None,
+        held=_held(row) if is_range else None,
         report_hash=row["report_hash"],
         is_expired=row["is_expired"],
         was_fetched=row["was_fetched"],
         is_reclaimable=row["is_reclaimable"],
         is_available=row["is_available"],
+        taken_at=row["taken_at"],
         now=row["now"],
     )
 
@@ -323,20 +271,12 @@ def _array(row: Any) -> ArrayPart:
     )
 
 
-async def finish(connection: Connection, ends: Sequence[End]) -> None:
-    """Ends attempts that are locked, and frees what they had reserved."""
-    await connection.execute(
-        _sql.finish,
-        [end.attempt_id for end in ends],
-        [end.state for end in ends],
-        [end.reason for end in ends],
-        [end.detail for end in ends],
-        [end.exit_code for end in ends],
-        [end.usage for end in ends],
-        [end.charge_micro for end in ends],
-        [end.report_hash for end in ends],
-        [int(end.is_finished) for end in ends],
-        [int(end.is_nodes_loss) for end in ends],
+def _held(row: Any) -> HeldRange:
+    return HeldRange(
+        item_ranges(row["remaining"]),
+        row["max_attempts"],
+        row["pending_pieces"],
+        row["most_seconds"],
     )
 
 

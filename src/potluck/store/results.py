@@ -41,13 +41,10 @@ class Progress(Struct, frozen=True):
     is_cleared: bool  # it had some perhaps, and they are kept no longer
 
 
-async def add(connection: Connection, vault: Vault, pieces: Sequence[NewResult]) -> None:
-    """The caller holds the locks on the tasks, and has seen to it that blobs stay."""
-    if not pieces:
-        return
+def sealed_columns(vault: Vault, pieces: Sequence[NewResult]) -> tuple[list[Any], ...]:
+    """As they are stored, column by column."""
     blobs = [piece.value.blob for piece in pieces]
-    await connection.execute(
-        _sql.add,
+    return (
         [piece.task_id for piece in pieces],
         [piece.attempt_id for piece in pieces],
         [piece.start for piece in pieces],

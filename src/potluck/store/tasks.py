@@ -7,7 +7,7 @@ clear are its name and what the scheduler looks at.
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -52,22 +52,6 @@ class NewTask(Struct, frozen=True):
     request: TaskRequest
     request_hash: bytes
     idempotency_key: str | None
-
-
-class TaskChange(Struct, frozen=True):
-    """What the end of an attempt makes of its task."""
-
-    task_id: TaskId
-    state: TaskState
-    reason: EndReason | None
-    not_before: datetime | None = None
-    exit_code: int | None = None
-    detail: str = ""
-    failures: int = 0
-    losses: int = 0
-    charge_micro: int = 0
-    back: Sequence[ItemRange] = ()  # items that somebody else may be granted
-    items_failed: int = 0
 
 
 class Quotas(Struct, frozen=True):
@@ -212,42 +196,6 @@ async def end_queued(
 
 async def past_deadline(connection: Connection) -> list[TaskId]:
     return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
-
-
-async def move_on(connection: Connection, changes: Sequence[TaskChange]) -> None:
-    """The caller holds the locks on the tasks."""
-    values = [
-        (
-            change.task_id,
-            change.state,
-            change.reason,
-            change.detail,
-            change.exit_code,
-            change.failures,
-            change.losses,
-            change.charge_micro,
-            change.not_before,
-            multirange(change.back),
-            change.items_failed,
-            change.state.is_final,
-        )
-        for change in changes
-    ]
-    await connection.executemany(_sql.move_on, values)
-
-
-async def start(connection: Connection, task_ids: Sequence[TaskId]) -> set[TaskId]:
-    """Those that run from now on; the others already did."""
-    if not task_ids:
-        return set()
-    rows = await connection.fetchmany(_sql.start, [(task_id,) for task_id in task_ids])
-    return {TaskId(row["id"]) for row in rows}
-
-
-async def touch(connection: Connection, task_ids: Sequence[TaskId]) -> None:
-    """Something about them changed that their owner may see."""
-    if task_ids:
-        await connection.executemany(_sql.touch, [(task_id,) for task_id in task_ids])
 
 
 def _no_such_task(task_id: TaskId) -> NotFound:

@@ -15,7 +15,7 @@ from potluck.wire.consumer import TaskView
 async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView:
     async with parts.database.transaction() as connection:
         state = await tasks.lock(connection, task_id, account_id)
-        nodes = await _cancel(connection, account_id, task_id, state)
+        nodes = await _cancel(parts, connection, account_id, task_id, state)
         view = await tasks.get(connection, task_id, account_id)
     for node_id in nodes:
         await parts.live.wake(topics.node(node_id))
@@ -24,7 +24,11 @@ async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskVi
 
 
 async def _cancel(
-    connection: Connection, account_id: AccountId, task_id: TaskId, state: TaskState
+    parts: Parts,
+    connection: Connection,
+    account_id: AccountId,
+    task_id: TaskId,
+    state: TaskState,
 ) -> set[NodeId]:
     """Answers the nodes that must be told."""
     if state is TaskState.CANCELLED:
@@ -38,5 +42,5 @@ async def _cancel(
         return set()
     live = await attempts.lock_live_for_end(connection, task_id)
     assert live, "an assigned or running task has a live attempt"
-    await cancel_attempts(connection, live)
+    await cancel_attempts(parts, connection, live)
     return {attempt.node_id for attempt in live}

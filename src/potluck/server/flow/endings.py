@@ -12,6 +12,7 @@ import structlog
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.task import EndReason
+from potluck.server.flow.course import Course
 from potluck.server.flow.settle import Ending, end_attempts
 from potluck.server.parts import Parts
 from potluck.store import attempts, leader
@@ -94,5 +95,6 @@ async def _end(
             else:
                 ready[attempt.task_id] = (attempt, ending)
         if ready:
-            await end_attempts(parts, connection, list(ready.values()))
+            ends = [(Course(attempt), ending) for attempt, ending in ready.values()]
+            await end_attempts(parts, connection, ends)
     return [attempt for attempt, _ in ready.values()], left

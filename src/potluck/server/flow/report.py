@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import structlog
 
-from potluck.decide.arrays.items import accept, sort_out
+from potluck.decide.arrays.items import accept as judge
+from potluck.decide.arrays.items import sort_out
 from potluck.decide.lifecycle import ITEM_REPORTABLE, REPORTABLE, is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
-from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
@@ -26,15 +26,14 @@ from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow import values
 from potluck.server.flow.adopt import readopt
+from potluck.server.flow.course import Course, accept, prepare, start, write
 from potluck.server.flow.lease import check_token, hear, stale
-from potluck.server.flow.notify import hurry, tell
+from potluck.server.flow.notify import hurry
 from potluck.server.flow.settle import Ending, end_attempt, end_attempts
 from potluck.server.parts import Parts
-from potluck.store import attempts, items, tasks
-from potluck.store.attempts import EndingAttempt, Reported
+from potluck.store import attempts, items
+from potluck.store.attempts import EndingAttempt
 from potluck.store.database import Connection
-from potluck.store.events import Event
-from potluck.store.items import LockedRange
 from potluck.store.nodes import Owner
 from potluck.wire import codec
 from potluck.wire.provider import (
@@ -80,20 +79,20 @@ async def _take_whole(
     """All that is said of one attempt, in one transaction; None if they are for one at a time.
 
     A short call is started and finished in one request. Of one attempt only: rows of several are
-    locked kind by kind.
+    locked kind by kind. What is said after its end is for one at a time too.
     """
     attempt_ids = {each.lease.attempt_id for each in reports}
     good = all(_has_true_token(parts, each) for each in reports)
-    if len(attempt_ids) > 1 or len(reports) < 2 or not good:
+    is_over = any(isinstance(each, Finished) for each in reports[:-1])
+    if len(attempt_ids) > 1 or len(reports) < 2 or is_over or not good:
         return None
     try:
         async with parts.database.transaction() as connection:
-            told = {await _take(parts, connection, node_id, each) for each in reports}
+            task_id = await _take(parts, connection, node_id, reports)
     except (Conflict, InvalidInput):
         return None
-    for task_id in told:
-        if task_id is not None:
-            await _wake(parts, task_id)
+    if task_id is not None:
+        await _wake(parts, task_id)
     return [ReportAnswer(each.lease.attempt_id, accepted=True) for each in reports]
 
 
@@ -125,7 +124,7 @@ async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report])
     try:
         async with parts.database.transaction() as connection:
             if started:
-                return await _start(connection, node_id, started)
+                return await _start_together(parts, connection, node_id, started)
             ended = await _finish_together(parts, connection, node_id, finished)
     except PotluckError:
         raise
@@ -146,7 +145,7 @@ async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
     try:
         check_token(parts, each.lease)
         async with parts.database.transaction() as connection:
-            progressed = await _take(parts, connection, node_id, each)
+            progressed = await _take(parts, connection, node_id, [each])
     except (Conflict, InvalidInput) as refused:
         return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
     if progressed is not None:
@@ -161,115 +160,111 @@ async def _wake(parts: Parts, task_id: TaskId) -> None:
 
 
 async def _take(
-    parts: Parts, connection: Connection, node_id: NodeId, each: Report
+    parts: Parts, connection: Connection, node_id: NodeId, said: Sequence[Report]
 ) -> TaskId | None:
-    """The task of which somebody may wait for just this: he is not kept until all is told."""
+    """All that is said of one attempt, of which nothing is behind its end: decided one by one, and
+    written once. Answers the task, if somebody may wait for just this: he is not kept until all is
+    told.
+    """
+    for each in said:
+        _check(each)
+    course = Course(await _held(parts, connection, node_id, said[0]))
+    is_awaited = False
+    for each in said:
+        if course.is_open:
+            await write(parts, connection, [course])
+            course = Course(await _held(parts, connection, node_id, each))
+        match each:
+            case Preparing():
+                course = _prepare(course)
+            case Started():
+                course = start(_live(course))
+            case ItemsDone():
+                is_awaited = True
+                course = await _accept(connection, _live(course), each)
+            case Finished():
+                await _finish(parts, connection, course, each)
+                return course.attempt.task_id
+    await write(parts, connection, [course])
+    return course.attempt.task_id if is_awaited else None
+
+
+def _check(each: Report) -> None:
+    """What can be told without looking."""
     match each:
-        case Preparing() | Started():
-            await _go_on(parts, connection, node_id, each)
         case ItemsDone():
-            return await _items_done(parts, connection, node_id, each)
+            _check_items(each)
         case Finished():
-            return await _finished(parts, connection, node_id, each)
-    return None
+            if each.reason not in REPORTABLE:
+                raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
+            _check_consistent(each.reason, each.exit_code)
+            values.check(each.value)
 
 
-async def _go_on(
-    parts: Parts, connection: Connection, node_id: NodeId, each: Preparing | Started
-) -> None:
-    """If the attempt was given up, once more when it has been taken back."""
-    attempt_id = each.lease.attempt_id
-    if await _progress(connection, node_id, each):
-        return
-    is_back = await readopt(parts, connection, attempt_id, node_id)
-    if not (is_back and await _progress(connection, node_id, each)):
+async def _held(
+    parts: Parts, connection: Connection, node_id: NodeId, first: Report
+) -> EndingAttempt:
+    """The attempt under lock: live, or ended, or taken back if it was given up."""
+    attempt_id = first.lease.attempt_id
+    attempt = await attempts.lock_for_end(connection, attempt_id)
+    if attempt is not None and attempt.reason is EndReason.LEASE_EXPIRED:
+        is_over = isinstance(first, Finished)
+        if isinstance(first, Finished) and _is_incomplete(attempt, first):
+            raise stale(attempt_id)  # its outcomes came too late
+        await readopt(parts, connection, attempt_id, node_id, is_over=is_over)
+        attempt = await attempts.lock_for_end(connection, attempt_id)
+    if attempt is None or attempt.node_id != node_id:
         raise stale(attempt_id)
+    return attempt
 
 
-async def _progress(
-    connection: Connection, node_id: NodeId, each: Preparing | Started
-) -> set[AttemptId]:
-    if isinstance(each, Started):
-        return await _start(connection, node_id, [each])
-    return await _prepare(connection, node_id, [each])
+def _live(course: Course) -> Course:
+    if not course.attempt.state.is_live:
+        raise stale(course.attempt.id)
+    return course
 
 
-async def _prepare(
-    connection: Connection, node_id: NodeId, told: Sequence[Preparing]
+def _prepare(course: Course) -> Course:
+    if course.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
+        raise stale(course.attempt.id)
+    return prepare(course)
+
+
+async def _start_together(
+    parts: Parts, connection: Connection, node_id: NodeId, told: Sequence[Started]
 ) -> set[AttemptId]:
     """Answers those that are live."""
     attempt_ids = [each.lease.attempt_id for each in told]
-    await attempts.lock_tasks(connection, attempt_ids)
-    found = await attempts.prepare(connection, attempt_ids, node_id)
-    news = [each for each in found if each.is_news]
-    await tasks.touch(connection, [each.task_id for each in news])
-    kind, state = EventKind.ATTEMPT_PREPARING, AttemptState.PREPARING
-    await tell(connection, *(_attempt_event(each, node_id, kind, state) for each in news))
-    return {each.attempt_id for each in found}
+    courses: list[Course] = []
+    begun: set[TaskId] = set()
+    for attempt in await attempts.lock_many_for_end(connection, attempt_ids):
+        if attempt.node_id != node_id or not attempt.state.is_live:
+            continue
+        if attempt.task_id in begun:
+            attempt = msgspec.structs.replace(attempt, task_state=TaskState.RUNNING)
+        courses.append(start(Course(attempt)))
+        begun.add(attempt.task_id)
+    await write(parts, connection, courses)
+    return {course.attempt.id for course in courses}
 
 
-async def _start(
-    connection: Connection, node_id: NodeId, told: Sequence[Started]
-) -> set[AttemptId]:
-    """Answers those that are live."""
-    attempt_ids = [each.lease.attempt_id for each in told]
-    await attempts.lock_tasks(connection, attempt_ids)
-    found = await attempts.start(connection, attempt_ids, node_id)
-    news = [each for each in found if each.is_news]
-    begun = await tasks.start(connection, [each.task_id for each in news])
-    await tasks.touch(connection, [each.task_id for each in news if each.task_id not in begun])
-    happened: list[Event] = []
-    for each in news:
-        kind, state = EventKind.ATTEMPT_RUNNING, AttemptState.RUNNING
-        happened.append(_attempt_event(each, node_id, kind, state))
-        if each.task_id in begun:
-            begun.discard(each.task_id)
-            data = {"state": TaskState.RUNNING, **_about(each, node_id)}
-            kind = EventKind.TASK_RUNNING
-            happened.append(Event(each.consumer_id, kind, each.task_id, data=data))
-    await tell(connection, *happened)
-    return {each.attempt_id for each in found}
-
-
-def _attempt_event(each: Reported, node_id: NodeId, kind: EventKind, state: AttemptState) -> Event:
-    data = {"state": state, **_about(each, node_id)}
-    return Event(each.consumer_id, kind, each.task_id, node_id, data)
-
-
-def _about(each: Reported, node_id: NodeId) -> dict[str, str]:
-    return {"attempt_id": each.attempt_id, "node_id": node_id}
-
-
-async def _items_done(
-    parts: Parts, connection: Connection, node_id: NodeId, each: ItemsDone
-) -> TaskId:
-    _check_items(each)
-    attempt_id = each.lease.attempt_id
-    locked = await items.lock_range(connection, attempt_id, node_id)
-    if locked is None:
-        # Whatever comes of it: another call of the node may have been quicker.
-        await readopt(parts, connection, attempt_id, node_id)
-        locked = await items.lock_range(connection, attempt_id, node_id)
-    if locked is None:
-        raise stale(attempt_id)
-    await _accept(parts, connection, locked, each)
-    return locked.task_id
-
-
-async def _accept(
-    parts: Parts, connection: Connection, locked: LockedRange, each: ItemsDone
-) -> None:
-    told = sort_out(each.returned, locked.held.remaining)
+async def _accept(connection: Connection, course: Course, each: ItemsDone) -> Course:
+    attempt = course.attempt
+    if attempt.held is None:
+        raise stale(attempt.id)
+    told = sort_out(each.returned, attempt.held.remaining)
     if told is None:
         raise InvalidInput("Some of the items that were returned together count, and some do not.")
     returned = [each.returned[place] for place in told.runs]
-    held = msgspec.structs.replace(locked.held, remaining=told.remaining)
+    held = msgspec.structs.replace(attempt.held, remaining=told.remaining)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
-    before = await items.failures(connection, locked.task_id, failed)
-    accepted = accept(each.outcomes, held, before, returned)
-    if accepted.done:
-        await items.accept(connection, locked.task_id, each.lease.attempt_id, accepted)
-        await values.keep_items(parts, connection, locked, each, returned, accepted.failures)
+    before = await items.failures(connection, attempt.task_id, failed)
+    accepted = judge(each.outcomes, held, before, returned)
+    if not accepted.done:
+        return course
+    await items.fail(connection, attempt.task_id, attempt.id, accepted.failures)
+    results = values.of_items(attempt, each, returned, accepted.failures)
+    return accept(course, accepted, results)
 
 
 def _check_items(each: ItemsDone) -> None:
@@ -294,34 +289,26 @@ async def _finish_together(
     said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
     locked = await attempts.lock_many_for_end(connection, list(said))
     ready = {
-        attempt.task_id: (attempt, _ending_of(said[attempt.id]))
+        attempt.task_id: (Course(attempt), _ending_of(said[attempt.id]))
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
         if not _is_incomplete(attempt, said[attempt.id]) and values.fits(attempt, said[attempt.id])
     }
     if ready:
         await end_attempts(parts, connection, list(ready.values()))
-    return {attempt.id: attempt.task_id for attempt, _ in ready.values()}
+    return {course.attempt.id: course.attempt.task_id for course, _ in ready.values()}
 
 
-async def _finished(
-    parts: Parts, connection: Connection, node_id: NodeId, each: Finished
-) -> TaskId:
-    if each.reason not in REPORTABLE:
-        raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
-    _check_consistent(each.reason, each.exit_code)
-    values.check(each.value)
-    attempt = await _ending(parts, connection, node_id, each)
-    ending = _ending_of(each)
+async def _finish(parts: Parts, connection: Connection, course: Course, each: Finished) -> None:
+    attempt, ending = course.attempt, _ending_of(each)
     if not attempt.state.is_live:
         _check_repeated(attempt, ending)
-        return attempt.task_id
+        return
     if _is_incomplete(attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
     if not values.fits(attempt, each):
         raise InvalidInput("Only a function that is no array ends with a value or an error.")
-    await end_attempt(parts, connection, attempt, ending)
-    return attempt.task_id
+    await end_attempt(parts, connection, course, ending)
 
 
 def _is_reportable(each: Finished) -> bool:
@@ -338,22 +325,6 @@ def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
 def _ending_of(each: Finished) -> Ending:
     report_hash = hashlib.sha256(codec.encode_json(each)).digest()
     return Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash, each.value)
-
-
-async def _ending(
-    parts: Parts, connection: Connection, node_id: NodeId, each: Finished
-) -> EndingAttempt:
-    """The attempt under lock: live, or ended by a report, or taken back to be ended now."""
-    attempt_id = each.lease.attempt_id
-    attempt = await attempts.lock_for_end(connection, attempt_id)
-    if attempt is not None and attempt.reason is EndReason.LEASE_EXPIRED:
-        if _is_incomplete(attempt, each):  # its outcomes came too late
-            raise stale(attempt_id)
-        await readopt(parts, connection, attempt_id, node_id, is_over=True)
-        attempt = await attempts.lock_for_end(connection, attempt_id)
-    if attempt is None or attempt.node_id != node_id:
-        raise stale(attempt_id)
-    return attempt
 
 
 def _check_repeated(attempt: EndingAttempt, ending: Ending) -> None:

@@ -24,15 +24,16 @@ from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.usage import Usage
-from potluck.server.flow.notify import tell
-from potluck.server.flow.values import Given, keep
+from potluck.server.flow import values
+from potluck.server.flow.course import Course, about
 from potluck.server.parts import Parts
-from potluck.store import attempts, items, ledger, tasks
-from potluck.store.attempts import End, EndingAttempt
+from potluck.store import changes, items, ledger
+from potluck.store.attempts import EndingAttempt
+from potluck.store.changes import AttemptChange, Changes, TaskChange
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.ledger import Movement
-from potluck.store.tasks import TaskChange
+from potluck.store.results import NewResult
 
 
 class Ending(Struct, frozen=True):
@@ -46,61 +47,68 @@ class Ending(Struct, frozen=True):
     value: Value | None = None  # that a function gave
 
 
-async def end_attempt(
-    parts: Parts, connection: Connection, attempt: EndingAttempt, ending: Ending
-) -> None:
-    await end_attempts(parts, connection, [(attempt, ending)])
+async def end_attempt(parts: Parts, connection: Connection, course: Course, ending: Ending) -> None:
+    await end_attempts(parts, connection, [(course, ending)])
 
 
 async def end_attempts(
-    parts: Parts, connection: Connection, endings: Sequence[tuple[EndingAttempt, Ending]]
+    parts: Parts, connection: Connection, endings: Sequence[tuple[Course, Ending]]
 ) -> None:
     """Ends live attempts of different tasks, locked in this transaction; pays, and tells."""
-    ends = [(attempt, _end(attempt, ending)) for attempt, ending in endings]
-    afters = [_after(parts, attempt, ending) for attempt, ending in endings]
-    changes = [
-        (attempt, _change(attempt, [end], ending, after))
-        for (attempt, end), (_, ending), after in zip(ends, endings, afters, strict=True)
+    ends = [(course, _end(course, ending)) for course, ending in endings]
+    afters = [_after(parts, course.attempt, ending) for course, ending in endings]
+    moves = [
+        (course, _change(course, [end], ending, after))
+        for (course, end), (_, ending), after in zip(ends, endings, afters, strict=True)
     ]
-    await _apply(connection, ends, changes)
-    for (attempt, _), after in zip(endings, afters, strict=True):
-        if after.given_up is not None:
-            await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
     given = [
-        Given(attempt, ending.reason, ending.value, after.given_up, change.state)
-        for (attempt, ending), after, (_, change) in zip(endings, afters, changes, strict=True)
+        values.given(course.attempt, ending.reason, ending.value, after.given_up, change.state)
+        for (course, ending), after, (_, change) in zip(endings, afters, moves, strict=True)
     ]
-    await keep(parts, connection, given)
+    results = [(*course.results, *new) for (course, _), new in zip(endings, given, strict=True)]
+    await _apply(parts, connection, ends, moves, [piece for each in results for piece in each])
+    for (course, _), after in zip(endings, afters, strict=True):
+        if after.given_up is not None:
+            attempt = course.attempt
+            await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
+    for (course, _), pieces in zip(endings, results, strict=True):
+        await values.hold_blobs(connection, course.attempt, pieces)
 
 
-async def cancel_attempts(connection: Connection, live: Sequence[EndingAttempt]) -> None:
+async def cancel_attempts(
+    parts: Parts, connection: Connection, live: Sequence[EndingAttempt]
+) -> None:
     """Ends all live attempts of one task, which are locked in this transaction, and the task."""
     ending = Ending(EndReason.CANCELLED)
     rest = tuple(part for each in live if each.array for part in each.array.remaining)
     after = RangeEnd(retry.Next(TaskState.CANCELLED, EndReason.CANCELLED), rest)
-    ends = [(attempt, _end(attempt, ending)) for attempt in live]
-    change = _change(live[0], [end for _, end in ends], ending, after)
-    await _apply(connection, ends, [(live[0], change)])
+    ends = [(course, _end(course, ending)) for course in map(Course, live)]
+    first = Course(live[0])
+    change = _change(first, [end for _, end in ends], ending, after)
+    await _apply(parts, connection, ends, [(first, change)], [])
 
 
 async def _apply(
+    parts: Parts,
     connection: Connection,
-    ends: Sequence[tuple[EndingAttempt, End]],
-    changes: Sequence[tuple[EndingAttempt, TaskChange]],
+    ends: Sequence[tuple[Course, AttemptChange]],
+    moves: Sequence[tuple[Course, TaskChange]],
+    results: Sequence[NewResult],
 ) -> None:
-    """Kind by kind, however many there are: rows are locked in the usual order."""
-    await attempts.finish(connection, [end for _, end in ends])
-    await tasks.move_on(connection, [change for _, change in changes])
-    await ledger.append_many(connection, [_movement(attempt, end) for attempt, end in ends])
-    told = [_attempt_event(attempt, end) for attempt, end in ends]
-    told += [event for attempt, change in changes for event in _task_events(attempt, change)]
-    await tell(connection, *told)
+    """However many there are: rows are locked in the usual order."""
+    told = [event for course, _ in ends for event in course.events]
+    told += [_attempt_event(course.attempt, end) for course, end in ends]
+    told += [event for course, move in moves for event in _task_events(course.attempt, move)]
+    done, moved = [end for _, end in ends], [move for _, move in moves]
+    await changes.write(connection, parts.vault, Changes(done, moved, results, told))
+    movements = [_movement(course.attempt, end) for course, end in ends]
+    await ledger.append_many(connection, movements)
 
 
-def _end(attempt: EndingAttempt, ending: Ending) -> End:
-    state = ATTEMPT_STATE_AFTER[ending.reason]
+def _end(course: Course, ending: Ending) -> AttemptChange:
+    attempt, state = course.attempt, ATTEMPT_STATE_AFTER[ending.reason]
     assert attempt_may_become(attempt.state, state)
-    return End(
+    return AttemptChange(
         attempt_id=attempt.id,
         state=state,
         reason=ending.reason,
@@ -117,6 +125,8 @@ def _end(attempt: EndingAttempt, ending: Ending) -> End:
             is_reclaimable=attempt.is_reclaimable,
             is_available=attempt.is_available,
         ),
+        has_begun=course.has_begun,
+        accepted=course.accepted,
     )
 
 
@@ -158,8 +168,9 @@ def _wait(parts: Parts) -> retry.Wait:
 
 
 def _change(
-    attempt: EndingAttempt, ends: Sequence[End], ending: Ending, after: RangeEnd
+    course: Course, ends: Sequence[AttemptChange], ending: Ending, after: RangeEnd
 ) -> TaskChange:
+    attempt = course.attempt
     state = after.next.state or attempt.task_state
     assert state is attempt.task_state or task_may_become(attempt.task_state, state)
     return TaskChange(
@@ -174,6 +185,8 @@ def _change(
         charge_micro=sum(end.charge_micro for end in ends),
         back=after.back,
         items_failed=int(after.given_up is not None),
+        has_begun=course.has_task_begun,
+        accepted=course.accepted,
     )
 
 
@@ -185,18 +198,18 @@ def _detail(array: ArrayPart | None, ending: Ending, after: RangeEnd) -> str:
     return ending.detail if after.next.reason is not None else ""
 
 
-def _movement(attempt: EndingAttempt, end: End) -> Movement:
+def _movement(attempt: EndingAttempt, end: AttemptChange) -> Movement:
     entries = settle_entries(attempt.billable, end.charge_micro)
     return Movement(entries, attempt.id, attempt.adoption)
 
 
-def _attempt_event(attempt: EndingAttempt, end: End) -> Event:
+def _attempt_event(attempt: EndingAttempt, end: AttemptChange) -> Event:
     return Event(
         attempt.billable.consumer_id,
         EventKind.ATTEMPT_ENDED,
         attempt.task_id,
         attempt.node_id,
-        {"state": end.state, "reason": end.reason, **_about(attempt)},
+        {"state": end.state, "reason": end.reason, **about(attempt)},
     )
 
 
@@ -205,9 +218,5 @@ def _task_events(attempt: EndingAttempt, change: TaskChange) -> list[Event]:
         return []
     again = change.state is TaskState.QUEUED
     kind = EventKind.TASK_QUEUED if again else EventKind.TASK_FINISHED
-    data = {"state": change.state, "reason": change.reason, **_about(attempt)}
+    data = {"state": change.state, "reason": change.reason, **about(attempt)}
     return [Event(attempt.billable.consumer_id, kind, attempt.task_id, data=data)]
-
-
-def _about(attempt: EndingAttempt) -> dict[str, str]:
-    return {"attempt_id": attempt.id, "node_id": attempt.node_id}

@@ -129,38 +129,6 @@ def lock_task_of(data: Data, attempt_id: str) -> list[Row]:
     return [] if attempt is None else [{"id": attempt["task_id"]}]
 
 
-@models(_sql.lock_tasks_of)
-def lock_tasks_of(data: Data, attempt_ids: list[str]) -> list[Row]:
-    found = (data.attempts.get(attempt_id) for attempt_id in attempt_ids)
-    return [{"id": task_id} for task_id in sorted({each["task_id"] for each in found if each})]
-
-
-@models(_sql.prepare)
-def prepare(data: Data, attempt_id: str, node_id: str) -> list[Row]:
-    attempt = data.attempts.get(attempt_id)
-    if attempt is None or attempt["node_id"] != node_id:
-        return []
-    if attempt["state"] not in ("granted", "preparing"):
-        return []
-    data.attempts.update(attempt, {"state": "preparing"})
-    return [_news(attempt, "preparing")]
-
-
-@models(_sql.start)
-def start(data: Data, attempt_id: str, node_id: str) -> list[Row]:
-    attempt = data.attempts.get(attempt_id)
-    if attempt is None or attempt["node_id"] != node_id or attempt["finished_at"] is not None:
-        return []
-    started_at = attempt["started_at"] or data.now
-    data.attempts.update(attempt, {"state": "running", "started_at": started_at})
-    return [_news(attempt, "running")]
-
-
-def _news(before: Row, state: str) -> Row:
-    named = {column: before[column] for column in ("id", "task_id", "consumer_id")}
-    return {**named, "is_news": before["state"] != state}
-
-
 @models(_sql.live_of_task)
 def live_of_task(data: Data, task_id: str) -> list[Row]:
     return [{"id": attempt["id"]} for attempt in data.attempts.of("live_of_task", task_id)]
@@ -192,6 +160,7 @@ def _ending(data: Data, attempt: Row) -> Row:
         and spans.first(row["remaining"]) == item
     ]
     is_range = attempt["items"] is not None
+    since = attempt["fetched_at"] or attempt["assigned_at"]
     live = [row for row in every if row["finished_at"] is None]
     return {
         **attempt,
@@ -204,6 +173,9 @@ def _ending(data: Data, attempt: Row) -> Row:
         "other_nodes_lost": len({row["node_id"] for row in lost} - {attempt["node_id"]}),
         "declines": sum(row["reason"] == "declined" for row in every if row["state"] == "lost"),
         "item_losses": len(lost) if is_range and item is not None else 0,
+        "pending_pieces": len(task["pending"]),
+        "most_seconds": (data.now - since).total_seconds() - attempt["items_seconds"],
+        "taken_at": data.now,
         "now": data.now,
         "is_expired": attempt["lease_expires_at"] <= data.now,
         "was_fetched": attempt["fetched_at"] is not None,
@@ -211,39 +183,7 @@ def _ending(data: Data, attempt: Row) -> Row:
     }
 
 
-@models(_sql.finish)
-def finish(
-    data: Data,
-    attempt_ids: list[str],
-    states: list[str],
-    reasons: list[str],
-    details: list[str],
-    exit_codes: list[int | None],
-    usages: list[bytes | None],
-    charges_micro: list[int],
-    report_hashes: list[bytes | None],
-    finished: list[int],
-    lost: list[int],
-) -> list[Row]:
-    columns = ("state", "reason", "detail", "exit_code", "usage", "charge_micro", "report_hash")
-    told = (states, reasons, details, exit_codes, usages, charges_micro, report_hashes)
-    for attempt_id, counted, *how in zip(
-        attempt_ids, zip(finished, lost, strict=True), *told, strict=True
-    ):
-        attempt = data.attempts.get(attempt_id)
-        if attempt is not None and attempt["finished_at"] is None:
-            changes = dict(zip(columns, how, strict=True))
-            changes["charge_micro"] += attempt["charge_micro"]
-            data.attempts.update(attempt, {**changes, "finished_at": data.now})
-            _give_back(data, attempt, *counted)
-            if changes["reason"] == "withdrawn" and counted[1]:
-                node = data.nodes.get(attempt["node_id"])
-                assert node is not None, "an attempt has a node"
-                data.nodes.update(node, {"is_polling": False})
-    return []
-
-
-def _give_back(data: Data, attempt: Row, finished: int, lost: int) -> None:
+def give_back(data: Data, attempt: Row, finished: int, lost: int) -> None:
     counted = {"finished_attempts": finished, "lost_attempts": lost}
     reserve(data, attempt["node_id"], attempt, -1, **counted)
     for share in data.attempt_devices.of("attempt", attempt["id"]):

@@ -10,6 +10,7 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     attempts,
     availability,
     bindings,
+    changes,
     events,
     feed,
     items,

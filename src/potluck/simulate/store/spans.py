@@ -1,5 +1,6 @@
 """Sets of item numbers, as PostgreSQL's int4multirange keeps them: sorted, apart, half open."""
 
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -11,6 +12,11 @@ NOTHING: Spans = ()
 
 def of(ranges: Iterable[asyncpg.Range]) -> Spans:
     return joined((each.lower, each.upper) for each in ranges if not each.isempty)
+
+
+def read(text: str) -> Spans:
+    """As text, as which lists of them are sent."""
+    return joined((int(start), int(end)) for start, end in re.findall(r"\[(\d+),(\d+)\)", text))
 
 
 def shown(spans: Spans) -> list[asyncpg.Range]:

@@ -1,7 +1,7 @@
 """Models of queries/tasks.sql and dependencies.sql."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -191,17 +191,17 @@ def end_queued(
             continue
         changes = {"state": state, "reason": reason, "detail": detail, "not_before": None}
         end = {"finished_at": data.now, "sealed_secrets": None}
-        data.tasks.update(task, {**changes, **end, **_counted(data, task)})
-        _decide(data, task_id, state)
+        data.tasks.update(task, {**changes, **end, **counted(data, task)})
+        decide(data, task_id, state)
         ended.append({"id": task_id, "account_id": task["account_id"]})
     return sorted(ended, key=lambda row: row["id"])
 
 
-def _counted(data: Data, task: Row) -> Row:
+def counted(data: Data, task: Row) -> Row:
     return {"updated_at": data.now, "version": task["version"] + 1}
 
 
-def _decide(data: Data, task_id: str, outcome: str) -> None:
+def decide(data: Data, task_id: str, outcome: str) -> None:
     if data.dependencies.of("after", task_id):
         data.ended_tasks.insert({"after_id": task_id, "outcome": outcome})
 
@@ -217,63 +217,6 @@ def past_deadline(data: Data) -> list[Row]:
     ]
     late.sort(key=lambda task: (task["start_before"], task["id"]))
     return [{"id": task["id"]} for task in late[:1000]]
-
-
-@models(_sql.move_on)
-def move_on(
-    data: Data,
-    task_id: str,
-    state: str,
-    reason: str | None,
-    detail: str,
-    exit_code: int | None,
-    failures: int,
-    losses: int,
-    charge_micro: int,
-    not_before: datetime | None,
-    back: "list[asyncpg.Range[int]]",
-    items_failed: int,
-    is_final: bool,
-) -> list[Row]:
-    task = data.tasks.get(task_id)
-    if task is not None:
-        times = [time for time in (task["not_before"], not_before) if time is not None]
-        changes = {
-            "state": state,
-            "reason": reason,
-            "detail": detail,
-            "exit_code": exit_code,
-            "failures": task["failures"] + failures,
-            "losses": task["losses"] + losses,
-            "charge_micro": task["charge_micro"] + charge_micro,
-            "not_before": max(times, default=None),
-            "pending": spans.union(task["pending"], spans.of(back)),
-            "items_failed": task["items_failed"] + items_failed,
-            "finished_at": data.now if is_final else None,
-            "sealed_secrets": None if is_final else task["sealed_secrets"],
-        }
-        data.tasks.update(task, {**changes, **_counted(data, task)})
-    if is_final:
-        _decide(data, task_id, state)
-    return []
-
-
-@models(_sql.start)
-def start(data: Data, task_id: str) -> list[Row]:
-    task = data.tasks.get(task_id)
-    if task is None or task["state"] != "assigned":
-        return []
-    changes = {"state": "running", "started_at": task["started_at"] or data.now}
-    data.tasks.update(task, {**changes, **_counted(data, task)})
-    return [{"id": task_id}]
-
-
-@models(_sql.touch)
-def touch(data: Data, task_id: str) -> list[Row]:
-    task = data.tasks.get(task_id)
-    if task is not None:
-        data.tasks.update(task, _counted(data, task))
-    return []
 
 
 @models(_dependencies.hold_after)
@@ -337,7 +280,7 @@ def release(data: Data, task_ids: list[str], after_ids: list[str]) -> list[Row]:
         task = data.tasks.get(task_id)
         assert task is not None, "a dependency has a task"
         changes = {"waits_for": task["waits_for"] - number}
-        data.tasks.update(task, {**changes, **_counted(data, task)})
+        data.tasks.update(task, {**changes, **counted(data, task)})
     return []
 
 

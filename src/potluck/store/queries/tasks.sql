@@ -91,32 +91,3 @@ SELECT id, account_id FROM ended ORDER BY id
 SELECT id FROM tasks
 WHERE state = 'queued' AND started_at IS NULL AND start_before <= now()
 ORDER BY start_before LIMIT 1000
-
--- name: move_on
--- The end of an attempt decides; the caller has locked this row in a statement before this one.
-WITH moved AS (
-    UPDATE tasks SET
-        state = $2, reason = $3, detail = $4, exit_code = $5,
-        failures = failures + $6, losses = losses + $7, charge_micro = charge_micro + $8,
-        not_before = greatest(not_before, $9),
-        -- Of an array: what is left of the range goes back, but for an item that is given up.
-        pending = pending + $10::int4multirange, items_failed = items_failed + $11,
-        finished_at = CASE WHEN $12 THEN now() END,
-        -- Nobody is given them any more.
-        sealed_secrets = CASE WHEN NOT $12 THEN sealed_secrets END,
-        updated_at = now(), version = version + 1
-    WHERE id = $1
-)
--- Whatever comes after it is let go, or called off, by the leader: there may be a million of them.
-INSERT INTO ended_tasks (after_id, outcome)
-SELECT $1, $2 WHERE $12 AND EXISTS (SELECT FROM dependencies WHERE after_id = $1)
-
--- name: start
-UPDATE tasks SET
-    state = 'running', started_at = coalesce(started_at, now()),
-    updated_at = now(), version = version + 1
-WHERE id = $1 AND state = 'assigned'
-RETURNING id
-
--- name: touch
-UPDATE tasks SET updated_at = now(), version = version + 1 WHERE id = $1

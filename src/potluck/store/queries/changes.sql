@@ -1,0 +1,109 @@
+-- name: write
+-- All that becomes of attempts by a report or an end, in one statement: the attempts and their tasks,
+-- what functions gave, and what is told of it. Both kinds of rows were locked by a statement before
+-- this one, which therefore sees all that were submitted to come after the tasks. Only a live attempt
+-- changes: what one that ends had reserved is given back once. Nodes before devices, and nodes in id
+-- order.
+WITH changed AS (
+    UPDATE attempts SET
+        state = how.state, reason = how.reason, detail = how.detail, exit_code = how.exit_code,
+        usage = how.usage, charge_micro = attempts.charge_micro + how.charge_micro,
+        report_hash = how.report_hash,
+        started_at = CASE WHEN how.has_begun THEN coalesce(started_at, now()) ELSE started_at END,
+        finished_at = CASE WHEN how.is_over THEN now() END,
+        remaining = remaining - how.done::int4multirange,
+        items_done = attempts.items_done + how.items_done,
+        items_failed = attempts.items_failed + how.items_failed,
+        items_seconds = attempts.items_seconds + how.items_seconds,
+        progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::jsonb[],
+            $7::bigint[], $8::bytea[], $9::boolean[], $10::boolean[], $11::integer[],
+            $12::integer[], $13::text[], $14::integer[], $15::integer[], $16::double precision[])
+        AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, has_begun,
+            is_over, finished, lost, done, items_done, items_failed, items_seconds)
+    WHERE attempts.id = how.id AND finished_at IS NULL
+    RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over, how.finished,
+        how.lost, how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
+), given_back AS (
+    SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
+        sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost,
+        bool_or(was_ignored) AS was_ignored
+    FROM changed WHERE is_over GROUP BY node_id
+), node AS (
+    SELECT nodes.id FROM nodes WHERE id IN (SELECT node_id FROM given_back)
+    ORDER BY id FOR UPDATE
+), freed_node AS (
+    UPDATE nodes SET
+        used_cores = used_cores - given_back.cores,
+        used_memory_bytes = used_memory_bytes - given_back.memory_bytes,
+        used_disk_bytes = used_disk_bytes - given_back.disk_bytes,
+        finished_attempts = finished_attempts + given_back.finished,
+        lost_attempts = lost_attempts + given_back.lost,
+        -- However lively, it gets no more until it asks.
+        is_polling = is_polling AND NOT given_back.was_ignored
+    FROM given_back JOIN node ON node.id = given_back.node_id
+    WHERE nodes.id = node.id
+    RETURNING nodes.id
+), share AS (
+    SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
+    FROM attempt_devices JOIN changed ON changed.id = attempt_id
+    WHERE is_over GROUP BY device_id
+), freed_device AS (
+    -- Whoever holds the nodes' rows holds their devices.
+    UPDATE devices SET
+        free_milli = free_milli + share.milli,
+        used_memory_bytes = used_memory_bytes - share.memory_bytes
+    FROM share WHERE devices.id = share.device_id AND (SELECT count(*) FROM freed_node) > 0
+), moved AS (
+    UPDATE tasks SET
+        state = how.state,
+        reason = CASE WHEN how.is_decided THEN how.reason ELSE tasks.reason END,
+        detail = CASE WHEN how.is_decided THEN how.detail ELSE tasks.detail END,
+        exit_code = CASE WHEN how.is_decided THEN how.exit_code ELSE tasks.exit_code END,
+        started_at = CASE WHEN how.has_begun THEN coalesce(started_at, now()) ELSE started_at END,
+        -- Ranges that failed as a whole count in a row.
+        failures = CASE WHEN how.has_outcomes THEN 0 ELSE tasks.failures END + how.failures,
+        losses = tasks.losses + how.losses, charge_micro = tasks.charge_micro + how.charge_micro,
+        not_before = greatest(tasks.not_before, how.not_before),
+        -- Of an array: what is left of the range goes back, but for an item that is given up.
+        pending = pending + how.back::int4multirange,
+        items_succeeded = tasks.items_succeeded + how.items_succeeded,
+        items_failed = tasks.items_failed + how.items_failed,
+        items_seconds = tasks.items_seconds + how.items_seconds,
+        result_count = result_count + how.pieces,
+        finished_at = CASE WHEN how.is_final THEN now() END,
+        -- Nobody is given them any more.
+        sealed_secrets = CASE WHEN NOT how.is_final THEN sealed_secrets END,
+        updated_at = now(), version = version + 1
+    FROM unnest($17::text[], $18::text[], $19::boolean[], $20::text[], $21::text[],
+            $22::integer[], $23::boolean[], $24::boolean[], $25::integer[], $26::integer[],
+            $27::bigint[], $28::timestamptz[], $29::text[], $30::integer[], $31::integer[],
+            $32::double precision[], $33::integer[], $34::boolean[])
+        AS how (id, state, is_decided, reason, detail, exit_code, has_begun, has_outcomes, failures,
+            losses, charge_micro, not_before, back, items_succeeded, items_failed, items_seconds,
+            pieces, is_final)
+    WHERE tasks.id = how.id
+    RETURNING tasks.id, tasks.state, how.is_final, result_count - how.pieces AS results_before
+), ended_task AS (
+    -- Whatever comes after it is let go, or called off, by the leader: there may be a million.
+    INSERT INTO ended_tasks (after_id, outcome)
+    SELECT id, state FROM moved
+    WHERE is_final AND EXISTS (SELECT FROM dependencies WHERE after_id = moved.id)
+), kept AS (
+    -- Behind what there is of each task, in this order.
+    INSERT INTO results
+        (task_id, number, attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes)
+    SELECT task_id, results_before + row_number() OVER (PARTITION BY task_id ORDER BY place),
+        attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes
+    FROM unnest($35::text[], $36::text[], $37::integer[], $38::integer[], $39::boolean[],
+            $40::bytea[], $41::bytea[], $42::bigint[])
+        WITH ORDINALITY
+        AS piece (task_id, attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes,
+            place)
+    JOIN moved ON moved.id = task_id
+)
+INSERT INTO events (account_id, task_id, node_id, kind, data)
+SELECT account_id, task_id, node_id, kind, data
+FROM unnest($43::text[], $44::text[], $45::text[], $46::text[], $47::jsonb[])
+    WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
+ORDER BY place
