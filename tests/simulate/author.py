@@ -598,7 +598,7 @@ class Author:
                 since = side.memory.get("position") or await feed.position(connection)
                 seen = side.memory.get("before") or since
                 told = [
-                    await _changed_tasks(connection, since),
+                    await _news(connection, since),
                     await feed.changed_nodes(connection, since),
                     await feed.changed_accounts(connection, since),
                     await feed.waiting_ids(connection, "", 1000, seen),
@@ -715,7 +715,10 @@ async def _outbox(side: Side) -> object:
         return [each.event for each in pending]
 
 
-async def _changed_tasks(connection: Any, since: feed.Position) -> object:
+async def _news(connection: Any, since: feed.Position) -> object:
+    """In pages; a mark is a transaction's, of which each side has its own."""
     reader = feed.Tasks(Shapes(), Durations())
-    found, _ = await reader.changed(connection, since, ("0", ""), 1000)
-    return found
+    news = await reader.news(connection, since, 3)
+    rest = await reader.changed(connection, since, news.behind, 1000) if news.behind else ([], None)
+    told = sorted(news.node_ids), sorted(news.account_ids), news.has_decided
+    return [*news.tasks, *rest[0]], told

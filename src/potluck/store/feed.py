@@ -38,12 +38,26 @@ class Position(Struct, frozen=True):
     now: float
 
 
+class News(Struct, frozen=True):
+    """What a position did not see."""
+
+    position: Position  # that has seen it
+    tasks: "list[TaskNow]"  # the first page of them
+    behind: "Page | None"  # where the next page begins, if there is one
+    node_ids: list[NodeId]
+    account_ids: list[AccountId]
+    has_decided: bool  # whether a task that others wait for has ended
+
+
 class TaskNow(Struct, frozen=True, gc=False):
     """A task as it is: in line, in line later, or in no line at all."""
 
     id: TaskId
     task: WaitingTask | None  # None when no attempt can be made of it now, whatever is free
     ready_at: float | None  # not before
+
+
+Page = tuple[str, str]  # the mark and the id of the last task before it
 
 
 class WalletLists(Struct, frozen=True):
@@ -98,13 +112,26 @@ class Tasks:
         self._shapes = shapes
         self._durations = durations
 
+    async def news(self, connection: Connection, since: Position, most: int) -> News:
+        """All that has changed, and no more than so many tasks in full."""
+        rows = await connection.fetch(_sql.news, since.snapshot, most)
+        first = rows[0]
+        tasks = [] if first["id"] is None else rows
+        return News(
+            Position(first["position"], first["now"]),
+            [self._now(row) for row in tasks],
+            _behind(tasks, most),
+            first["node_ids"],
+            first["account_ids"],
+            first["has_decided"],
+        )
+
     async def changed(
-        self, connection: Connection, since: Position, behind: tuple[str, str], most: int
-    ) -> tuple[list[TaskNow], tuple[str, str] | None]:
-        """A page, and where the next one begins; None after the last."""
+        self, connection: Connection, since: Position, behind: Page, most: int
+    ) -> tuple[list[TaskNow], Page | None]:
+        """A further page, and where the next one begins; None after the last."""
         rows = await connection.fetch(_sql.changed_tasks, since.snapshot, *behind, most)
-        last = (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
-        return [self._now(row) for row in rows], last
+        return [self._now(row) for row in rows], _behind(rows, most)
 
     async def of_ids(self, connection: Connection, ids: Sequence[TaskId]) -> list[TaskNow]:
         return [self._now(row) for row in await connection.fetch(_sql.tasks, ids)]
@@ -146,6 +173,10 @@ class Tasks:
             sys.intern(row["kind"]),
         )
         return TaskNow(row["id"], task, row["ready_at"])
+
+
+def _behind(rows: Sequence[Any], most: int) -> Page | None:
+    return (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
 
 
 _NOWHERE: frozenset[NodeId] = frozenset()

@@ -19,9 +19,6 @@ _MOST_FALLEN = 5000
 
 async def decide_once(parts: Parts, leadership: Leadership) -> int:
     """Answers how many waits are over. Unless that is none, there may be more."""
-    async with parts.database.statement() as connection:
-        if not await dependencies.decided(connection, 1):
-            return 0
     async with parts.database.transaction() as connection:
         told = await dependencies.decided(connection, _BATCH)
         if not told or not await leader.holds(connection, leadership):

@@ -23,6 +23,8 @@ from potluck.store.shapes import Shapes
 # For a start, of all accounts together.
 _MOST_HEADS = 20_000
 _MOST_HEADS_EACH = 1_000
+# That come with the news, of which there are none or few most of the time.
+_FIRST_TASKS = 100
 # A node comes with its devices and all that runs on it.
 _NODES_AT_ONCE = 100
 
@@ -36,6 +38,7 @@ class Memory:
         placement = placement_by_name(settings.placement_policy)
         self.known = Known(Scheduler(order, placement, reserve))
         self.position = Position("", 0.0)
+        self.has_decided = False  # whether one that others wait for had ended, when last asked
         self.has_begun = False
         self.is_loaded = False
         shapes, durations = Shapes(), Durations()
@@ -99,14 +102,13 @@ class Memory:
 
     async def _catch_up(self, since: Position, doubts: Doubts) -> None:
         async with self._parts.database.statement() as connection:
-            self.position = await feed.position(connection)
-            tasks, behind = await self.tasks.changed(connection, since, ("0", ""), self._page)
-            node_ids = await feed.changed_nodes(connection, since)
-            account_ids = await feed.changed_accounts(connection, since)
+            news = await self.tasks.news(connection, since, min(_FIRST_TASKS, self._page))
+        self.position, self.has_decided = news.position, news.has_decided
         doubts.tasks.update(self.known.due(self.now))
-        await self.read_accounts(account_ids)
-        await self.read_nodes(sorted(doubts.nodes.union(node_ids)))
-        await self._put_tasks(tasks)
+        await self.read_accounts(news.account_ids)
+        await self.read_nodes(sorted(doubts.nodes.union(news.node_ids)))
+        await self._put_tasks(news.tasks)
+        behind = news.behind
         while behind is not None:
             async with self._parts.database.statement() as connection:
                 tasks, behind = await self.tasks.changed(connection, since, behind, self._page)

@@ -70,14 +70,20 @@ class ScheduleLoop:
 
     async def _round(self) -> bool:
         try:
-            were_decided = await decide_once(self._parts, self._leadership)
             done = await schedule_once(self._parts, self._leadership, self._memory)
+            were_decided = await self._decide()
         except TermOver:  # the renewal will find out, too, and end this loop
             await asyncio.sleep(self._parts.settings.leader_renew_seconds)
             return False
         await self._reasons.publish(done.waiting, done.emptied)
         self._has_more_to_tell = not done.is_complete
         return done.is_placed and not were_decided
+
+    async def _decide(self) -> bool:
+        """What comes after others, if one of those has ended. What is let go is placed at once."""
+        if not self._memory.has_decided:
+            return False
+        return bool(await decide_once(self._parts, self._leadership))
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:

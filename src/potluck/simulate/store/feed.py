@@ -18,12 +18,33 @@ def position(data: Data) -> list[Row]:
     return [{"position": data.log.snapshot(), "now": data.now.timestamp()}]
 
 
+@models(_sql.news)
+def news(data: Data, seen: str, limit: int) -> list[Row]:
+    (at,) = position(data)
+    ended = {row["after_id"] for row in data.ended_tasks.all()}
+    told: Row = {
+        **at,
+        "node_ids": [row["id"] for row in changed_nodes(data, seen)],
+        "account_ids": [row["account_id"] for row in changed_accounts(data, seen)],
+        "has_decided": any(row["after_id"] in ended for row in data.dependencies.all()),
+    }
+    found = _changed_tasks(data, seen)[:limit]
+    return [{**told, **_marked(data, row)} for row in found] or [{**told, "id": None}]
+
+
 @models(_sql.changed_tasks)
 def changed_tasks(data: Data, seen: str, behind_mark: str, behind_id: str, limit: int) -> list[Row]:
-    last = (max(int(behind_mark), _first_unseen(seen)), behind_id)
-    found = [row for row in _unseen(data.tasks, seen) if (row["changed"], row["id"]) > last]
-    found.sort(key=lambda row: (row["changed"], row["id"]))
-    return [{**_scheduled(data, row), "changed_by": str(row["changed"])} for row in found[:limit]]
+    last = (int(behind_mark), behind_id)
+    found = [row for row in _changed_tasks(data, seen) if (row["changed"], row["id"]) > last]
+    return [_marked(data, row) for row in found[:limit]]
+
+
+def _changed_tasks(data: Data, seen: str) -> list[Row]:
+    return sorted(_unseen(data.tasks, seen), key=lambda row: (row["changed"], row["id"]))
+
+
+def _marked(data: Data, task: Row) -> Row:
+    return {**_scheduled(data, task), "changed_by": str(task["changed"])}
 
 
 @models(_sql.tasks)
@@ -285,7 +306,3 @@ def _is_seen(mark: int, seen: str) -> bool:
     if mark < int(lowest):
         return True
     return mark < int(highest) and str(mark) not in running.split(",")
-
-
-def _first_unseen(seen: str) -> int:
-    return int(seen.split(":")[0])

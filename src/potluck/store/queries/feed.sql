@@ -6,11 +6,48 @@
 SELECT pg_current_snapshot()::text AS position,
     extract(epoch FROM clock_timestamp())::double precision AS now
 
+-- name: news
+-- What the position did not see, and the next position: the snapshot that this very statement reads
+-- by, so nothing is missed and nothing comes twice. The first page of tasks, as changed_tasks has it,
+-- one in a row, and with each of them the rest; one row where there are none.
+SELECT news.*, task.*
+FROM (SELECT
+    pg_current_snapshot()::text AS position,
+    extract(epoch FROM clock_timestamp())::double precision AS now,
+    ARRAY(
+        SELECT id FROM nodes
+        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        UNION
+        SELECT node_id FROM devices
+        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+    ) AS node_ids,
+    ARRAY(
+        SELECT account_id FROM balances
+        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        UNION
+        SELECT id FROM accounts
+        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+    ) AS account_ids,
+    -- Whether anybody waits for one that has ended, at whatever time.
+    EXISTS (SELECT FROM ended_tasks JOIN dependencies USING (after_id)) AS has_decided
+) AS news
+LEFT JOIN LATERAL (
+    SELECT *, changed::text AS changed_by FROM scheduled_tasks
+    WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
+        AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+    ORDER BY changed, id
+    LIMIT $2
+) AS task ON true
+ORDER BY changed, id
+
 -- name: changed_tasks
--- A page of what the position did not see. The index is entered at the first transaction that the
--- position may not have seen, or behind the last page.
+-- A further page of what the position did not see. The index is entered behind the last page.
 SELECT *, changed::text AS changed_by FROM scheduled_tasks
-WHERE (changed, id) > (greatest($2::text::xid8, pg_snapshot_xmin($1::text::pg_snapshot)), $3)
+WHERE (changed, id) > ($2::text::xid8, $3)
     AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
 ORDER BY changed, id
 LIMIT $4
