@@ -6,7 +6,8 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,54 @@ async def test_a_storage_that_fails_says_so_and_leaves_nothing(
     await blobs.put("logs/one", b"a file, where the next one wants a directory")
     with pytest.raises(Unavailable, match="storage"):
         await blobs.put("logs/one/two", b"x")
+    assert not [*(tmp_path / "blobs" / ".unfinished").iterdir()]
+
+
+@pytest.mark.parametrize("moment", ["open", "write"])
+async def test_who_is_called_off_lets_go_of_nothing_that_a_thread_is_at(
+    blobs: DirectoryBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    reached, may_go_on = threading.Event(), threading.Event()
+    opened: list[int] = []
+    really_open, really_write = os.open, os.write
+
+    def pause(at: str) -> None:
+        if at == moment:
+            reached.set()
+            may_go_on.wait(10)
+
+    def watched_open(path: Any, flags: int, mode: int = 0o777) -> int:
+        descriptor = really_open(path, flags, mode)
+        if ".unfinished" in str(path):
+            opened.append(descriptor)
+            pause("open")
+        return descriptor
+
+    def slow_write(descriptor: int, data: bytes) -> int:
+        if descriptor in opened:
+            pause("write")
+            return really_write(descriptor, data[:1])
+        return really_write(descriptor, data)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"secret"
+
+    monkeypatch.setattr(os, "open", watched_open)
+    monkeypatch.setattr(os, "write", slow_write)
+    putting = asyncio.create_task(blobs.put_stream("objects/one", pieces()))
+    await asyncio.to_thread(reached.wait, 10)
+    for _ in range(2):  # impatient
+        putting.cancel()
+        await asyncio.sleep(0)
+    other = really_open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    assert other not in opened, "its number was given to somebody else"
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(opened[0])
+    assert os.pread(other, 100, 0) == b""
+    os.close(other)
     assert not [*(tmp_path / "blobs" / ".unfinished").iterdir()]
 
 

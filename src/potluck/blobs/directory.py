@@ -22,6 +22,8 @@ from potluck.blobs.interface import STEP_BYTES, Assembled
 from potluck.blobs.key import check_key, check_prefix
 from potluck.blobs.steps import in_steps
 from potluck.local.durable import sync
+from potluck.local.undisturbed import undisturbed
+from potluck.local.write_all import write_all
 from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.
@@ -44,6 +46,7 @@ class DirectoryBlobs:
 
         def write() -> None:
             with _Draft(self._unfinished) as draft:
+                draft.open()
                 draft.write(data)
                 self._give_name(draft, path)
 
@@ -51,7 +54,8 @@ class DirectoryBlobs:
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         path = self._path(key)
-        with await _off_the_loop(lambda: _Draft(self._unfinished)) as draft:
+        with _Draft(self._unfinished) as draft:
+            await _off_the_loop(draft.open)
             async for step in in_steps(pieces):
                 await _off_the_loop(partial(draft.write, step))
             await _off_the_loop(lambda: self._give_name(draft, path))
@@ -62,6 +66,7 @@ class DirectoryBlobs:
         def copy() -> Assembled:
             digest, size_bytes = hashlib.sha256(), 0
             with _Draft(self._unfinished) as draft:
+                draft.open()
                 for step in _steps_of(sources):
                     digest.update(step)
                     draft.write(step)
@@ -134,27 +139,31 @@ class _Draft:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / secrets.token_hex(8)
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._descriptor = -1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
         self.path.unlink(missing_ok=True)
 
+    def open(self) -> None:
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
     def write(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        write_all(self._descriptor, data)
 
     def sync(self) -> None:
         os.fsync(self._descriptor)
 
 
 async def _off_the_loop(work: Callable[[], T]) -> T:
+    """Whoever is cancelled waits for the thread: it has the number of a file in hand, which would
+    be somebody else's as soon as that is closed."""
     try:
-        return await asyncio.to_thread(work)
+        return await undisturbed(asyncio.to_thread(work))
     except FileNotFoundError as error:
         raise NotFound("That part of the stored data does not exist.") from error
     except OSError as error:

@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from potluck.local.write_all import write_all
 from potluck.model.ids import AttemptId
 from potluck.provider.framing import frame, frames
 from potluck.wire.provider import PackedLogPiece
@@ -45,13 +46,9 @@ class LogSpool:
         """Adds a piece; after `discard` nobody wants it any more, and it is dropped."""
         if self._descriptor < 0:
             return
-        framed = memoryview(frame(msgspec.msgpack.encode(piece)))
-        end = self._start(self.pieces)
-        while framed:
-            # A disk that is almost full takes a part, and says so at the next try.
-            written = os.pwrite(self._descriptor, framed, end)
-            framed, end = framed[written:], end + written
-        self._ends.append(end)
+        framed, start = frame(msgspec.msgpack.encode(piece)), self._start(self.pieces)
+        write_all(self._descriptor, framed, start)
+        self._ends.append(start + len(framed))
 
     def read(self, offset: int, most_pieces: int, most_bytes: int) -> list[PackedLogPiece]:
         """The pieces from `offset` on, as many as fit; at least one if there is one."""

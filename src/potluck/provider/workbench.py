@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from potluck.local.undisturbed import undisturbed
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
@@ -57,7 +58,6 @@ from potluck.provider.link import Link
 from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.driver import Recall
-from potluck.provider.sandbox.event_loop import undisturbed
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.local.durable import sync, write_whole
+from potluck.local.write_all import write_all
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.ids import AttemptId
 from potluck.provider.framing import frame, frames
@@ -100,7 +101,7 @@ class Outbox:
             for chunk in chunks:
                 with self._opened() as content:
                     self._check_room(content, len(chunk))
-                    _write_all(content, chunk, self._end + size)
+                    write_all(content, chunk, self._end + size)
                 digest.update(chunk)
                 size += len(chunk)
             parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
@@ -211,10 +212,3 @@ def remove_stray_outboxes(directory: Path, held: set[AttemptId]) -> None:
     for path in (directory / _DIRECTORY).glob("*"):
         if path.name not in held:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _write_all(descriptor: int, content: bytes, offset: int) -> None:
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view, offset = view[written:], offset + written

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from potluck.local.undisturbed import undisturbed
 from potluck.model.task import EndReason
 from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.driver import (
@@ -25,7 +26,7 @@ from potluck.provider.sandbox.driver import (
     WorkDirectory,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
-from potluck.provider.sandbox.event_loop import drop, undisturbed
+from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.held import HeldProcess
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, groups_of, new_identity

@@ -1,10 +1,7 @@
-"""Waiting, finishing and dropping in the event loop."""
+"""Waiting and dropping in the event loop."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 async def readable(descriptor: int) -> None:
@@ -32,20 +29,6 @@ async def writable(descriptor: int) -> None:
 def _resolve(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes the work even when the caller is cancelled meanwhile, and cancels afterwards."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as request:
-            cancelled = request
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
 
 
 async def drop(*tasks: asyncio.Task[Any]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from potluck.local.undisturbed import undisturbed
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
@@ -35,7 +36,7 @@ from potluck.provider.sandbox.driver import (
     WorkDirectory,
     unnoticed,
 )
-from potluck.provider.sandbox.event_loop import drop, undisturbed
+from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
 from potluck.provider.sandbox.plain_directory import Gauge, remove_tree

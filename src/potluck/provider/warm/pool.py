@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from potluck.local.undisturbed import undisturbed
 from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.sandbox.driver import Confinement, Driver, Errand, Output, Recall
-from potluck.provider.sandbox.event_loop import undisturbed
 from potluck.provider.warm.interpreter import Interpreter
 from potluck.provider.warm.key import WarmKey, devices_of
 from potluck.wire.provider import Grant

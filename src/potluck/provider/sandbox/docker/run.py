@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from potluck.local.undisturbed import undisturbed
 from potluck.model.error import PotluckError
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.docker import nvidia
@@ -36,7 +37,7 @@ from potluck.provider.sandbox.driver import (
     WorkDirectory,
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
-from potluck.provider.sandbox.event_loop import drop, undisturbed
+from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
 from potluck.provider.sandbox.root import VARIABLES, Interpreter
