@@ -62,9 +62,18 @@ def gives_items(pack: Callable[[Grant, int, int], bytes]) -> Answers:
 
 
 def raises_items(error: bytes) -> Answers:
+    return _ends_items(EndReason.EXCEPTION, error=error)
+
+
+def fails_items(reason: EndReason, detail: str) -> Answers:
+    """Nothing is raised: it ends at one of its walls."""
+    return _ends_items(reason, detail=detail)
+
+
+def _ends_items(reason: EndReason, **told: Any) -> Answers:
     def answer(grant: Grant, lease: Lease) -> list[Report]:
         outcomes = tuple(
-            ItemOutcome(item, EndReason.EXCEPTION, 0.001, error=error)
+            ItemOutcome(item, reason, 0.001, **told)
             for each in grant.items
             for item in range(each.start, each.end)
         )

@@ -34,6 +34,7 @@ from potluck.wire.provider import Finished, Grant, Report
 from potluck.wire.results import ResultPiece
 from tests.consumer.stand_in import (
     StandIn,
+    fails_items,
     gives,
     gives_items,
     raises,
@@ -184,6 +185,16 @@ def test_an_item_that_failed_raises_when_its_turn_comes(node: StandIn, remote: S
             next(results)
     with pytest.raises(StopIteration):
         next(results)
+
+
+def test_an_item_that_nobody_raised_for_says_why_it_failed(node: StandIn, remote: Square) -> None:
+    slow = "it ran longer than its 2 s"
+    node.answers = fails_items(EndReason.TIME_LIMIT, slow)
+    found = list(remote.map([1, 2], return_exceptions=True))
+    assert [str(each).split(" failed: ")[1] for each in found] == [f"{slow}."] * 2
+    node.answers = fails_items(EndReason.MEMORY_LIMIT, "")
+    with pytest.raises(TaskFailed, match=r"^Item 0 of the task \w+ failed: memory limit\.$"):
+        next(remote.map([1]))
 
 
 def test_a_generator_is_read_as_far_as_results_are_asked_for(
