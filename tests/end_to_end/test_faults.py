@@ -10,7 +10,13 @@ import pytest
 
 from potluck.model.lease import AttemptState
 from tests.end_to_end.truth import check_truth
-from tests.processes import ProviderProcess, ServerProcess, WholeServerProcess, await_true
+from tests.processes import (
+    FAST_PROVIDER,
+    ProviderProcess,
+    ServerProcess,
+    WholeServerProcess,
+    await_true,
+)
 
 # Says that it started, then works for a while; the last line is the result.
 SLOW = "import time\nprint('begun', flush=True)\ntime.sleep({seconds})\nprint('done')\n"
@@ -24,7 +30,7 @@ def stack() -> Iterator[ExitStack]:
 
 def test_a_killed_server_comes_back_and_the_task_finishes(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(WholeServerProcess(tmp_path))
-    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     task_id = server.client().submit(SLOW.format(seconds=1.5))
     await_true(lambda: "begun" in server.client().log(task_id), "the code runs")
     waiting_id = server.client().submit("print('I was only queued')", priority=-1)
@@ -44,17 +50,18 @@ def test_a_killed_server_comes_back_and_the_task_finishes(tmp_path: Path, stack:
     assert len(seen.tasks) == 2
 
 
+@pytest.mark.long  # test_killed_provider.py has this, at every point
 def test_a_killed_provider_comes_back_and_the_task_finishes(
     tmp_path: Path, stack: ExitStack
 ) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
-    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
     task_id = client.submit(SLOW.format(seconds=1))
     await_true(lambda: "begun" in client.log(task_id), "the code runs")
     provider.kill()
 
-    again = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    again = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     assert again.node_id == provider.node_id, "the same machine is the same node"
     finished = client.finished(task_id)
     assert finished["state"] == "succeeded"
@@ -69,18 +76,18 @@ def test_a_killed_provider_comes_back_and_the_task_finishes(
 
 def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
-    first = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    first = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
     task_id = client.submit(SLOW.format(seconds=1))
     await_true(lambda: "begun" in client.log(task_id), "the code runs")
     first.kill()
-    stack.enter_context(ProviderProcess(tmp_path / "p2", server))
+    stack.enter_context(ProviderProcess(tmp_path / "p2", server, **FAST_PROVIDER))
     finished = client.finished(task_id)
     reasons = [each["reason"] for each in finished["attempts"]]
     assert (finished["state"], reasons) == ("succeeded", ["lease_expired", "completed"])
 
     # Its owner starts it again at last: it clears up, and what it held is no longer its own.
-    with ProviderProcess(tmp_path / "p1", server) as back:
+    with ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER) as back:
         assert back.node_id == first.node_id
         assert client.finished(client.submit("print('welcome back')"))["state"] == "succeeded"
     assert len(client.task(task_id)["attempts"]) == 2
@@ -89,7 +96,7 @@ def test_a_killed_provider_that_stays_away_is_replaced(tmp_path: Path, stack: Ex
 @pytest.mark.long
 def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(WholeServerProcess(tmp_path))
-    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
     tasks = [client.submit(SLOW.format(seconds=0.3), name=f"n{number}") for number in range(4)]
     await_true(lambda: "begun" in client.log(tasks[0]), "the code runs")
@@ -97,7 +104,7 @@ def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> N
     provider.kill()
 
     again = stack.enter_context(WholeServerProcess(tmp_path, server.port))
-    back = stack.enter_context(ProviderProcess(tmp_path / "p1", again))
+    back = stack.enter_context(ProviderProcess(tmp_path / "p1", again, **FAST_PROVIDER))
     for task_id in tasks:
         assert again.client().finished(task_id)["state"] == "succeeded"
     back.stop()
@@ -109,7 +116,8 @@ def test_both_killed_at_once_lose_nothing(tmp_path: Path, stack: ExitStack) -> N
 def test_two_providers_on_one_machine_both_work(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
     providers = [
-        stack.enter_context(ProviderProcess(tmp_path / name, server)) for name in ("p1", "p2")
+        stack.enter_context(ProviderProcess(tmp_path / name, server, **FAST_PROVIDER))
+        for name in ("p1", "p2")
     ]
     client = server.client()
     whole = client.get("/v1/nodes")["nodes"][0]["cores"]
@@ -120,7 +128,7 @@ def test_two_providers_on_one_machine_both_work(tmp_path: Path, stack: ExitStack
 
 def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(ServerProcess(tmp_path))
-    stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
     whole = client.get("/v1/nodes")["nodes"][0]["cores"]
     everything = {"requirements": {"cores": whole}}
@@ -135,7 +143,7 @@ def test_a_cancelled_task_stops_on_the_node_and_frees_it(tmp_path: Path, stack: 
 
 def test_a_killed_database_comes_back_without_a_restart(tmp_path: Path, stack: ExitStack) -> None:
     server = stack.enter_context(WholeServerProcess(tmp_path))
-    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+    provider = stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
     client = server.client()
     task_id = client.submit(SLOW.format(seconds=1))
     await_true(lambda: "begun" in client.log(task_id), "the code runs")

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.processes import ProviderProcess, ServerProcess, await_true
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 
 def test_two_instances_share_the_work_and_one_takes_over(
@@ -13,7 +13,7 @@ def test_two_instances_share_the_work_and_one_takes_over(
     with ExitStack() as stack:
         first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
-        stack.enter_context(ProviderProcess(tmp_path / "p1", second))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         # Submitted here, planned by the leader, fetched there, followed anywhere.
         task_id = first.client().submit("print('hello from the other side')")
         assert second.client().finished(task_id)["state"] == "succeeded"

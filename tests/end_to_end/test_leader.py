@@ -19,7 +19,7 @@ import pytest
 from potluck.decide.invariants import violations
 from tests.end_to_end.cut_network import Namespace, forwarder, namespace, why_not
 from tests.end_to_end.truth import take
-from tests.processes import ProviderProcess, ServerProcess, await_true
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 IN_PRODUCTION = {
     "POTLUCK_LEADER_SECONDS": "4",
@@ -102,7 +102,7 @@ def test_a_killed_leader_is_followed_within_five_seconds(
         first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
         await_true(lambda: terms_led(first), "the first leads")
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
-        stack.enter_context(ProviderProcess(tmp_path / "p1", second))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         term, began = row.term, time.monotonic()
         first.kill()
         assert taken_over(row, term, began) <= MOST_SECONDS
@@ -119,7 +119,7 @@ def test_a_leader_that_was_stopped_in_the_middle_of_it_keeps_nobody_waiting(
         first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
         await_true(lambda: terms_led(first), "the first leads")
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
-        stack.enter_context(ProviderProcess(tmp_path / "p1", second))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         client = second.client()
         with row.held("SELECT FROM nodes FOR UPDATE"):
             caught = client.submit("print('caught in the middle')")
@@ -162,7 +162,7 @@ def test_a_leader_behind_a_cut_network_is_followed_within_five_seconds(
         first = stack.enter_context(_behind(cable, tmp_path / "one", addresses))
         await_true(lambda: terms_led(first), "the first leads")
         second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
-        stack.enter_context(ProviderProcess(tmp_path / "p1", second))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", second, **FAST_PROVIDER))
         client = second.client()
         with row.held("SELECT FROM nodes FOR UPDATE"):
             caught = client.submit("print('caught in the middle')")

@@ -229,6 +229,7 @@ def test_a_node_that_is_restarted_during_the_outage_gives_all_it_had(
     await_true(lambda: len(ends(server, endless)) == 2, "it is tried again")
 
 
+@pytest.mark.long  # with one that was killed: test_silence.py
 def test_a_server_that_is_frozen_for_longer_than_a_lease_loses_nothing(
     server: ServerProcess, line: Line, stack: ExitStack, tmp_path: Path
 ) -> None:

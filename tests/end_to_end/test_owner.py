@@ -320,7 +320,8 @@ def test_a_drained_node_finishes_what_runs_and_ends_well(
     assert client.call("GET", f"/v1/nodes/{drained.node_id}").status == 404, "it has left"
 
 
-@pytest.mark.parametrize("is_running", [True, False])
+# Of one that does not run: tests/cli/test_provider_real.py, too.
+@pytest.mark.parametrize("is_running", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_whoever_leaves_leaves_nothing_behind(
     server: ServerProcess, tmp_path: Path, is_running: bool
 ) -> None:

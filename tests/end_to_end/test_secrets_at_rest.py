@@ -22,7 +22,7 @@ from potluck.server.encryption.places import KeyFile
 from potluck.server.postgres.programs import find_program
 from potluck.store.vault import Vault
 from potluck.wire import plain_values, routes
-from tests.processes import Api, ProviderProcess, ServerProcess, WholeServerProcess
+from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, WholeServerProcess
 from tests.tally import tallying
 from tests.wallets import Wallet
 
@@ -69,7 +69,7 @@ def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
     key = api.post(routes.MAKE_KEY.path, {"name": "ci", "scopes": ["tasks:read"]})["secret"]
     invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["consumer"]})["code"]
     with ExitStack() as stack:
-        stack.enter_context(ProviderProcess(tmp_path / "p1", server))
+        stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
         run_tasks(server)
         node_key = (tmp_path / "p1" / "provider" / "node-key").read_text().strip()
     encryption_key = (tmp_path / "server" / "encryption-key").read_text().split()[-1]

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from potluck.wire.files import PART_BYTES
 from tests.blobs.s3_server import ACCESS_KEY, BUCKET, S3Server
-from tests.processes import ProviderProcess, ServerProcess
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_every_instance_has_all_of_it(
         assert sent_on.status == 307
         assert urllib3.request("GET", sent_on.headers["location"]).data == data
 
-        stack.enter_context(ProviderProcess(tmp_path / "provider", two))
+        stack.enter_context(ProviderProcess(tmp_path / "provider", two, **FAST_PROVIDER))
         task_id = two.client().submit("print('kept where all can read it')")
         assert one.client().finished(task_id)["state"] == "succeeded"
         assert "kept where all can read it" in one.client().log(task_id)

@@ -62,6 +62,7 @@ def test_a_server_that_is_away_for_longer_than_a_lease_finds_the_work_done(
     check_truth(tmp_path)
 
 
+@pytest.mark.long  # with a line that is cut: test_outage.py
 def test_a_node_that_was_frozen_for_longer_than_a_lease_takes_its_work_back(
     tmp_path: Path, stack: ExitStack
 ) -> None:

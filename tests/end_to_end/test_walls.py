@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ProviderProcess, ServerProcess
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.sandbox.conftest import PYTHON_IS_MOUNTED
 from tests.wallets import Wallet
 
@@ -18,7 +18,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("walls")
     with (
         ServerProcess(directory) as server,
-        ProviderProcess(directory / "p1", server, PLANTED_SECRET=SECRET),
+        ProviderProcess(directory / "p1", server, PLANTED_SECRET=SECRET, **FAST_PROVIDER),
     ):
         yield server
 

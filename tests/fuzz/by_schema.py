@@ -1,5 +1,6 @@
 """Requests that schemathesis and hypothesis make from the server's document, right and wrong."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from tests.fuzz.counts import Counts
 from tests.security.bodies import content_type
 from tests.security.matrix import Operation, operations
 
-_MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+_MODES = (GenerationMode.NEGATIVE, GenerationMode.POSITIVE)
 _FEWEST_AT_ONCE = 2
 
 
@@ -37,19 +38,24 @@ def try_by_schema(
     counts: Counts,
     wanted: int,
 ) -> None:
-    """At least this many: rounds over every operation and mode until they are there."""
+    """At least this many: rounds over every operation, the wrong ones first, until they are there.
+
+    A round has all of one mode, at most the half of what is wanted.
+    """
     chance = random.Random(counts.seed)
     known = {each.name: each for each in operations(document)}
     described = [_described(each) for each in _schema(document).get_all_operations()]
-    wanted += counts.requests
-    while (missing := wanted - counts.requests) > 0:
-        cases = math.ceil(missing / len(described) / len(_MODES) / len(callers))
+    enough = counts.requests + wanted
+    for mode in itertools.cycle(_MODES):
+        missing = min(enough - counts.requests, wanted / len(_MODES))
+        if missing <= 0:
+            return
+        cases = max(_FEWEST_AT_ONCE, math.ceil(missing / len(described) / len(callers)))
         for each in described:
             operation = known[each.definition.raw["operationId"]]
-            for mode in _MODES:
-                strategy = each.as_strategy(generation_mode=mode)
-                send = _sender(operation, callers, asker, chance)
-                _run(strategy, send, max(_FEWEST_AT_ONCE, cases), chance.getrandbits(32))
+            strategy = each.as_strategy(generation_mode=mode)
+            send = _sender(operation, callers, asker, chance)
+            _run(strategy, send, cases, chance.getrandbits(32))
 
 
 def _schema(document: dict[str, Any]) -> Any:

@@ -14,11 +14,18 @@ SEED = 20_261_116  # the same requests in every run; `make fuzz` draws its own
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "by_schema",
+    [
+        pytest.param(100, id="wrong ones"),
+        pytest.param(1_600, id="right ones too", marks=pytest.mark.long),
+    ],
+)
 def test_no_request_is_the_server_s_mistake(
-    tmp_path: Path, database_url: str, request: pytest.FixtureRequest
+    tmp_path: Path, database_url: str, request: pytest.FixtureRequest, by_schema: int
 ) -> None:
     counts = Counts(SEED)
-    fuzz(tmp_path, database_url, counts, by_schema=100, share=0.01)
+    fuzz(tmp_path, database_url, counts, by_schema, share=0.01)
     told = counts.report()
     with tallying(request) as tally:
         tally.note(f"fuzz: {told['requests']} requests, {told['server_errors']} server errors")

@@ -83,6 +83,8 @@ class Matrix:
         self.operations = operations(server.client().get("/schema/openapi.json"))
         self.other = Person(server, "other")
         self._somebody = Person(server, "somebody")  # in the bodies of those who are nobody
+        # Whom anybody may ask about, as new as if nobody had ever done anything to it.
+        self._bystander: Person | None = None
         self.players = players(server)
         self.refusal = _answer(urllib3.request("GET", server.url + routes.ME.path), "")
         self._before = self._state_of_other()
@@ -109,6 +111,8 @@ class Matrix:
             timeout=30,
             preload_content=False,
         )
+        if operation.method != "GET" and response.status < 400:
+            self._bystander = None
         return _answer(response, named)
 
     def is_other_untouched(self) -> bool:
@@ -139,7 +143,9 @@ class Matrix:
             return player.person.objects[kind]
         if operation.is_owned:
             return self.other.objects[kind]
-        return Person(self.server, "bystander").objects[kind]
+        if self._bystander is None:
+            self._bystander = Person(self.server, "bystander")
+        return self._bystander.objects[kind]
 
     def _new_user_code(self) -> str:
         return str(self.server.client("").post(routes.ASK_FOR_TERMINAL.path, {})["user_code"])

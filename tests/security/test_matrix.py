@@ -60,6 +60,9 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
 def test_everybody_gets_what_the_policy_says(
     matrix: Matrix, request: pytest.FixtureRequest
 ) -> None:
+    documented = {operation.name for operation in matrix.operations}
+    assert documented == set(POLICY) - PAGES, "the document keeps no route to itself"
+    assert all(POLICY[page] is OPEN for page in PAGES)
     seen: Seen = {}
     with tallying(request) as tally:
         for player in matrix.players:
@@ -110,12 +113,6 @@ def check_alike(seen: Seen, operation: Operation, player: Player, ownership: str
         assert (answer.status, answer.code) == (nobody.status, nobody.code)
     if ownership == MISSING and operation.is_owned:
         assert answer == seen[operation.name, player.name, FOREIGN], "that it exists can be told"
-
-
-def test_the_document_keeps_no_route_to_itself(matrix: Matrix) -> None:
-    documented = {operation.name for operation in matrix.operations}
-    assert documented == set(POLICY) - PAGES
-    assert all(POLICY[page] is OPEN for page in PAGES)
 
 
 def test_a_route_without_a_policy_does_not_start() -> None:
