@@ -14,11 +14,12 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
+from potluck.consumer.functions import collector
 from potluck.consumer.functions.dispatch import Remembered
 from potluck.consumer.functions.fetching import Fetches
 from potluck.consumer.functions.sender import Parcel, Sender
 from potluck.model.blob import BlobRef, Value
-from potluck.model.error import InvalidInput, PotluckError, Unavailable
+from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
@@ -112,6 +113,23 @@ def test_a_list_without_an_answer_is_sent_again_under_its_key(
     assert len({each.body for each in sent}) == 1
 
 
+def test_what_is_submitted_one_after_the_other_is_asked_for_together(
+    server: FakeServer, client: Potluck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_GATHER_SECONDS", 1.0)
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7), _over(OTHER_ID, 8)))
+    function = potluck.task(add).using(client=client)
+    one = function.submit(1)
+    assert potluck.flush(10)
+    assert (function.submit(2).result(10), one.result(10)) == (8, 7)
+    (asked,) = _sent(server, RESULTS)
+    assert {each.task_id for each in decode_json(asked.body, AskResults).tasks} == {
+        TASK_ID,
+        OTHER_ID,
+    }
+
+
 def test_a_list_that_can_not_be_read_is_sent_one_by_one(
     server: FakeServer, client: Potluck
 ) -> None:
@@ -127,6 +145,31 @@ def test_a_list_that_can_not_be_read_is_sent_one_by_one(
     assert one.task_id == TASK_ID and isinstance(other.error, InvalidInput)
     sizes = [len(decode_json(each.body, SubmitTasks).tasks) for each in _sent(server, BATCH)]
     assert sizes == [2, 2, 1, 1]
+
+
+def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
+    server: FakeServer, client: Potluck
+) -> None:
+    page = b"<html>The origin answered too late.</html>"
+    sender = Sender(client.transport)
+    for answers, taken in (
+        ([Scene(520, page), Scene(408, page), _taken(TASK_ID, OTHER_ID)], [TASK_ID, OTHER_ID]),
+        ([Scene(201, page)], [None, None]),
+    ):
+        server.plays(BATCH, *answers)
+        server.requests.clear()
+        addressees = Addressee(), Addressee()
+        with sender._turn:
+            for addressee in addressees:
+                sender.put(Parcel(REQUEST, addressee))
+        assert sender.flush(10)
+        assert [each.task_id for each in addressees] == taken
+        sent = _sent(server, BATCH)
+        assert len(sent) == len(answers)
+        assert len({each.headers["Idempotency-Key"] for each in sent}) == 1
+        assert {len(decode_json(each.body, SubmitTasks).tasks) for each in sent} == {2}
+    assert all(isinstance(each.error, BadSettings) for each in addressees)
+    sender.close()
 
 
 def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:

@@ -26,6 +26,9 @@ from potluck.wire.results import MOST_TASKS, AskResults, Results, TaskResult, Wa
 _FRESH_SECONDS = 1.0  # for so long a task is a short one
 _POLL_SECONDS = 20.0
 _SHORTEST_POLL_SECONDS = 0.005
+# What was submitted just now is not done yet: the server had better begin with it. And what is
+# submitted meanwhile is asked for together with it.
+_GATHER_SECONDS = 0.003
 _ROUND_SECONDS = 0.2  # of more tasks than one poll may name
 _TASKS_A_SECOND = 10_000  # as many as may be named in polls that come one after the other
 _PATIENCE_SECONDS = 600.0  # without a server; tasks go on, and their results are kept
@@ -146,9 +149,10 @@ class _Poll:
         self._hand_on()
         with self._turn:
             self._is_asking = False
-            if not self._watched:
+            while not (self._watched or self._is_closed):
                 self._wait_seconds = self._longest_seconds
-            self._turn.wait_for(lambda: self._watched or self._is_closed)
+                self._turn.wait_for(lambda: self._watched or self._is_closed)
+                self._turn.wait_for(lambda: self._is_closed, _GATHER_SECONDS)
             if self._is_closed:
                 return None
             self._choose_wait()
