@@ -168,6 +168,28 @@ def test_files_of_a_task_come_below_the_directory_once(
     assert sum(request.path == PATH for request in server.requests) == brought == 2
 
 
+@pytest.mark.parametrize("mine", [b"mine", DATA[:-1] + b"?", b""])
+def test_a_file_of_ones_own_is_not_replaced(
+    server: FakeServer, potluck: Potluck, tmp_path: Path, mine: bytes
+) -> None:
+    names = ["a.bin", "small.txt", "z.bin"]
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
+    server.plays(PATH, Scene(200, DATA))
+    (tmp_path / "small.txt").write_bytes(mine)
+    told: list[int] = []
+    with pytest.raises(error.BadSettings, match=r"small\.txt is there already .* left as it is"):
+        potluck.files.fetch("t", tmp_path, on_progress=lambda done, _: told.append(done))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a.bin": DATA,
+        "small.txt": mine,
+        "z.bin": DATA,
+    }
+    assert told[-1] == 3 * len(DATA)
+    (tmp_path / "small.txt").unlink()
+    potluck.files.fetch("t", tmp_path)
+    assert (tmp_path / "small.txt").read_bytes() == DATA
+
+
 def test_many_files_with_the_same_bytes_do_not_meet(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:

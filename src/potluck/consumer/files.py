@@ -91,22 +91,31 @@ class Files:
         attempt: int | None = None,
         on_progress: Progress | None = None,
     ) -> TaskFiles:
-        """Brings them below the directory; what is there already and whole is not brought again."""
+        """Brings them below the directory; what is there already and whole is not brought again.
+
+        A file that is there and has other bytes is somebody's own: it stays, and is told at the
+        end, as are names without a place.
+        """
         found = self.of_task(task_id, attempt)
         if found.files:
             _make(directory)
-        wanted, misplaced = _placed(found.files, directory)
+        wanted, left_out = _placed(found.files, directory)
         total = _Total(on_progress, sum(file.blob.size_bytes for file in found.files))
-        at_once(lambda each: self._bring(*each, total.of_one()), wanted)
-        if misplaced:
-            raise _left_out(misplaced, len(found.files))
-        return found
 
-    def _bring(self, blob: BlobRef, target: Path, progress: Progress) -> None:
-        if _is_there(target, blob):
+        def bring(placed: tuple[BlobRef, Path]) -> None:
+            blob, target = placed
+            progress = total.of_one()
+            if not target.exists():
+                download(self._transport, blob, target, progress)
+                return
+            if not _is_there(target, blob):
+                left_out.append(_occupied(target, task_id))
             progress(blob.size_bytes, blob.size_bytes)
-        else:
-            download(self._transport, blob, target, progress)
+
+        at_once(bring, wanted)
+        if left_out:
+            raise _told(left_out, len(found.files))
+        return found
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
@@ -194,13 +203,20 @@ def _leads_out(target: Path, directory: Path) -> bool:
     return ".." in parts or any(way.is_symlink() for way in ways)
 
 
-def _left_out(misplaced: list[BadSettings], count: int) -> BadSettings:
+def _occupied(target: Path, task_id: str) -> BadSettings:
+    return BadSettings(
+        f"{target} is there already and is another file; it was left as it is.",
+        f"Move it away or take another directory, and `potluck result {task_id} -o DIR` brings it.",
+    )
+
+
+def _told(left_out: list[BadSettings], count: int) -> BadSettings:
     """The others are there."""
-    first, *others = misplaced
+    first, *others = left_out
     if not others:
         return first
     return BadSettings(
-        f"{len(misplaced)} of {count} files were not brought. {first.detail}", first.hint
+        f"{len(left_out)} of {count} files were not brought. {first.detail}", first.hint
     )
 
 
