@@ -121,6 +121,45 @@ async def test_what_a_task_names_stays_until_its_results_go(pool: Pool) -> None:
     await check_books(pool)
 
 
+async def test_an_input_of_several_tasks_goes_with_the_last_of_them(pool: Pool) -> None:
+    """Uploaded twice, named thrice: neither keeps it any longer than was promised."""
+    parts = hurried(pool)
+    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
+    named = []
+    for _ in range(3):
+        blob = await send(hasty, b"weights")
+        named.append(await submit_with(parts, pool, blob))
+    for task_id in named[:-1]:
+        await cancel.cancel(parts, pool.alice, task_id)
+    await collected(parts)
+    await files.of_account(parts, pool.alice, blob.sha256)
+    await cancel.cancel(parts, pool.alice, named[-1])
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
+async def test_what_is_looked_at_while_it_is_pinned_is_looked_at_when_that_ends(pool: Pool) -> None:
+    await send(pool, b"weights")
+    hour = "UPDATE blob_claims SET pinned_until = now() + interval '1 hour', look_at = now()"
+    await pool.sql(hour)
+    await collected(hurried(pool))
+    assert await pool.sql("SELECT look_at = pinned_until FROM blob_claims")
+
+
+async def test_what_was_sent_for_nothing_goes_when_that_is_clear(pool: Pool) -> None:
+    """An attempt has sent it, never said what for, and ended; the task itself is kept for long."""
+    node_id, grant = await pool.started()
+    await send_from_node(pool, node_id, grant, b"never said what for")
+    parts = hurried(pool, keep_results_seconds=86_400.0)
+    await collected(parts)
+    assert (await rows(pool))["blob_claims"] == 1
+    await pool.finish(grant)
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
 async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.say(node_id, lease_of(grant), 0, "a line")

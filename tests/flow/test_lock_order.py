@@ -106,7 +106,7 @@ async def test_files_wait_without_holding_what_comes_later(
 async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
     pool: Pool, after: bool
 ) -> None:
-    """Pins have run out, as those of all that nodes have sent: it locks each claim."""
+    """Pins have run out, as those of all that nodes have sent: it holds each claim."""
     first = await pool.submit()
     sent = sorted([await send(pool, bytes([n])) for n in range(2)], key=lambda blob: blob.sha256)
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
@@ -121,14 +121,15 @@ async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
     assert all(each.task_id for each in (await running).tasks)
 
 
-async def test_a_submission_sees_what_another_has_held_while_it_waited(pool: Pool) -> None:
+async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> None:
     blob = await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     async with pool.parts.database.transaction() as connection:
         await blobs.hold(connection, pool.alice, [blob.sha256])
-        running = asyncio.ensure_future(submit.submit(pool.parts, pool.alice, naming(blob), None))
-        await _until_it_waits(pool, running)
-    assert (await running).state is TaskState.QUEUED
+        await give_up_claims(pool.parts)
+        async with asyncio.timeout(30):
+            task = await submit.submit(pool.parts, pool.alice, naming(blob), None)
+    assert task.state is TaskState.QUEUED
 
 
 def naming(blob: BlobRef, after: tuple[TaskId, ...] = ()) -> TaskRequest:

@@ -81,8 +81,7 @@ async def hold(
 ) -> dict[str, int]:
     """Sizes of those of these that the account has; they stay until this transaction ends."""
     wanted = [bytes.fromhex(each) for each in set(hashes)]
-    await connection.execute(_sql.hold, account_id, wanted)
-    rows = await connection.fetch(_sql.held, account_id, wanted)
+    rows = await connection.fetch(_sql.hold, account_id, wanted)
     return {row["sha256"].hex(): row["size_bytes"] for row in rows}
 
 

@@ -21,22 +21,12 @@ WHERE account_id = $1 AND sha256 = $2 AND size_bytes = $3
 RETURNING sha256
 
 -- name: hold
--- What the account has of these stays at least until this transaction has said what it names them
--- for. What is pinned for long can not be collected meanwhile and needs no lock.
-WITH due AS (
-    SELECT account_id, sha256 FROM blob_claims
-    WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until < now() + interval '10 minutes'
-    ORDER BY sha256
-    FOR NO KEY UPDATE
-)
-UPDATE blob_claims SET
-    pinned_until = now() + interval '1 hour', look_at = now() + interval '1 hour'
-FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
-
--- name: held
--- A statement of its own, which sees what others have pinned while the one before waited for them.
+-- What the account has of these stays until this transaction has said what it names them for. Many
+-- hold the same at once; only who gives claims up is kept out, and waits for nobody.
 SELECT sha256, size_bytes FROM blob_claims
-WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until >= now() + interval '10 minutes'
+WHERE account_id = $1 AND sha256 = ANY($2::bytea[])
+ORDER BY sha256
+FOR KEY SHARE
 
 -- name: register
 -- The object that holds these bytes: this one, or one that was there before.

@@ -46,15 +46,26 @@ SELECT count(*) FROM gone
 
 -- name: forget_held
 -- Sent by an attempt that ended without saying what for.
-DELETE FROM task_blobs USING attempts
-WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - $1::interval
+WITH gone AS (
+    DELETE FROM task_blobs USING attempts
+    WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - $1::interval
+    RETURNING account_id, sha256
+), due AS (
+    SELECT account_id, sha256 FROM blob_claims
+    WHERE (account_id, sha256) IN (SELECT account_id, sha256 FROM gone)
+    ORDER BY account_id, sha256
+    FOR NO KEY UPDATE
+)
+UPDATE blob_claims SET look_at = least(look_at, greatest(pinned_until, now()))
+FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
 
 -- name: accounts_to_look_at
 SELECT DISTINCT account_id FROM (
     SELECT account_id FROM blob_claims WHERE look_at <= now() ORDER BY look_at LIMIT $1) AS due
 
 -- name: look_at
--- Of claims that are due: those that something holds are looked at again when that may have changed.
+-- Of claims that are due: those that are pinned are looked at again when that ends, and those that
+-- tasks name when one of them lets go, which says so, or once a day.
 -- Whoever has one locked is about to name it; nobody is waited for with others in hand.
 WITH due AS (
     SELECT account_id, sha256 FROM blob_claims
@@ -62,7 +73,8 @@ WITH due AS (
     ORDER BY sha256 LIMIT $2
     FOR UPDATE SKIP LOCKED
 ), kept AS (
-    UPDATE blob_claims SET look_at = greatest(pinned_until, now() + interval '1 day')
+    UPDATE blob_claims
+    SET look_at = CASE WHEN pinned_until > now() THEN pinned_until ELSE now() + interval '1 day' END
     FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = due.sha256
         AND (pinned_until > now() OR EXISTS (
             SELECT FROM task_blobs
