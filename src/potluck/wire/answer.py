@@ -20,11 +20,9 @@ _BY_STATUS: dict[int, type[PotluckError]] = {
     401: error.Forbidden,
     403: error.Forbidden,
     404: error.NotFound,
+    408: error.Unavailable,
     413: error.TooLarge,
     429: error.RateLimited,
-    502: error.Unavailable,
-    503: error.Unavailable,
-    504: error.Unavailable,
 }
 
 
@@ -54,7 +52,8 @@ def not_potluck(url: str, why: str) -> BadSettings:
 
 
 def _by_status(status: int, url: str) -> PotluckError:
-    kind = _BY_STATUS.get(status)
+    # Proxies have numbers of their own for a server that answers too late or not at all.
+    kind = error.Unavailable if 500 <= status < 600 else _BY_STATUS.get(status)
     if kind is None:
         return not_potluck(url, f"HTTP status {status}")
     return kind(

@@ -8,6 +8,7 @@ for what waits is bounded: whoever is faster than the network waits in `put`.
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 from uuid import uuid4
@@ -16,12 +17,13 @@ from msgspec import Struct
 
 from potluck.consumer.ask import ask
 from potluck.consumer.transport import Transport, asked_seconds
-from potluck.model.error import BadSettings, InvalidInput, PotluckError, by_code
+from potluck.model.error import BadSettings, Internal, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest
 from potluck.wire import routes
-from potluck.wire.answer import not_potluck
+from potluck.wire.answer import decoded, not_potluck
+from potluck.wire.codec import encode_json
 from potluck.wire.consumer import TaskView
 from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
 
@@ -149,13 +151,13 @@ class Sender:
             return taken
 
     def _send(self, parcels: list[Parcel]) -> None:
-        body = SubmitTasks(tuple(parcel.request for parcel in parcels))
         try:
-            answers = self._answers(body)
+            answers = self._answers(_encoded(parcels), len(parcels))
         except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
-            refusal = error if isinstance(error, PotluckError) else _unsendable(error)
-            if len(parcels) > 1 and not refusal.retryable:
-                # One of them may be what is wrong; it is no matter to the others.
+            refusal = error if isinstance(error, PotluckError) else _mistake(error)
+            if len(parcels) > 1 and isinstance(refusal, InvalidInput):
+                # One of them may be what is wrong; it is no matter to the others. No other error
+                # says that none was entered, and under new keys they would be there twice.
                 for parcel in parcels:
                     self._send([parcel])
                 return
@@ -165,18 +167,17 @@ class Sender:
             for parcel, answer in zip(parcels, answers, strict=True):
                 _tell(parcel.addressee, answer)
 
-    def _answers(self, body: SubmitTasks) -> list[Submitted]:
+    def _answers(self, body: bytes, number: int) -> list[Submitted]:
         """Asked under one key until there is an answer; the network may take its time."""
-        headers = {"Idempotency-Key": uuid4().hex}
+        route, headers = routes.SUBMIT_TASKS, {"Idempotency-Key": uuid4().hex}
         patience = self._transport.patience
         give_up_at = time.monotonic() + patience.give_up_seconds
         failures = 0
         while True:
             try:
-                answer = ask(
-                    self._transport, routes.SUBMIT_TASKS, TasksSubmitted, body=body, headers=headers
-                )
-                if len(answer.tasks) != len(body.tasks):
+                told = self._transport.call(route.method, route.url(), body, headers)
+                answer = decoded(told, TasksSubmitted, self._transport.url)
+                if len(answer.tasks) != number:
                     raise not_potluck(self._transport.url, "it answers for another list")
                 return answer.tasks
             except PotluckError as error:
@@ -196,9 +197,19 @@ class Sender:
             self._turn.notify_all()
 
 
-def _unsendable(error: Exception) -> InvalidInput:
-    return InvalidInput(
-        f"The task can not be sent: {type(error).__name__}: {error}.", "Look at its options."
+def _encoded(parcels: Sequence[Parcel]) -> bytes:
+    try:
+        return encode_json(SubmitTasks(tuple(parcel.request for parcel in parcels)))
+    except Exception as error:
+        raise InvalidInput(
+            f"The task can not be sent: {type(error).__name__}: {error}.", "Look at its options."
+        ) from error
+
+
+def _mistake(error: Exception) -> Internal:
+    return Internal(
+        f"Sending the task failed: {type(error).__name__}: {error}.",
+        "Look with `potluck ps` whether the server has it.",
     )
 
 
