@@ -9,7 +9,7 @@ from msgspec import Struct
 from potluck.decide.snapshot import Assignment
 from potluck.model.ids import AccountId, AttemptId
 from potluck.store.database import Connection
-from potluck.store.leader import Leadership, TermOver, holds
+from potluck.store.leader import Leadership, TermOver
 from potluck.store.named import load
 
 _sql = load("assign")
@@ -29,7 +29,6 @@ class Assigned(Struct, frozen=True):
     assignment: Assignment
     consumer_id: AccountId
     provider_id: AccountId
-    was_queued: bool  # else it is one more range of an array that is being worked on
 
 
 async def assign(
@@ -38,31 +37,31 @@ async def assign(
     leadership: Leadership,
     fetch_seconds: float,
 ) -> list[Assigned]:
-    """Those that hold. The holds in the ledger follow in the same transaction."""
-    if not await holds(connection, leadership):
-        raise TermOver
-    await _lock(connection, [each.assignment for each in planned])
+    """Those that hold; they are told of. The holds in the ledger follow in this transaction."""
+    await _lock(connection, leadership, [each.assignment for each in planned])
     values = [_values(each, leadership, fetch_seconds) for each in planned]
     found = {row["id"]: row for row in await connection.fetchmany(_sql.assign, values)}
     return [
-        Assigned(
-            each.attempt_id,
-            each.assignment,
-            row["consumer_id"],
-            row["provider_id"],
-            row["was_queued"],
-        )
+        Assigned(each.attempt_id, each.assignment, row["consumer_id"], row["provider_id"])
         for each in planned
         if (row := found.get(each.attempt_id)) is not None
     ]
 
 
-async def _lock(connection: Connection, assignments: Sequence[Assignment]) -> None:
-    """One assignment takes its rows in the right order; several must take them kind by kind."""
-    await connection.execute(_sql.lock_tasks, sorted({each.task_id for each in assignments}))
-    await connection.execute(_sql.lock_nodes, sorted({each.node_id for each in assignments}))
-    devices = {share.device_id for each in assignments for share in each.shares}
-    await connection.execute(_sql.lock_devices, sorted(devices))
+async def _lock(
+    connection: Connection, leadership: Leadership, assignments: Sequence[Assignment]
+) -> None:
+    """Several must take their rows kind by kind, in the order that all keep to."""
+    holds = await connection.fetchval(
+        _sql.lock,
+        leadership.holder,
+        leadership.term,
+        list({each.task_id for each in assignments}),
+        list({each.node_id for each in assignments}),
+        list({share.device_id for each in assignments for share in each.shares}),
+    )
+    if not holds:
+        raise TermOver
 
 
 def _values(planned: Planned, leadership: Leadership, fetch_seconds: float) -> tuple[object, ...]:

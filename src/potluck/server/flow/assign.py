@@ -1,24 +1,19 @@
-"""Makes plans come true: a batch in one short transaction, guarded, with holds and events.
+"""Makes plans come true: a batch in one short transaction, guarded, told of, with its holds.
 
 A batch that fails as a whole is tried one by one, so that one bad assignment fails alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import structlog
 
 from potluck.decide.settle import hold_entries
 from potluck.decide.snapshot import Assignment
 from potluck.model.error import PotluckError
-from potluck.model.event import EventKind
-from potluck.model.lease import AttemptState
-from potluck.model.task import TaskState
-from potluck.server.flow.notify import tell
 from potluck.server.parts import Parts
 from potluck.store import ledger
 from potluck.store.assign import Assigned, Planned, assign
 from potluck.store.database import Connection
-from potluck.store.events import Event
 from potluck.store.leader import Leadership, TermOver
 from potluck.store.ledger import Movement
 from potluck.store.mint import new_attempt_id
@@ -53,7 +48,6 @@ async def _apply(
     async with parts.database.transaction() as connection:
         assigned = await assign(connection, planned, leadership, parts.settings.fetch_seconds)
         await _hold(connection, assigned)
-        await tell(connection, *(event for each in assigned for event in _events(each)))
     return assigned
 
 
@@ -63,13 +57,3 @@ async def _hold(connection: Connection, assigned: Sequence[Assigned]) -> None:
         for each in assigned
     ]
     await ledger.append_many(connection, movements)
-
-
-def _events(assigned: Assigned) -> Iterator[Event]:
-    given, consumer_id = assigned.assignment, assigned.consumer_id
-    about = {"attempt_id": assigned.attempt_id, "node_id": given.node_id}
-    data = {"state": AttemptState.GRANTED, **about}
-    yield Event(consumer_id, EventKind.ATTEMPT_GRANTED, given.task_id, given.node_id, data)
-    if assigned.was_queued:
-        told = {"state": TaskState.ASSIGNED, **about}
-        yield Event(consumer_id, EventKind.TASK_ASSIGNED, given.task_id, data=told)

@@ -25,19 +25,10 @@ from potluck.store.named import load
 _sql = load("assign")
 
 
-@models(_sql.lock_tasks)
-def lock_tasks(data: Data, task_ids: list[str]) -> list[Row]:
-    return [{} for task_id in set(task_ids) if data.tasks.get(task_id) is not None]
-
-
-@models(_sql.lock_nodes)
-def lock_nodes(data: Data, node_ids: list[str]) -> list[Row]:
-    return [{} for node_id in set(node_ids) if data.nodes.get(node_id) is not None]
-
-
-@models(_sql.lock_devices)
-def lock_devices(data: Data, device_ids: list[str]) -> list[Row]:
-    return [{} for device_id in set(device_ids) if data.devices.get(device_id) is not None]
+@models(_sql.lock)
+def lock(data: Data, holder: str, term: int, *_ids: list[str]) -> list[Row]:
+    """Nobody else comes between, so there is nothing to lock."""
+    return [{"holds": data.is_led_by(holder, term)}]
 
 
 @models(_sql.assign)
@@ -100,7 +91,24 @@ def assign(
     )
     for share in shares:
         take_device(data, data.attempt_devices.insert(share))
-    return [{"id": attempt_id, **owners, "was_queued": task["state"] == "queued"}]
+    _tell(data, task, attempt_id, node_id)
+    return [{"id": attempt_id, **owners}]
+
+
+def _tell(data: Data, task: Row, attempt_id: str, node_id: str) -> None:
+    """`task` is as it was before."""
+    told = [("attempt.granted", "granted", node_id), ("task.assigned", "assigned", None)]
+    for kind, state, where in told if task["state"] == "queued" else told[:1]:
+        said = {"state": state, "attempt_id": attempt_id, "node_id": node_id}
+        data.events.insert(
+            {
+                "account_id": task["account_id"],
+                "task_id": task["id"],
+                "node_id": where,
+                "kind": kind,
+                "data": msgspec.json.encode(said),
+            }
+        )
 
 
 def _takes(data: Data, node: Row, task: Row) -> bool:

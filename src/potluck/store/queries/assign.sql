@@ -2,17 +2,31 @@
 -- leader's, then all tasks of the batch, then all nodes; so it waits in no circle with reports and
 -- cancellations, however many rows it holds.
 
--- name: lock_tasks
-SELECT FROM tasks WHERE id = ANY($1) ORDER BY id FOR UPDATE
-
--- name: lock_nodes
-SELECT FROM nodes WHERE id = ANY($1) ORDER BY id FOR UPDATE
-
--- name: lock_devices
-SELECT FROM devices WHERE id = ANY($1) ORDER BY id FOR UPDATE
+-- name: lock
+-- The term, shared as `leader.holds` shares it, and while it runs all rows of the batch, one kind
+-- after the other: that all of a kind are locked is counted before the next is begun with.
+WITH term AS (
+    SELECT set_config('lock_timeout', '1s', true) FROM leader
+    WHERE holder = $1 AND term = $2 AND expires_at > now()
+    FOR SHARE
+), task AS (
+    SELECT FROM tasks
+    WHERE id = ANY($3::text[]) AND (SELECT count(*) FROM term) = 1
+    ORDER BY id FOR UPDATE
+), node AS (
+    SELECT FROM nodes
+    WHERE id = ANY($4::text[]) AND (SELECT count(*) FROM task) >= 0
+    ORDER BY id FOR UPDATE
+), device AS (
+    SELECT FROM devices
+    WHERE id = ANY($5::text[]) AND (SELECT count(*) FROM node) >= 0
+    ORDER BY id FOR UPDATE
+)
+SELECT (SELECT count(*) FROM device) >= 0 AND EXISTS (SELECT FROM term) AS holds
 
 -- name: assign
--- The guarded assign, in one statement: either all of it still holds, or nothing changes.
+-- The guarded assign, in one statement: either all of it still holds, or nothing changes. A statement
+-- before this one has locked the rows, so what is looked at beside them is as new as they are.
 WITH term AS (
     -- An old leader's plan changes nothing.
     SELECT FROM leader
@@ -111,5 +125,15 @@ WITH term AS (
 ), shares AS (
     INSERT INTO attempt_devices (attempt_id, device_id, milli, memory_bytes)
     SELECT attempt.id, device.id, device.milli, device.memory_bytes FROM attempt, device
+), told AS (
+    -- Of the attempt, and then of the task, unless it is an array that is being worked on.
+    INSERT INTO events (account_id, task_id, node_id, kind, data)
+    SELECT consumer_id, task.id, event.node_id, event.kind,
+        jsonb_build_object('state', event.state, 'attempt_id', attempt.id, 'node_id', $5::text)
+    FROM attempt, task, (VALUES
+        (1, 'attempt.granted', 'granted', $5::text), (2, 'task.assigned', 'assigned', NULL)
+    ) AS event (place, kind, state, node_id)
+    WHERE place = 1 OR task.state = 'queued'
+    ORDER BY place
 )
-SELECT attempt.id, consumer_id, provider_id, task.state = 'queued' AS was_queued FROM attempt, task
+SELECT id, consumer_id, provider_id FROM attempt
