@@ -33,12 +33,15 @@ class NewResult(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
+    """How far a task is, and what it has given that is not known yet, as far as that fits."""
+
     task_id: TaskId
     state: TaskState
     reason: EndReason | None
     detail: str
     result_count: int
     is_cleared: bool  # it had some perhaps, and they are kept no longer
+    pieces: list[ResultPiece]
 
 
 def sealed_columns(vault: Vault, pieces: Sequence[NewResult]) -> tuple[list[Any], ...]:
@@ -67,12 +70,25 @@ def place_of(task_id: str, start: int) -> str:
     return f"{task_id}/{start}"
 
 
-async def progress(
-    connection: Connection, account_id: AccountId, task_ids: Sequence[TaskId]
+async def look(
+    connection: Connection,
+    vault: Vault,
+    account_id: AccountId,
+    behind: dict[TaskId, int],
+    most_bytes: int,
+    most_pieces: int,
 ) -> dict[TaskId, Progress]:
-    """How far those of these tasks are that are the account's."""
-    rows = await connection.fetch(_sql.progress, task_ids, account_id)
-    return {row["id"]: _progress(row) for row in rows}
+    """Those of these tasks that are the account's, with what is behind so many pieces of each."""
+    each = max(1, most_pieces // max(1, len(behind)))
+    values = (list(behind), list(behind.values()), account_id, most_bytes, each)
+    found: dict[TaskId, Progress] = {}
+    for row in await connection.fetch(_sql.look, *values):
+        task = found.get(row["id"])
+        if task is None:
+            task = found[row["id"]] = _progress(row)
+        if row["number"] is not None:
+            task.pieces.append(_piece(vault, row))
+    return found
 
 
 def _progress(row: Any) -> Progress:
@@ -84,23 +100,8 @@ def _progress(row: Any) -> Progress:
         row["detail"],
         row["result_count"],
         row["is_cleared"],
+        [],
     )
-
-
-async def pieces(
-    connection: Connection,
-    vault: Vault,
-    behind: dict[TaskId, int],
-    most_bytes: int,
-    most_pieces: int,
-) -> dict[TaskId, list[ResultPiece]]:
-    """What there is behind so many pieces of each task, as far as it fits."""
-    each = max(1, most_pieces // len(behind))
-    values = (list(behind), list(behind.values()), most_bytes, each)
-    found: dict[TaskId, list[ResultPiece]] = {}
-    for row in await connection.fetch(_sql.pieces, *values):
-        found.setdefault(row["task_id"], []).append(_piece(vault, row))
-    return found
 
 
 def _piece(vault: Vault, row: Any) -> ResultPiece:

@@ -11,7 +11,7 @@ from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.store import results
 from potluck.store.results import Progress
-from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult
+from potluck.wire.results import AskResults, Results, TaskResult
 
 # An answer has its measure; the rest is for the next.
 _PAGE_BYTES = 4 * 2**20
@@ -35,33 +35,29 @@ async def ask(parts: Parts, account_id: AccountId, asked: AskResults) -> Results
 
 async def _look(parts: Parts, account_id: AccountId, behind: dict[TaskId, int]) -> list[TaskResult]:
     async with parts.database.statement() as connection:
-        known = await results.progress(connection, account_id, list(behind))
-        for task_id in behind:
-            if task_id not in known:
-                raise NotFound(
-                    f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks."
-                )
-        more = {each: seen for each, seen in behind.items() if known[each].result_count > seen}
-        pieces = (
-            await results.pieces(connection, parts.vault, more, _PAGE_BYTES, _PAGE_PIECES)
-            if more
-            else {}
+        known = await results.look(
+            connection, parts.vault, account_id, behind, _PAGE_BYTES, _PAGE_PIECES
         )
+    for task_id in behind:
+        if task_id not in known:
+            raise NotFound(
+                f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks."
+            )
     return [
-        _told(known[task_id], seen, pieces.get(task_id, []))
+        _told(known[task_id], seen)
         for task_id, seen in behind.items()
-        if task_id in more or known[task_id].state.is_final
+        if known[task_id].result_count > seen or known[task_id].state.is_final
     ]
 
 
-def _told(task: Progress, seen: int, pieces: list[ResultPiece]) -> TaskResult:
-    behind = seen + len(pieces)
+def _told(task: Progress, seen: int) -> TaskResult:
+    behind = seen + len(task.pieces)
     gone = "what it gave is kept no longer" if task.is_cleared else ""
     return TaskResult(
         task.task_id,
         task.state,
         behind,
-        pieces,
+        task.pieces,
         task.reason,
         task.detail or gone,
         has_more=behind < task.result_count,
