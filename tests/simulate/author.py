@@ -282,7 +282,8 @@ class Author:
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                return await attempts.fetch(
+                # What it has beside that may be a moment old.
+                _, fetched = await attempts.fetch(
                     connection,
                     side.parts.vault,
                     node_id,  # type: ignore[arg-type]
@@ -291,13 +292,14 @@ class Author:
                     10.0,
                     most,
                 )
+                return fetched
 
         return act
 
     def _ask(self) -> Act:
         node_id = self._node_id()
         moment = self._one([0.0, 0.5])
-        return _of(nodes.ask, node_id, Owner(self._owner_of(node_id)), moment)
+        return _of(leases.ask, node_id, Owner(self._owner_of(node_id)), self._held(), moment)
 
     def _beat(self) -> Act:
         node_id = self._node_id()

@@ -9,6 +9,7 @@ from potluck.live.interface import Live
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import Keys
 from potluck.server.flow.assemblies import Assemblies
+from potluck.server.flow.heard import Heard
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -29,3 +30,4 @@ class Parts(Struct, frozen=True):
     instance: str  # tells this instance from the others
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
+    heard: Heard = field(default_factory=Heard)  # which nodes were, a moment ago

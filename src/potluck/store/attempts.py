@@ -15,12 +15,13 @@ from potluck.decide.retry import History
 from potluck.decide.settle import Billable
 from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, Unopenable
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.spec import TaskSpec
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.model.terms import TaskKind
 from potluck.store.database import Connection
+from potluck.store.leases import Held, held_of
 from potluck.store.named import load
 from potluck.store.nodes import Owner
 from potluck.store.ranges import item_ranges
@@ -108,8 +109,8 @@ async def fetch(
     held: Sequence[AttemptId],
     lease_seconds: float,
     most: int,
-) -> Fetched:
-    """What the node was granted and does not hold yet; its lease runs from now on."""
+) -> tuple[Held, Fetched]:
+    """What the node has, and what it was granted and does not list: leased from now on."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
         _sql.fetch,
@@ -121,7 +122,8 @@ async def fetch(
         most,
         _ANSWER_BYTES,
     )
-    shares = await _shares(connection, [row["id"] for row in rows])
+    known = held_of(rows[0])
+    rows = [row for row in rows if row["id"] is not None]
     opened = {row["id"]: _opened(vault, row) for row in rows}
     granted = [
         FetchedAttempt(
@@ -132,7 +134,7 @@ async def fetch(
             made.spec,
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),
-            shares[row["id"]],
+            codec.decode_json(row["devices"], list[GrantedDevice]),
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
             row["items_total"],
             row["is_reclaimable"],
@@ -142,7 +144,8 @@ async def fetch(
         for row in rows
         if (made := opened[row["id"]]) is not None
     ]
-    return Fetched(granted, [attempt_id for attempt_id, made in opened.items() if made is None])
+    unreadable = [attempt_id for attempt_id, made in opened.items() if made is None]
+    return known, Fetched(granted, unreadable)
 
 
 class _Opened(Struct, frozen=True):
@@ -162,19 +165,6 @@ def _opened(vault: Vault, row: Any) -> _Opened | None:
     except (Unopenable, InvalidInput) as error:
         log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
         return None
-
-
-async def _shares(
-    connection: Connection, attempt_ids: list[AttemptId]
-) -> dict[AttemptId, list[GrantedDevice]]:
-    shares: dict[AttemptId, list[GrantedDevice]] = {attempt_id: [] for attempt_id in attempt_ids}
-    if attempt_ids:
-        for row in await connection.fetch(_sql.shares, attempt_ids):
-            device = GrantedDevice(
-                DeviceId(row["device_id"]), row["uuid"], row["milli"], row["memory_bytes"]
-            )
-            shares[row["attempt_id"]].append(device)
-    return shares
 
 
 async def live_of_node(

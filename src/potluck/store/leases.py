@@ -27,6 +27,14 @@ class Held(Struct, frozen=True):
     has_wishes: bool = False  # its owner has asked for something
 
 
+class Asked(Struct, frozen=True):
+    """What a node that asks for work had been until then, and what it has."""
+
+    state: NodeState
+    is_news: bool  # it had let an assignment lie
+    held: Held
+
+
 class Beat(Struct, frozen=True):
     """What a heartbeat found."""
 
@@ -73,7 +81,7 @@ async def beat(
     said = zip(row["availabilities"], row["whys"], strict=True)
     return Beat(
         NodeState(row["node_state"]),
-        _held(row),
+        held_of(row),
         row["has_concerns"],
         dict(zip(row["uuids"], said, strict=True)),
         row["last_wish"],
@@ -81,13 +89,34 @@ async def beat(
     )
 
 
+async def ask(
+    connection: Connection,
+    node_id: NodeId,
+    owner: Owner,
+    held: Sequence[AttemptId],
+    moment_seconds: float,
+) -> Asked:
+    """Heard from it just now, and it will fetch what it is given; unless something was lost."""
+    row = await connection.fetchrow(
+        _sql.ask,
+        node_id,
+        owner.account_id,
+        owner.node_key_id,
+        held,
+        timedelta(seconds=moment_seconds),
+    )
+    if row is None:
+        raise no_such_node(node_id)
+    return Asked(NodeState(row["state"]), row["is_news"], held_of(row))
+
+
 async def look(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
 ) -> Held:
-    return _held(await connection.fetchrow(_sql.look, node_id, owner.account_id, held))
+    return held_of(await connection.fetchrow(_sql.look, node_id, owner.account_id, held))
 
 
-def _held(row: Any) -> Held:
+def held_of(row: Any) -> Held:
     return Held(frozenset(row["live"]), tuple(row["lost"]), row["has_wishes"])
 
 

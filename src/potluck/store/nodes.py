@@ -29,13 +29,6 @@ class Owner(Struct, frozen=True):
     node_key_id: str | None = None
 
 
-class Asked(Struct, frozen=True):
-    """What a node that asks for work had been until then."""
-
-    state: NodeState
-    is_news: bool  # it had let an assignment lie
-
-
 class Registered(Struct, frozen=True):
     node_id: NodeId
     device_ids: list[DeviceId]  # in the order of the description
@@ -115,17 +108,6 @@ async def hear(
     )
     if found is None:
         raise no_such_node(node_id)
-
-
-async def ask(
-    connection: Connection, node_id: NodeId, owner: Owner, moment_seconds: float
-) -> Asked:
-    """Heard from it just now, and it will fetch what it is given."""
-    moment = timedelta(seconds=moment_seconds)
-    row = await connection.fetchrow(_sql.ask, node_id, owner.account_id, owner.node_key_id, moment)
-    if row is None:
-        raise no_such_node(node_id)
-    return Asked(NodeState(row["state"]), row["is_news"])
 
 
 async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:

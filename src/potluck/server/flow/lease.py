@@ -26,7 +26,7 @@ from potluck.store import attempts, bindings, leases, node_keys, nodes, wishes
 from potluck.store.audit import Fact
 from potluck.store.database import Connection
 from potluck.store.events import Event
-from potluck.store.leases import Held
+from potluck.store.leases import Asked, Held
 from potluck.store.nodes import Owner
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.provider import (
@@ -89,10 +89,15 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     """Every call of a node is a sign of life.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
-    One that had been silent comes back with a call that names all that it holds, and no other.
+    One that had been silent comes back with a call that names all that it holds, and no other. If
+    this instance has just heard it, nothing is asked: what it says is fenced by what it is about.
     """
+    seconds = _moment_seconds(parts)
+    if parts.heard.was_just_heard(node_id, owner, seconds):
+        return
     async with parts.database.statement() as connection:
-        await nodes.hear(connection, node_id, owner, _moment_seconds(parts))
+        await nodes.hear(connection, node_id, owner, seconds)
+    parts.heard.note(node_id, owner)
 
 
 def _moment_seconds(parts: Parts) -> float:
@@ -124,27 +129,44 @@ async def acquire(
     stopped = topics.shutdown(parts.instance)
     async with parts.live.listen(topics.node(node_id), stopped) as listener:
         is_woken = False
-        # What it has from before comes before what it asks for.
-        known = await _look(parts, owner, node_id, request)
-        known = await take_back(parts, owner, node_id, known)
-        if await _ask(parts, owner, node_id) is NodeState.SILENT:
-            known = await _come_back(parts, owner, node_id, known)
+        held = _true_leases(parts, request.held)
+        known = await _ask(parts, owner, node_id, held)
+        # All that it has is what it lists: there is nothing to fetch before it is woken.
+        grants: list[Grant] | None = [] if known.live <= set(held) else None
         while True:
-            answer = await _answer(parts, owner, node_id, request, known)
+            if grants is None:
+                known, grants = await _fetch(parts, owner, node_id, held, request)
+            gone = _gone(request.held, known)
             rest_seconds = deadline - clock.time()
-            if answer.grants or answer.stop or is_woken or rest_seconds <= 0:
-                return answer
+            if grants or gone or is_woken or rest_seconds <= 0:
+                return LeasesGranted(grants, gone, settings.lease_seconds, known.has_wishes)
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
-            known = await _look(parts, owner, node_id, request)
+            grants = None
 
 
-async def _ask(parts: Parts, owner: Owner, node_id: NodeId) -> NodeState:
-    """What it was before. One that had let an assignment lie is planned with again."""
-    async with parts.database.statement() as connection:
-        asked = await nodes.ask(connection, node_id, owner, _moment_seconds(parts))
+async def _ask(parts: Parts, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]) -> Held:
+    """What it has from before comes before what it asks for: that is taken back first.
+
+    One that had let an assignment lie is planned with again.
+    """
+    asked = await _ask_once(parts, owner, node_id, held)
+    known = asked.held
+    if known.lost:
+        known = await take_back(parts, owner, node_id, known)
+        asked = await _ask_once(parts, owner, node_id, ())
+    parts.heard.note(node_id, owner)
     if asked.is_news:
         await hurry(parts)
-    return asked.state
+    if asked.state is NodeState.SILENT:
+        known = await _come_back(parts, owner, node_id, known)
+    return known
+
+
+async def _ask_once(
+    parts: Parts, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
+) -> Asked:
+    async with parts.database.statement() as connection:
+        return await leases.ask(connection, node_id, owner, held, _moment_seconds(parts))
 
 
 async def heartbeat(
@@ -193,6 +215,7 @@ async def leave(
         await wishes.carry_out(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, [*revoked, *facts])
+    parts.heard.forget(node_id, owner)
     await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
@@ -225,34 +248,24 @@ def _is_true(parts: Parts, lease: Lease) -> bool:
     return is_lease_token(parts.keys.lease, lease.attempt_id, lease.token)
 
 
-async def _look(parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases) -> Held:
-    async with parts.database.statement() as connection:
-        held = _true_leases(parts, request.held)
-        return await leases.look(connection, node_id, owner, held)
-
-
-async def _answer(
-    parts: Parts, owner: Owner, node_id: NodeId, request: AcquireLeases, known: Held
-) -> LeasesGranted:
-    held = _true_leases(parts, request.held)
-    grants = [] if known.live <= set(held) else await _fetch(parts, owner, node_id, held, request)
-    gone, seconds = _gone(request.held, known), parts.settings.lease_seconds
-    return LeasesGranted(grants, gone, seconds, known.has_wishes)
-
-
 async def _fetch(
-    parts: Parts, owner: Owner, node_id: NodeId, held: list[AttemptId], request: AcquireLeases
-) -> list[Grant]:
+    parts: Parts,
+    owner: Owner,
+    node_id: NodeId,
+    held: Sequence[AttemptId],
+    request: AcquireLeases,
+) -> tuple[Held, list[Grant]]:
+    """Asked again and again while it waits: in one statement, which is a transaction by itself."""
     seconds = parts.settings.lease_seconds
-    async with parts.database.transaction() as connection:
-        fetched = await attempts.fetch(
+    async with parts.database.statement() as connection:
+        known, fetched = await attempts.fetch(
             connection, parts.vault, node_id, owner, held, seconds, request.most
         )
     if fetched.unreadable:
         unreadable = Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE)
         await end_many(parts, fetched.unreadable, lambda _: unreadable)
         await hurry(parts)
-    return [_grant(parts, attempt) for attempt in fetched.attempts]
+    return known, [_grant(parts, attempt) for attempt in fetched.attempts]
 
 
 def _grant(parts: Parts, attempt: attempts.FetchedAttempt) -> Grant:

@@ -6,9 +6,11 @@ from itertools import accumulate
 from potluck.simulate.store import spans
 from potluck.simulate.store.capacity import key_is_good, reserve, take_device
 from potluck.simulate.store.data import Data
+from potluck.simulate.store.leases import look
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.store.named import load
+from potluck.wire import codec
 
 _sql = load("attempts")
 UNCOUNTED = ("withdrawn", "node_left", "reclaimed", "declined", "silence")
@@ -25,8 +27,9 @@ def fetch(
     most: int,
     most_bytes: int,
 ) -> list[Row]:
+    (known,) = look(data, node_id, account_id, held)
     if not _may_fetch(data, node_id, account_id, node_key_id):
-        return []
+        return [{**known, "id": None}]
     granted = [
         attempt
         for attempt in sorted(data.attempts.of("live_of_node", node_id), key=_id)
@@ -39,9 +42,10 @@ def fetch(
         if attempt["fetched_at"] is None:
             changes = {"fetched_at": data.now, "lease_expires_at": data.now + lasting}
             data.attempts.update(attempt, changes)
-    return [
+    given = [
         {**_granted(data, attempt), **_made_of(data, attempt["task_id"])} for attempt in granted
     ]
+    return [{**known, **row} for row in given or [{"id": None}]]
 
 
 def _may_fetch(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> bool:
@@ -70,7 +74,8 @@ def _granted(data: Data, attempt: Row) -> Row:
     consumer = data.accounts.get(attempt["consumer_id"])
     assert consumer is not None, "an attempt has a consumer"
     remaining = spans.shown(attempt["remaining"])
-    return {**named, "wallet": consumer["address"], "remaining": remaining}
+    devices = _devices(data, attempt["id"])
+    return {**named, "wallet": consumer["address"], "remaining": remaining, "devices": devices}
 
 
 def _made_of(data: Data, task_id: str) -> Row:
@@ -86,24 +91,14 @@ def _size(made: Row) -> int:
     return len(made["sealed_spec"]) + len(made["sealed_secrets"] or b"")
 
 
-@models(_sql.shares)
-def shares(data: Data, attempt_ids: list[str]) -> list[Row]:
-    return [
-        row
-        for attempt_id in sorted(set(attempt_ids))
-        for _, row in sorted(_placed(data, attempt_id), key=lambda pair: pair[0])
-    ]
-
-
-def _placed(data: Data, attempt_id: str) -> list[tuple[int, Row]]:
+def _devices(data: Data, attempt_id: str) -> bytes:
     found = []
     for share in data.attempt_devices.of("attempt", attempt_id):
         device = data.devices.get(share["device_id"])
         assert device is not None, "a share is of a device"
         taken = {column: share[column] for column in ("device_id", "milli", "memory_bytes")}
-        named = {"attempt_id": attempt_id, "uuid": device["uuid"], **taken}
-        found.append((device["position"], named))
-    return found
+        found.append((device["position"], {"uuid": device["uuid"], **taken}))
+    return codec.encode_json([named for _, named in sorted(found, key=lambda pair: pair[0])])
 
 
 @models(_sql.live_of_node)

@@ -113,6 +113,27 @@ def _own(data: Data, node_id: str) -> Row:
     }
 
 
+@models(_sql.ask)
+def ask(
+    data: Data,
+    node_id: str,
+    account_id: str,
+    node_key_id: str | None,
+    held: list[str],
+    moment: timedelta,
+) -> list[Row]:
+    node = data.nodes.get(node_id)
+    if node is None or node["state"] == "left":
+        return []
+    if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
+        return []
+    (known,) = look(data, node_id, account_id, held)
+    is_due = not node["is_polling"] or node["heartbeat_at"] <= data.now - moment
+    if is_due and not known["lost"]:
+        data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
+    return [{"state": node["state"], "is_news": not node["is_polling"], **known}]
+
+
 @models(_sql.look)
 def look(data: Data, node_id: str, account_id: str, held: list[str]) -> list[Row]:
     node = data.nodes.get(node_id)

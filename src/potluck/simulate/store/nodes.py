@@ -149,18 +149,6 @@ def hear(
     return [{"state": node["state"]}]
 
 
-@models(_sql.ask)
-def ask(
-    data: Data, node_id: str, account_id: str, node_key_id: str | None, moment: timedelta
-) -> list[Row]:
-    node = _own(data, node_id, account_id, node_key_id)
-    if node is None or node["state"] == "left":
-        return []
-    if not node["is_polling"] or node["heartbeat_at"] <= data.now - moment:
-        data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
-    return [{"state": node["state"], "is_news": not node["is_polling"]}]
-
-
 @models(_sql.come_back)
 def come_back(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
     node = _own(data, node_id, account_id, node_key_id)

@@ -7,7 +7,8 @@
 -- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
 -- ignores a grant loses it. A poll may have waited for long: whether its caller may have anything is
 -- asked once more. Nothing new for a device whose owner has closed it meanwhile. An answer has its
--- measure: sources may be large, and the next has the rest.
+-- measure: sources may be large, and the next has the rest. With it what the node has: one row in any
+-- case.
 WITH granted AS (
     SELECT id, task_id FROM attempts
     WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
@@ -33,24 +34,32 @@ WITH granted AS (
     WHERE finished_at IS NULL AND bytes_before < $7::bigint
     ORDER BY attempts.id
     FOR UPDATE OF attempts
+), given AS (
+    UPDATE attempts SET
+        fetched_at = coalesce(fetched_at, now()),
+        lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + $4::interval
+            ELSE lease_expires_at END
+    FROM fetched, tasks, accounts
+    WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
+    RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
+        tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
+        attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable,
+        (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
+            FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
+        (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
+                'milli', milli, 'memory_bytes', attempt_devices.memory_bytes)
+                ORDER BY devices.position), '[]')
+            FROM attempt_devices JOIN devices ON devices.id = device_id
+            WHERE attempt_id = attempts.id) AS devices
 )
-UPDATE attempts SET
-    fetched_at = coalesce(fetched_at, now()),
-    lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + $4::interval
-        ELSE lease_expires_at END
-FROM fetched, tasks, accounts
-WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
-RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
-    tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits, attempts.remaining,
-    tasks.items AS items_total, attempts.is_reclaimable,
-    (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
-        FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint
-
--- name: shares
-SELECT attempt_id, device_id, devices.uuid, milli, attempt_devices.memory_bytes
-FROM attempt_devices JOIN devices ON devices.id = device_id
-WHERE attempt_id = ANY($1)
-ORDER BY attempt_id, devices.position
+SELECT known.*, given.*
+FROM (
+    SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+        ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
+            WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,
+        ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1
+            AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
+) AS known LEFT JOIN given ON true
 
 -- name: live_of_node
 SELECT attempts.id FROM attempts

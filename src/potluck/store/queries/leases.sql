@@ -46,8 +46,29 @@ FROM before, LATERAL (
     WHERE node_id = $1 AND is_present
 ) AS own
 
+-- name: ask
+-- It asks for work, so that what it is given from now on will be fetched; unless it lists what was
+-- given up: that comes first. With it all that a poll needs to know whether there is anything to say.
+-- Whether a silent one is back is for `come_back` to say. As with `hear`, written down if it is news.
+WITH before AS (
+    SELECT id, state, is_polling, heartbeat_at FROM nodes
+    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+), lost AS (
+    SELECT id FROM attempts
+    WHERE id = ANY($4) AND node_id = $1 AND state = 'lost' AND reason = 'lease_expired'
+), asked AS (
+    UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
+    WHERE nodes.id = before.id AND NOT EXISTS (SELECT FROM lost)
+        AND (NOT before.is_polling OR before.heartbeat_at <= now() - $5::interval)
+)
+SELECT state, NOT is_polling AS is_news,
+    EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+    ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
+    ARRAY(SELECT id FROM lost ORDER BY id) AS lost
+FROM before
+
 -- name: look
--- What a poll needs to know whether there is anything to say: asked again and again while it waits.
+-- What a node has, once it was taken back.
 SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
     ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
         WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,

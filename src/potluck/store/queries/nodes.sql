@@ -57,19 +57,6 @@ WITH node AS (
 )
 SELECT state FROM node
 
--- name: ask
--- It asks for work, so that what it is given from now on will be fetched. Whether a silent one is
--- back is for `come_back` to say. As with `hear`, written down if it is news.
-WITH before AS (
-    SELECT id, state, is_polling, heartbeat_at FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
-), asked AS (
-    UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
-    WHERE nodes.id = before.id
-        AND (NOT before.is_polling OR before.heartbeat_at <= now() - $4::interval)
-)
-SELECT state, NOT is_polling AS is_news FROM before
-
 -- name: come_back
 -- Tells whether it had been silent, so that its return can be told.
 WITH before AS (
