@@ -7,7 +7,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from aiohttp import web
 from potluck.model.error import BadSettings, SandboxUnavailable
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
+from potluck.provider.sandbox.choose import Place, _beside
 from potluck.provider.sandbox.docker import engine as engines
 from potluck.provider.sandbox.docker import first, nvidia
 from potluck.provider.sandbox.docker.bridge import wait_status
@@ -311,14 +313,40 @@ async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
         asked += 1
         return web.Response(status=204)
 
+    async with _engine(tmp_path, web.delete("/containers/{name}", agree)) as socket:
+        with pytest.raises(EngineError, match="still there"):
+            await Engine(socket).remove("it")
+    assert asked < 10
+
+
+async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: Path) -> None:
+    """As Podman with a runtime that does not work here: it refuses when it is attached to."""
+    why = "preparing it for attach: crun: setrlimit: Operation not permitted"
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.endswith("/attach"):
+            return web.json_response({"cause": "OCI", "message": why}, status=409)
+        if request.path == "/version":
+            return web.json_response({"Version": "1", "Components": [{"Name": "Podman Engine"}]})
+        is_delete = request.method == "DELETE"
+        return web.json_response({"Id": "it"}, status=404 if is_delete else 200)
+
+    async with _engine(tmp_path, web.route("*", "/{path:.*}", answer)) as socket:
+        with pytest.raises(SandboxUnavailable, match=f": {why}$") as refused:
+            await _beside(Place(tmp_path / "data", "test", f"unix://{socket}"))
+    assert "`podman run" in refused.value.hint
+    assert "POTLUCK_PROVIDER_DOCKER_URL" in refused.value.hint
+
+
+@asynccontextmanager
+async def _engine(directory: Path, route: web.RouteDef) -> AsyncIterator[Path]:
+    """One that answers as the test likes."""
     app = web.Application()
-    app.router.add_delete("/containers/{name}", agree)
+    app.router.add_routes([route])
     runner = web.AppRunner(app)
     await runner.setup()
     try:
-        await web.UnixSite(runner, str(tmp_path / "socket")).start()
-        with pytest.raises(EngineError, match="still there"):
-            await Engine(tmp_path / "socket").remove("it")
+        await web.UnixSite(runner, str(directory / "socket")).start()
+        yield directory / "socket"
     finally:
         await runner.cleanup()
-    assert asked < 10

@@ -81,9 +81,7 @@ async def _probe(driver: Driver, place: Place) -> SandboxReport:
         if find_socket(place.docker_url) is None:
             raise
         hint = "Or run everything in containers: `potluck provider set sandbox=docker`."
-        raise SandboxUnavailable(
-            unavailable.detail, f"{unavailable.hint} {hint}".strip()
-        ) from unavailable
+        raise _also(unavailable, hint) from unavailable
 
 
 async def _beside(place: Place) -> tuple[Driver, SandboxReport] | None:
@@ -91,10 +89,20 @@ async def _beside(place: Place) -> tuple[Driver, SandboxReport] | None:
         driver = _containers(place, None)
         async with asyncio.timeout(_PROBE_SECONDS):
             return driver, await driver.probe()
-    except (PotluckError, TimeoutError) as error:
-        if place.docker_url:
-            raise SandboxUnavailable(
-                f"The container engine at {place.docker_url} can not be used: {error}",
-                "Start it, or take docker_url away: then images are not run here.",
-            ) from error
-        return None
+    except PotluckError as error:
+        _miss(place, error)
+    except TimeoutError:
+        late = f"The container engine did not answer within {_PROBE_SECONDS:g} s."
+        _miss(place, SandboxUnavailable(late, "Start it again."))
+    return None
+
+
+def _miss(place: Place, error: PotluckError) -> None:
+    """Raises it, unless an engine was only looked for in the usual places."""
+    if place.docker_url:
+        hint = "Or take POTLUCK_PROVIDER_DOCKER_URL away: then images are not run here."
+        raise _also(error, hint) from error
+
+
+def _also(error: PotluckError, hint: str) -> SandboxUnavailable:
+    return SandboxUnavailable(error.detail, f"{error.hint} {hint}".strip())

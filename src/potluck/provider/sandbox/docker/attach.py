@@ -4,11 +4,12 @@ What the container writes comes in pieces that say which stream they are of.
 """
 
 import asyncio
+import re
 import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from potluck.provider.sandbox.docker.engine import EngineError
+from potluck.provider.sandbox.docker.engine import EngineError, said
 
 _PIECE = struct.Struct(">BxxxI")
 _STDOUT, _STDERR = 1, 2
@@ -70,11 +71,20 @@ async def attach(socket: Path, container: str) -> Attachment:
         )
         async with asyncio.timeout(_ANSWER_SECONDS):
             answer = await reader.readuntil(b"\r\n\r\n")
+            is_taken = any(code in answer.partition(b"\r\n")[0] for code in _TAKEN)
+            refusal = b"" if is_taken else await _body(reader, answer)
     except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
         writer.close()
         raise EngineError(f"the container can not be attached to: {error}") from error
-    first_line = answer.split(b"\r\n")[0]
-    if not any(code in first_line for code in _TAKEN):
+    if not is_taken:
         writer.close()
-        raise EngineError(f"the container can not be attached to: {first_line.decode()}")
+        raise EngineError(f"the container can not be attached to: {said(refusal)}")
     return Attachment(reader, writer)
+
+
+async def _body(reader: asyncio.StreamReader, header: bytes) -> bytes:
+    """The connection stays open behind it, so it ends where the header says."""
+    length = re.search(rb"\r\ncontent-length: *(\d+)\r\n", header, re.IGNORECASE)
+    if length is None:
+        return await reader.read(_HEADER_BYTES)
+    return await reader.readexactly(min(int(length[1]), _HEADER_BYTES))

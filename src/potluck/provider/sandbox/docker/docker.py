@@ -104,7 +104,8 @@ class DockerDriver:
             return report
         raise SandboxUnavailable(
             f"Containers do not work here: {one_line(failures[0])}",
-            "Try `docker run --rm --network none --read-only IMAGE true`; it should end well.",
+            f"Try `{facts.name.lower()} run --rm --network none --read-only IMAGE true`;"
+            " it should end well.",
         )
 
     async def run(
@@ -204,7 +205,7 @@ class DockerDriver:
         ended = await run.to_its_end(look)
         text = said.decode(errors="replace").strip()
         if ended.reason is not EndReason.COMPLETED:
-            raise _Failed(f"{ended.detail}; {text}")
+            raise _Failed("; ".join(filter(None, (ended.detail, text))))
         return self._report(facts, seen, json.loads(text.splitlines()[-1]), trial)
 
     def _report(

@@ -192,7 +192,7 @@ class Engine:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineError(f"{self.socket} does not answer: {error!r}") from error
         if response.status >= 400:
-            raise EngineError(_said(answer), response.status)
+            raise EngineError(said(answer), response.status)
         return answer
 
     @asynccontextmanager
@@ -212,7 +212,8 @@ def _split(name: str) -> tuple[str, str]:
     return (head, tag) if colon and "/" not in tag else (name, "latest")
 
 
-def _said(answer: bytes) -> str:
+def said(answer: bytes) -> str:
+    """Why an engine refused, in its own words."""
     try:
         told = json.loads(answer)
         return str(told.get("message") or told.get("cause") or told)
