@@ -377,6 +377,26 @@ async def test_every_item_finds_its_folder_as_it_was(driver: Driver, tmp_path: P
     assert ran.text() == "".join(f"item {item}:\n{said}" for item in range(6))
 
 
+# Deeper than Python recurses; item 2 where memory is shared.
+DIGS = """
+import os
+item = int(os.environ["POTLUCK_ITEM"])
+os.chdir("/dev/shm" if item == 2 else ".")
+for _ in range(1200 if item in (0, 2) else 0):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+
+
+async def test_what_is_too_deep_to_be_cleared_away_fails_no_other_item(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await driver.probe()
+    ran = Ran(driver, tmp_path)
+    grant = replace(a_range(DIGS, range(4)), limits=Limits(run_seconds=30.0))
+    assert await ran.run(grant) is EndReason.COMPLETED
+    assert ran.reasons == dict.fromkeys(range(4), EndReason.COMPLETED)
+
+
 async def test_a_folder_that_can_not_be_unpacked_ends_all_at_once(
     driver: Driver, tmp_path: Path
 ) -> None:

@@ -34,11 +34,9 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
     work = _Directory(".")
     while told := os.read(channel, 64):
         # Not before: who told us looks first how much the last item has filled.
-        if not work.restore():
+        if not _is_fresh(work, scope):
             os.write(channel, SPOILT)
             continue
-        if scope == ENCLOSED:
-            _clear(_SHARED_MEMORY)
         pid = os.fork()
         if pid == 0:
             os.close(channel)
@@ -53,6 +51,16 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
             _end_the_rest()
         os.write(channel, b"%d" % os.waitstatus_to_exitcode(status))
     return 0
+
+
+def _is_fresh(work: "_Directory", scope: str) -> bool:
+    """What the last item left may be too deep for us, or shut."""
+    try:
+        if scope == ENCLOSED:
+            _clear(_SHARED_MEMORY)
+        return work.restore()
+    except (OSError, RecursionError):
+        return False
 
 
 def _execute(program: str, arguments: tuple[str, ...]) -> int:
