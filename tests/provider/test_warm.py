@@ -35,6 +35,7 @@ from potluck.provider.files.inputs import Inputs
 from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, InputFailed
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.warm.channel import Channel
 from potluck.provider.warm.pool import WarmSettings
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, MOST_ERROR_BYTES
 from potluck.wire.plain_values import decode, encode
@@ -453,6 +454,38 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
 
     assert ran.ended.reason is EndReason.COMPLETED
     assert ran.files == ["deep/result"]
+
+
+def leaves_a_file(given: bytes) -> tuple[int, int]:
+    """Of how many bytes it was told, and how many of them are something else."""
+    Path(os.environ["POTLUCK_OUTPUT"], "file").write_text("x")
+    time.sleep(0.01)
+    return len(given), len(given.strip(b"\0"))
+
+
+async def test_more_arguments_than_fit_into_the_channel_and_files_do_not_mix(walled: Shop) -> None:
+    limits = replace(LIMITS, run_seconds=10)
+    ran = await walled.run(items_of(leaves_a_file, [bytes(100_000)] * 40, limits=limits))
+    again = await walled.run(items_of(leaves_a_file, [bytes(10)], limits=limits))
+
+    assert ran.failed == {}
+    assert ran.returned == dict.fromkeys(range(40), (100_000, 0))
+    assert sorted(ran.files) == sorted(f"{item}/file" for item in range(40))
+    assert again.files == ["0/file"], "what has been taken is not there any more"
+
+
+async def test_nobody_sends_into_the_frame_of_another() -> None:
+    channel = Channel()
+    await channel.open()
+    first = asyncio.create_task(channel.send(b"I", 10 * MIB, [bytes(MIB)] * 10))
+    await asyncio.sleep(0)
+    with pytest.raises(AssertionError):
+        await channel.send(b"D", 1, [b"1"])
+    first.cancel()
+    await asyncio.wait([first])
+    with pytest.raises(AssertionError):
+        await channel.send(b"D", 1, [b"1"])
+    channel.close()
 
 
 async def test_arguments_that_do_not_fit_together_are_refused(walled: Shop) -> None:

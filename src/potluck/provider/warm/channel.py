@@ -43,13 +43,17 @@ class Channel:
         self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._is_sending = False
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
 
     async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
-        """`size` is that of all parts, which are sent as they come."""
+        """`size` is that of all parts, which are sent as they come, and nothing in between: who is
+        kept from sending them all leaves a channel that nobody can use."""
         assert self._writer is not None
+        assert not self._is_sending, "the rest of another frame is to come"
+        self._is_sending = True
         try:
             self._writer.write(HEADER.pack(kind, size))
             for part in parts:
@@ -57,6 +61,7 @@ class Channel:
                 await self._writer.drain()
         except OSError as error:
             raise Gone from error
+        self._is_sending = False
 
     async def receive(self) -> Frame:
         assert self._reader is not None

@@ -57,6 +57,8 @@ class FunctionRange:
         self._left = deque(job.grant.items)
         self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
         self._at: int | None = None  # the item that runs, if it has been told
+        self._taken: deque[int] = deque()  # places whose files we have, and the interpreter still
+        self._heard = asyncio.Event()  # something that whoever sends may wait for
         self._spent = Ended(EndReason.COMPLETED, 0, _ALL_DONE, 0.0, 0.0, 0, 0)
         self._has_started = False
 
@@ -67,6 +69,7 @@ class FunctionRange:
         try:
             while self._left:
                 self._at = None
+                self._taken.clear()
                 broken = await self._in_one(pool, key, confinement, borrower)
                 if broken is not None and not self._goes_on_after(broken):
                     return Outcome(self._all_spent(broken))
@@ -108,17 +111,31 @@ class FunctionRange:
             if sending.done():
                 sending.result()
             await hearing
+            await visit.in_time(sending)
         finally:
             await drop(sending, hearing)
         await interpreter.view.drained()
 
     async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
-        """Raises InputFailed. That nobody takes it any more is noticed by who hears the answers."""
+        """All that is sent, one frame after the other, until every item has been answered.
+
+        Raises InputFailed. That nobody takes it any more is noticed by who hears the answers.
+        """
         with suppress(Gone):
             for part in left:
                 for batch in self._arguments.batches(part):
+                    await self._send_taken(interpreter)
                     size = self._arguments.size(batch)
                     await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+            while self._left:
+                self._heard.clear()
+                await self._send_taken(interpreter)
+                await self._heard.wait()
+            await self._send_taken(interpreter)
+
+    async def _send_taken(self, interpreter: Interpreter) -> None:
+        while self._taken:
+            await interpreter.send(b"D", str(self._taken.popleft()).encode())
 
     async def _hear_all(self, interpreter: Interpreter, visit: Visit) -> None:
         visit.begin_clock()
@@ -133,6 +150,7 @@ class FunctionRange:
             if heard.files:
                 await self._take_files(interpreter, heard.files)
             await self._conclude(heard, count)
+            self._heard.set()
             interpreter.served_items += count
             visit.begin_clock()
 
@@ -159,9 +177,9 @@ class FunctionRange:
             raise visit.nonsense()
 
     async def _take_files(self, interpreter: Interpreter, number: int) -> None:
-        """Before the outcomes count; then there is room again."""
+        """Before the outcomes count; then there is room again, which whoever sends says."""
         await self._porter.collect(interpreter.view.work, f"{COLLECTED}{number}")
-        await interpreter.send(b"D", str(number).encode())
+        self._taken.append(number)
 
     async def _conclude(self, answer: Answer, count: int) -> None:
         start = answer.start

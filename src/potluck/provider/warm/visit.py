@@ -1,5 +1,6 @@
 """One attempt in one interpreter: what it says and hears there, and what it has spent."""
 
+import asyncio
 import struct
 import time
 from collections.abc import Awaitable, Callable
@@ -78,6 +79,15 @@ class Visit:
     def begin_clock(self) -> None:
         """An item has its time from now on."""
         self._until = time.monotonic() + self._run_seconds
+
+    async def in_time(self, sending: Awaitable[None]) -> None:
+        """Whoever is sent something has the time of an item to take it."""
+        try:
+            async with asyncio.timeout(self._until - time.monotonic()):
+                await sending
+        except TimeoutError:
+            self._interpreter.touch(self._too_long)
+            raise Gone from None
 
     async def _loaded(self) -> None:
         self.begin_clock()
