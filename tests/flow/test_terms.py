@@ -191,7 +191,7 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
     node_id, grant = await pool.started()
     waits = []
     for _ in range(5):
-        no_image = done(grant, EndReason.DECLINED, detail="this node has no image x:1")
+        no_image = done(grant, EndReason.DECLINED, detail="The node has no image x:1")
         await pool.report(node_id, no_image)
         waits.append(
             await pool.sql(
@@ -200,7 +200,7 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
         )
         task = await pool.task(grant.task_id)
         assert task.waiting is not None and task.waiting.code == "declined"
-        assert "does not take it: this node has no image x:1. It" in task.waiting.sentence
+        assert "does not take it. The node has no image x:1. It" in task.waiting.sentence
         await pool.sql("UPDATE tasks SET not_before = NULL")
         await pool.plan()
         (grant,) = await pool.fetch(node_id)

@@ -107,7 +107,8 @@ async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
         name = f"127.0.0.1:{registry.port}/box"
         ended = await box.run(image=name)
         assert (ended.reason, ended.exit_code) == (EndReason.DECLINED, None)
-        assert name in ended.detail
+        assert ended.detail.startswith(f"The node has no image {name}, ")
+        assert "pull_images=yes" in ended.detail
         fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
         await fetching.probe()
         box = Box(fetching, box.engine)

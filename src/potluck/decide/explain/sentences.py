@@ -105,10 +105,10 @@ def waits_for_time() -> WaitingReason:
 
 
 def waits_for_taker(node_name: str, why_not: str) -> WaitingReason:
-    """The server does not know of all that a node may lack; so the node's own words."""
-    said = f": {why_not.rstrip('.')}" if why_not else ""
+    """The server does not know of all that a node may lack; so the node's own sentences."""
+    said = f" {why_not.rstrip('.')}." if why_not else ""
     return WaitingReason(
-        "declined", f"{node_name} does not take it{said}. It is tried again after a pause."
+        "declined", f"{node_name} does not take it.{said} It is tried again after a pause."
     )
 
 

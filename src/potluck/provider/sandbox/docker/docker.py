@@ -168,7 +168,9 @@ class DockerDriver:
             return found
         if not self._may_pull():
             raise InputFailed(
-                f"this node has no image {name}, and its owner does not let it fetch any",
+                f"The node has no image {name}, and its owner lets it fetch none. Its owner can"
+                " load it into the engine (`docker load`, `podman load`), or let it be fetched"
+                " (`potluck provider set pull_images=yes`).",
                 EndReason.DECLINED,
             )
         try:
