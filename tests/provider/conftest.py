@@ -1,11 +1,17 @@
-"""A fake server for every test that wants one."""
+"""A fake server, and who runs functions without one, for every test that wants them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import cloudpickle
+import pytest
 import pytest_asyncio
 
+from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.driver import Driver
 from tests.orphans import orphans_are_let_go
 from tests.provider.fake_server import FakeServer, fake_server
+from tests.provider.warm_calls import Shop
 
 __all__ = ["orphans_are_let_go", "server"]
 
@@ -14,3 +20,26 @@ __all__ = ["orphans_are_let_go", "server"]
 async def server() -> AsyncIterator[FakeServer]:
     async with fake_server() as fake:
         yield fake
+
+
+@pytest.fixture
+def by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As if the functions of the test's module were written in a script or a notebook."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+
+
+@pytest_asyncio.fixture
+async def bwrap(tmp_path: Path) -> Driver:
+    chosen = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await chosen.probe()
+    return chosen
+
+
+@pytest_asyncio.fixture
+async def walled(bwrap: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
+    it = Shop(bwrap, tmp_path)
+    yield it
+    await it.pool.close()
+    assert it.held == []

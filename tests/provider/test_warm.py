@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import psutil
 import pytest
 from msgspec.structs import replace
@@ -44,15 +43,7 @@ from tests.provider.warm_calls import LIMITS, Shop, call_of, items_of, key
 
 OTHER = AccountId("account_01j00000000000000000000001")
 COUNTED: list[int] = []
-
-
-@pytest.fixture(autouse=True)
-def _by_value() -> Iterator[None]:
-    """As if these functions were written in a script or a notebook."""
-    here = sys.modules[__name__]
-    cloudpickle.register_pickle_by_value(here)
-    yield
-    cloudpickle.unregister_pickle_by_value(here)
+pytestmark = pytest.mark.usefixtures("by_value")
 
 
 _FOUND: set[int] = set()
@@ -72,23 +63,8 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 
 
 @pytest.fixture
-async def bwrap(tmp_path: Path) -> Driver:
-    chosen = BubblewrapDriver(tmp_path / "sandbox", "test")
-    await chosen.probe()
-    return chosen
-
-
-@pytest.fixture
 async def shop(driver: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
     it = Shop(driver, tmp_path)
-    yield it
-    await it.pool.close()
-    assert it.held == []
-
-
-@pytest.fixture
-async def walled(bwrap: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
-    it = Shop(bwrap, tmp_path)
     yield it
     await it.pool.close()
     assert it.held == []

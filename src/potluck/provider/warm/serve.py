@@ -247,7 +247,8 @@ class _Answers:
             self._bytes += size
             now = time.perf_counter()
             self._seconds += now - began
-            if self._is_careful or now - self._flushed > self._flush_seconds:
+            is_told = item == self._told_at  # its end too, before another one may end us
+            if self._is_careful or is_told or now - self._flushed > self._flush_seconds:
                 self._flush()
 
     def failed(self, item: int, seconds: float, error: bytes) -> None:
