@@ -1,19 +1,23 @@
 """`potluck result` of functions, and of tasks that used devices and left files."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from potluck.cli.usage import used
-from potluck.model.blob import Value
+from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.usage import Usage
 from potluck.wire import plain_values
-from potluck.wire.consumer import LogPage, TaskView
+from potluck.wire.consumer import AttemptView, LogPage, TaskView
 from potluck.wire.files import TaskFiles
 from potluck.wire.results import ResultPiece, Results, TaskResult
 from tests.cli.command_line import CommandLine
-from tests.consumer.fake_server import FakeServer, a_task, says
+from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
 
 
 def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = False) -> None:
@@ -77,6 +81,72 @@ def test_files_are_brought_beside_the_story(
     assert "It left no files: what is in $POTLUCK_OUTPUT at the end comes back." in shown.stderr
     (told,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
     assert (told["directory"], told["files"]) == (str(tmp_path / "out"), [])
+
+
+GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), cleared=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (TaskFiles(1, [NamedFile("small", BlobRef("0" * 64, 1))]), "1 file, 1 B"),
+        (TaskFiles(None, []), "of 2 KiB that it wrote none was taken; `potluck logs"),
+        (GONE, "no longer kept since 2026-01-03"),
+    ],
+    ids=["a part", "refused", "cleared"],
+)
+def test_only_files_that_are_there_are_told_as_there(
+    user: CommandLine, server: FakeServer, found: TaskFiles, told: str
+) -> None:
+    """The node has written more than was taken, or than is still kept."""
+    task = a_task(TaskState.SUCCEEDED, exit_code=0, attempts=[an_attempt(output_bytes=2048)])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(found))
+    server.plays("/v1/tasks", says(task, 201))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    commands = [("result", task.id), ("files", task.id), ("run", "--command", "draw")]
+    for command in commands:
+        shown = user.run(*command)
+        assert shown.status == 0 and told in shown.stderr, command
+        assert "2 KiB; " not in shown.stderr and "2 KiB of files" not in shown.stderr
+
+
+def test_no_word_about_files_costs_a_task_its_status(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.FAILED, exit_code=3, attempts=[an_attempt(output_bytes=2048)])
+    server.plays("/v1/tasks", says(task, 201))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    server.plays(f"/v1/tasks/{task.id}/files", Scene(404))
+    shown = user.run("run", "--command", "draw")
+    assert shown.status == 3 and "It left files; `potluck result" in shown.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("-f",)], ids=["", "followed"])
+def test_a_log_that_is_no_longer_kept_says_so(
+    user: CommandLine, server: FakeServer, options: tuple[str, ...]
+) -> None:
+    task = a_task(TaskState.SUCCEEDED, exit_code=0, attempts=[an_attempt()])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    page = LogPage(task.attempts[0].id, 0, 0, [], complete=True, cleared=True)
+    server.plays(f"/v1/tasks/{task.id}/logs", says(page))
+    shown = user.run("logs", task.id, *options)
+    assert (shown.status, shown.stdout) == (0, b"")
+    assert shown.stderr == "potluck: what it wrote is no longer kept\n"
+
+
+def an_attempt(**used: float) -> AttemptView:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    return AttemptView(
+        AttemptId("attempt_1"),
+        1,
+        AttemptState.SUCCEEDED,
+        NodeId("node_1"),
+        "attic",
+        [],
+        at,
+        usage=msgspec.convert(used, Usage),
+    )
 
 
 def test_what_an_attempt_used_in_words() -> None:

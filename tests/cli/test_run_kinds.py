@@ -4,6 +4,7 @@ import hashlib
 import io
 import signal
 import tarfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -282,9 +283,9 @@ def test_what_it_left_is_brought_at_the_end(
     ]
     told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` brings them.\n"
     assert listed.stderr == told
-    of_an_array = TaskFiles(None, [left], kept_until="2026-12-16T01:02:03Z")
+    of_an_array = TaskFiles(None, [left], kept_until=datetime(2126, 12, 16, 12, tzinfo=UTC))
     server.plays(f"/v1/tasks/{end.id}/files", says(of_an_array))
-    assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2026-12-16. ")
+    assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2126-12-16. ")
 
 
 def test_templates_are_listed_and_told_about(user: CommandLine) -> None:

@@ -4,7 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from potluck.cli.units import show_age, show_bytes, show_credits, show_milli, show_seconds
+from potluck.cli.units import (
+    show_age,
+    show_bytes,
+    show_credits,
+    show_milli,
+    show_moment,
+    show_seconds,
+)
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_moment, parse_seconds
 
@@ -140,3 +147,11 @@ def test_moments() -> None:
     for wrong in ("noon", "99999999d", "9999999999999999d"):
         with pytest.raises(InvalidInput, match="is no time"):
             parse_moment(wrong, "--since", now)
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["ahead", "past"])
+def test_a_moment_is_a_day_unless_it_is_near(sign: int) -> None:
+    now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    near, far = now + sign * timedelta(hours=3), now + sign * timedelta(days=3)
+    assert show_moment(near, now) == f"{near.astimezone():%Y-%m-%d %H:%M}"
+    assert show_moment(far, now) == f"{far.astimezone():%Y-%m-%d}"

@@ -170,13 +170,17 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     await files.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
     await send_from_node(pool, node_id, grant, b"never said what for")
     await pool.finish(grant)
+    found = await files.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    assert found.kept_until is not None and not found.cleared
+    log = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    assert log.pieces and not log.cleared
     await collected(hurried(pool))
     assert await pool.parts.blobs.list("") == []
     assert set((await rows(pool)).values()) == {0}
     found = await files.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
-    assert found.files == []
+    assert found.files == [] and found.cleared
     log = await execute.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
-    assert log.complete and not log.elsewhere and log.pieces == []
+    assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
     (told,) = await ask(pool, grant.task_id)
     assert told.detail == "what it gave is kept no longer"

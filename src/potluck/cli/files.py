@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.fetch import size_of
+from potluck.cli.kept import none_there, size_of, until
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.screen import Screen, Tone
@@ -30,16 +30,14 @@ def files(
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.files.of_task(task_id, attempt)
-        if attempt is not None and not found.files:
-            _check_number(potluck.task(task_id), attempt)
+        about = None if found.files else potluck.task(task_id)
+    if about is not None and attempt is not None:
+        _check_number(about, attempt)
     if json:
         screen.emit(found)
         return
-    if not found.files:
-        screen.err.prose(
-            "It has left none, or they are no longer kept: what is in $POTLUCK_OUTPUT when an"
-            " attempt ends are its files."
-        )
+    if about is not None:
+        screen.err.prose(none_there(found, about, attempt))
         return
     columns = [Column("PATH", shrinks=True), Column("SIZE", is_number=True), Column("SHA-256")]
     show_table(screen.out, columns, [_row(file) for file in found.files])
@@ -65,5 +63,4 @@ def _row(file: NamedFile) -> list[Cell]:
 def _about(found: TaskFiles) -> str:
     """Of an array they are of many attempts."""
     whose = "" if found.attempt is None else f" of attempt {found.attempt}"
-    until = "" if found.kept_until is None else f", kept until {found.kept_until[:10]}"
-    return f"{size_of(found)}{whose}{until}."
+    return f"{size_of(found)}{whose}{until(found)}."

@@ -57,6 +57,8 @@ def logs(
                     " the one that the node speaks to; ask that one with --server",
                     Tone.FAINT,
                 )
+            if page.cleared:
+                screen.err.line("potluck: what it wrote is no longer kept", Tone.FAINT)
 
 
 def _refuse_array(task: TaskView) -> None:
@@ -104,6 +106,11 @@ def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> I
 
 
 def _followed(potluck: "Potluck", task_id: str) -> Iterator[LogPage]:
+    """Of a log that has nothing, the end says why."""
+    is_empty = True
     for event in potluck.follow(task_id):
         if isinstance(event, FollowedLog):
+            is_empty = False
             yield event.page
+    if is_empty:
+        yield from log_pages(potluck, task_id)

@@ -8,16 +8,18 @@ import typer
 
 from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import finally_failed, show_failed, told
+from potluck.cli.kept import absence, size_of, written_bytes
 from potluck.cli.logs import log_pages
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.returned import Returned, returned
 from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.story import duration_seconds, last_attempt, left_bytes, place, stage, why
-from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
+from potluck.cli.units import show_credits, show_seconds
 from potluck.cli.usage import used
 from potluck.model.error import Conflict
 from potluck.wire.consumer import FailedItem, TaskView
+from potluck.wire.files import TaskFiles
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -53,9 +55,10 @@ def result(
         shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
     if json:
         told = {} if gave is None else gave.for_programs()
-        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **files, **told})
+        there = {} if files is None or output is None else brought(files, output)
+        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **there, **told})
         return
-    _show_facts(screen.err, found, gave)
+    _show_facts(screen.err, found, gave, files)
     if isinstance(shown, bytes):
         screen.out.write_bytes(shown)
     elif shown:
@@ -70,11 +73,11 @@ def _for_programs(shown: bytes | list[FailedItem]) -> dict[str, Any]:
 
 def _files(
     potluck: "Potluck", task: TaskView, directory: Path | None, screen: Screen
-) -> dict[str, Any]:
-    """Brought, if a directory is named."""
-    if directory is None:
-        return {}
-    return brought(fetch_files(potluck, task.id, directory, screen), directory)
+) -> TaskFiles | None:
+    """Brought, if a directory is named; else looked up, if there were any."""
+    if directory is not None:
+        return fetch_files(potluck, task, directory, screen)
+    return potluck.files.of_task(task.id) if written_bytes(task) and not screen.json else None
 
 
 def _failed_items(potluck: "Potluck", task: TaskView) -> list[FailedItem]:
@@ -98,8 +101,8 @@ def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
     return b"".join(piece.data for piece in pieces if piece.stream == "stdout")
 
 
-def _show_facts(pane: Pane, task: TaskView, gave: Returned | None) -> None:
-    facts = _facts(task)
+def _show_facts(pane: Pane, task: TaskView, gave: Returned | None, files: TaskFiles | None) -> None:
+    facts = _facts(task, files)
     if gave is not None and not gave.traceback:  # the reason names what was raised
         facts["returned"] = gave.text
     width = max(map(len, facts))
@@ -114,7 +117,7 @@ def _show_facts(pane: Pane, task: TaskView, gave: Returned | None) -> None:
             pane.line(printable(line), Tone.FAINT)
 
 
-def _facts(task: TaskView) -> dict[str, str]:
+def _facts(task: TaskView, files: TaskFiles | None) -> dict[str, str]:
     """What is known, in the order in which people ask for it."""
     attempt = last_attempt(task)
     waited = (task.started_at or task.finished_at or task.updated_at) - task.created_at
@@ -130,7 +133,7 @@ def _facts(task: TaskView) -> dict[str, str]:
         "ran": _ran(task),
         "attempts": str(attempt.number if attempt else 0),
         "used": _used(task),
-        "files": _left(task),
+        "files": "" if files is None else _left(task, files),
         "cost": f"{show_credits(task.charge_micro)} credits",
     }
     return {name: value for name, value in facts.items() if value}
@@ -148,6 +151,7 @@ def _used(task: TaskView) -> str:
     return used(attempt.usage)
 
 
-def _left(task: TaskView) -> str:
-    left = left_bytes(task)
-    return f"{show_bytes(left)}; `potluck files {short_id(task.id)}` lists them" if left else ""
+def _left(task: TaskView, files: TaskFiles) -> str:
+    if files.files:
+        return f"{size_of(files)}; `potluck files {short_id(task.id)}` lists them"
+    return absence(files, task)

@@ -57,11 +57,6 @@ def last_attempt(task: TaskView) -> AttemptView | None:
     return max(task.attempts, key=lambda attempt: attempt.number, default=None)
 
 
-def left_bytes(task: TaskView) -> int:
-    """How much its attempts, as far as they are known, have left as files."""
-    return sum(attempt.usage.output_bytes for attempt in task.attempts if attempt.usage is not None)
-
-
 def place(attempt: AttemptView) -> str:
     """The node, and the devices it gave."""
     devices = ", ".join(device.model for device in attempt.devices)

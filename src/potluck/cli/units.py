@@ -57,6 +57,12 @@ def show_age(then: datetime, now: datetime) -> str:
     return f"{seconds:.0f} s"
 
 
+def show_moment(then: datetime, now: datetime) -> str:
+    """Here, not in UTC: the day, and of what is less than a day away the time of day too."""
+    exact = " %H:%M" if abs(then - now) < timedelta(days=1) else ""
+    return f"{then.astimezone():%Y-%m-%d{exact}}"
+
+
 def show_credits(micro: int) -> str:
     sign = "-" if micro < 0 else ""
     whole, part = divmod(abs(micro), MICRO)

@@ -17,12 +17,12 @@ import msgspec
 
 from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import MOST_SHOWN, finally_failed, show_failed
+from potluck.cli.kept import none_there, size_of, written_bytes
 from potluck.cli.live_line import LiveLine
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
-from potluck.cli.story import TONES, exit_status, left_bytes, stage, summary, where_shown
-from potluck.cli.units import show_bytes
+from potluck.cli.story import TONES, exit_status, stage, summary, where_shown
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
@@ -142,7 +142,7 @@ class Watcher:
         """The end in a line, what failed of an array, and the files."""
         if self._screen.json:
             if directory is not None:
-                found = fetch_files(self._potluck, self._task.id, directory, self._screen)
+                found = fetch_files(self._potluck, self._task, directory, self._screen)
                 self._screen.emit({"event": "files", **brought(found, directory)})
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
             return exit_status(self._task)
@@ -152,11 +152,21 @@ class Watcher:
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
         self._tell_failed(pane)
         if directory is not None:
-            fetch_files(self._potluck, self._task.id, directory, self._screen)
-        elif left := left_bytes(self._task):
-            again = f"`potluck result {short_id(self._task.id)} -o DIR`"
-            pane.prose(f"It left {show_bytes(left)} of files; {again} brings them.", Tone.FAINT)
+            fetch_files(self._potluck, self._task, directory, self._screen)
+        elif written_bytes(self._task):
+            self._tell_files(pane)
         return exit_status(self._task)
+
+    def _tell_files(self, pane: Pane) -> None:
+        """What is there of them; a server that is away is no reason to fail."""
+        again = f"`potluck result {short_id(self._task.id)} -o DIR`"
+        try:
+            found = self._potluck.files.of_task(self._task.id)
+        except PotluckError:
+            pane.prose(f"It left files; {again} brings them.", Tone.FAINT)
+            return
+        brings = f"It left {size_of(found)}; {again} brings them."
+        pane.prose(brings if found.files else none_there(found, self._task), Tone.FAINT)
 
     def _tell_failed(self, pane: Pane) -> None:
         counts = self._task.items

@@ -99,6 +99,7 @@ class AttemptLog(Struct, frozen=True):
     attempt_id: AttemptId
     pieces: int
     is_live: bool
+    is_cleared: bool  # it had some perhaps, and they are kept no longer
 
 
 async def fetch(
@@ -293,4 +294,4 @@ async def log_of_task(
     row = await connection.fetchrow(_sql.log_of_task, task_id, account_id, number)
     if row is None:
         return None
-    return AttemptLog(row["id"], row["log_pieces"], row["is_live"])
+    return AttemptLog(row["id"], row["log_pieces"], row["is_live"], row["is_cleared"])

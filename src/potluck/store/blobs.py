@@ -53,6 +53,13 @@ class LeftFiles(Struct, frozen=True):
     number: int
 
 
+class End(Struct, frozen=True):
+    """Of a task, and of what it left."""
+
+    at: datetime | None  # None as long as it is not over
+    is_cleared: bool
+
+
 async def lock_use(
     connection: Connection, account_id: AccountId, new_sizes: Sequence[int] = ()
 ) -> Use:
@@ -258,11 +265,9 @@ def _files(rows: Sequence[Any]) -> list[NamedFile]:
     return [NamedFile(row["path"], BlobRef(row["sha256"].hex(), row["size_bytes"])) for row in rows]
 
 
-async def ended_at(
-    connection: Connection, task_id: TaskId, account_id: AccountId
-) -> datetime | None:
-    ended: datetime | None = await connection.fetchval(_sql.ended_at, task_id, account_id)
-    return ended
+async def end_of(connection: Connection, task_id: TaskId, account_id: AccountId) -> End:
+    row = await connection.fetchrow(_sql.end, task_id, account_id)
+    return End(row["finished_at"], row["is_cleared"])
 
 
 async def _name(

@@ -163,6 +163,7 @@ class LogPage(Struct, frozen=True):
     pieces: list[LogPiece]
     complete: bool  # nothing more will come
     elsewhere: bool = False  # there is more, kept by another instance of the server
+    cleared: bool = False  # whatever was written is kept no longer
 
 
 class FollowedState(Struct, frozen=True, tag_field="event", tag="state"):

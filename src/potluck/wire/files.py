@@ -5,6 +5,7 @@ acknowledged. Whoever begins an upload of the same bytes again is told how many 
 goes on behind them. The bytes are checked against their hash when all are there.
 """
 
+from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -66,5 +67,6 @@ class TaskFiles(Struct, frozen=True):
 
     attempt: int | None  # its number; none if there is none, or several
     files: list[NamedFile]
-    kept_until: str | None = None  # a time; None as long as the task is not over
+    kept_until: datetime | None = None  # None as long as the task is not over
+    cleared: bool = False  # whatever it left is kept no longer
     next_cursor: str | None = None

@@ -85,7 +85,9 @@ async def read_log(
     done = not found.is_live and end >= found.pieces
     # What is counted was kept before; if not here, then by the instance that the node spoke to.
     is_elsewhere = not pieces and offset < found.pieces
-    return LogPage(found.attempt_id, offset, end, pieces, done, is_elsewhere)
+    return LogPage(
+        found.attempt_id, offset, end, pieces, done, is_elsewhere, cleared=found.is_cleared
+    )
 
 
 async def _read_pieces(parts: Parts, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:

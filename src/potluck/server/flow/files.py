@@ -55,7 +55,7 @@ async def of_task(
     after, left, found = cursor or "", None, list[NamedFile]()
     async with parts.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-        ended_at = await blobs.ended_at(connection, task_id, account_id)
+        end = await blobs.end_of(connection, task_id, account_id)
         if task.items is not None and number is None:
             found = await blobs.files_of_all(connection, task_id, after, limit)
         else:
@@ -66,7 +66,8 @@ async def of_task(
     return TaskFiles(
         None if left is None else left.number,
         found,
-        kept_until=None if ended_at is None else (ended_at + kept).isoformat(),
+        kept_until=None if end.at is None else end.at + kept,
+        cleared=end.is_cleared,
         next_cursor=found[-1].path if len(found) == limit else None,
     )
 

@@ -95,7 +95,9 @@ RETURNING log_pieces
 
 -- name: log_of_task
 -- The log of one attempt, the newest unless a number is given.
-SELECT attempts.id, attempts.log_pieces, attempts.finished_at IS NULL AS is_live FROM attempts
+SELECT attempts.id, attempts.log_pieces, attempts.finished_at IS NULL AS is_live,
+    cleared_at IS NOT NULL AS is_cleared
+FROM attempts
 JOIN tasks ON tasks.id = attempts.task_id
 WHERE tasks.id = $1 AND tasks.account_id = $2 AND ($3::integer IS NULL OR number = $3)
 ORDER BY number DESC LIMIT 1

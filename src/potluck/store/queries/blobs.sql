@@ -136,5 +136,5 @@ FROM task_blobs JOIN attempts ON attempts.id = attempt_id
 WHERE task_blobs.task_id = $1 AND role = 'output' AND path > $2
 ORDER BY path, number DESC LIMIT $3
 
--- name: ended_at
-SELECT finished_at FROM tasks WHERE id = $1 AND account_id = $2
+-- name: end
+SELECT finished_at, cleared_at IS NOT NULL AS is_cleared FROM tasks WHERE id = $1 AND account_id = $2
