@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.driver import Mount
+from potluck.provider.sandbox.beginning import beginning_of
+from potluck.provider.sandbox.driver import PYTHON, Mount
+from potluck.provider.sandbox.root import Interpreter
 from tests.ordinary_user import NOBODY
-from tests.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host
+from tests.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host, confinement
 
 SEARCH = """
 import os
@@ -59,7 +61,6 @@ def test_the_root_holds_what_was_put_there(host: Host) -> None:
     expected |= {"opt"} if PYTHON_IS_MOUNTED else set()
     assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
     own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
-    own |= {"potluck-begin.py", "potluck-variables"}
     assert set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == own
 
 
@@ -102,10 +103,27 @@ USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "SSL_CERT_FILE", "TMPDIR",
 OWN_LIBRARY = {"LD_LIBRARY_PATH"} if PYTHON_IS_MOUNTED else set()
 
 
-def test_the_environment_is_only_what_was_given(host: Host) -> None:
-    answer = host.python("import os; print(sorted(os.environ))", environment={"MINE": "1"})
+@pytest.mark.parametrize("given", ["MINE", "POTLUCK_TASK_ID", None])
+def test_the_environment_is_only_what_was_given(host: Host, given: str | None) -> None:
+    environment = {given: "1"} if given else {}
+    answer = host.python("import os; print(sorted(os.environ))", environment=environment)
     names = json.loads(answer.stdout.replace(b"'", b'"'))
-    assert set(names) - OWN_LIBRARY == USUAL_VARIABLES | {"MINE"}
+    assert set(names) - OWN_LIBRARY == USUAL_VARIABLES | environment.keys()
+
+
+# Everything that a step before the command could obey, whether by its name or by its value.
+@pytest.mark.parametrize("own", [{"LD_PRELOAD": "x"}, {"PATH": "/work"}, {"LANG": "x"}, {"A": "b"}])
+def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, str]) -> None:
+    python = Interpreter("/usr/bin/python3")
+    ours = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
+    command = (PYTHON, "a.py")
+    plain = beginning_of(python, confinement(command=command, environment=ours))
+    assert plain.command == ["/usr/bin/env", "-u", "PWD", python.path, "a.py"] and not plain.files
+    assert plain.options[-6:-3] == ["--setenv", "POTLUCK_TASK_ID", "task"]
+    careful = beginning_of(python, confinement(command=command, environment={**ours, **own}))
+    assert not careful.options and careful.command[:3] == ["/usr/bin/env", "-i", python.path]
+    (name,) = own
+    assert f"{name}={own[name]}\0".encode() in careful.files["/etc/potluck-variables"]
 
 
 # Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.

@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from potluck.local.undisturbed import undisturbed
 from potluck.model.task import EndReason
-from potluck.provider.sandbox import begin
+from potluck.provider.sandbox.beginning import beginning_of
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
-    PYTHON,
     Companion,
     Confinement,
     Ended,
@@ -34,7 +33,7 @@ from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.root import HOSTNAME, VARIABLES, Inlay, Interpreter, write_run_options
+from potluck.provider.sandbox.root import HOSTNAME, Inlay, Interpreter, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
     Guests,
@@ -56,8 +55,6 @@ _NAMESPACES = (
     "--hostname",
     HOSTNAME,
 )
-_BEGIN = "/etc/potluck-begin.py"
-_VARIABLES = "/etc/potluck-variables"
 
 
 class Workshop(Struct, frozen=True):
@@ -216,16 +213,17 @@ def _launch(
     companion: Companion | None,
 ) -> Launch:
     _hand_over(confinement.mounts, identity)
+    begun = beginning_of(workshop.interpreter, confinement)
     inlay = Inlay()
     try:
-        inlay.put(_BEGIN, Path(begin.__file__).read_bytes(), "0444")
-        inlay.put(_VARIABLES, _variables(workshop.interpreter, confinement), "0444")
+        for target, content in begun.files.items():
+            inlay.put(target, content, "0444")
         write_run_options(inlay, confinement, identity.uid)
         words = Words(
             binary=workshop.binary,
             name=workshop.name,
-            options=(*_NAMESPACES, *identity.options, *workshop.base_options),
-            command=(*identity.words, *_command(workshop.interpreter, confinement)),
+            options=(*_NAMESPACES, *identity.options, *begun.options, *workshop.base_options),
+            command=(*identity.words, *begun.command),
         )
         return Launch(words, inlay, companion.stdin if companion else None)
     finally:
@@ -238,18 +236,3 @@ def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:
         for mount in mounts:
             if mount.writable:
                 os.chown(mount.source, identity.uid, identity.uid)
-
-
-def _command(interpreter: Interpreter, confinement: Confinement) -> list[str]:
-    """Our own interpreter, with nothing but what it needs itself, becomes the command."""
-    first, *rest = confinement.command
-    program = interpreter.path if first == PYTHON else first
-    needed = [f"{name}={value}" for name, value in interpreter.environment.items()]
-    python = ["/usr/bin/env", "-i", *needed, interpreter.path, "-I", "-S"]
-    return [*python, _BEGIN, _VARIABLES, program, *rest]
-
-
-def _variables(interpreter: Interpreter, confinement: Confinement) -> bytes:
-    variables = {**VARIABLES, **interpreter.environment, **confinement.environment}
-    lines = [f"{name}={value}\0" for name, value in variables.items()]
-    return "".join(lines).encode("utf-8", "surrogateescape")
