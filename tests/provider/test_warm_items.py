@@ -3,15 +3,49 @@
 import os
 import socket
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.task import EndReason
+from potluck.provider.blame import Blame, blamed
+from potluck.provider.files import collect as collecting
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, _Answers
 from potluck.wire import plain_values
-from tests.provider.warm_calls import Shop, items_of
+from tests.provider.warm_calls import LIMITS, Shop, items_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
+
+
+RECALLED, FAILED = EndReason.RECLAIMED, EndReason.SANDBOX_FAILED
+
+
+@pytest.mark.parametrize(
+    ("ended", "recalled", "is_item_known", "can_go_on", "expected"),
+    [
+        (EndReason.SIGNAL, None, True, True, Blame.ITEM),
+        (EndReason.SIGNAL, None, True, False, Blame.ITEM),
+        (EndReason.TIME_LIMIT, None, True, False, Blame.ITEM),
+        (EndReason.SIGNAL, None, False, True, Blame.NOBODY),
+        (EndReason.SIGNAL, None, False, False, Blame.ALL),
+        (EndReason.SIGNAL, RECALLED, True, True, Blame.ITEM),
+        (RECALLED, RECALLED, True, True, Blame.ALL),
+        (RECALLED, RECALLED, False, True, Blame.ALL),
+        (FAILED, None, True, True, Blame.ALL),
+        (EndReason.INPUT_FAILED, None, False, True, Blame.ALL),
+    ],
+)
+def test_who_is_to_blame(
+    ended: EndReason,
+    recalled: EndReason | None,
+    is_item_known: bool,
+    can_go_on: bool,
+    expected: Blame,
+) -> None:
+    told = blamed(ended, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
+    assert told is expected
 
 
 def exits_at_two(item: int) -> int:
@@ -26,6 +60,36 @@ async def test_who_breaks_an_interpreter_is_blamed_and_not_the_one_before(walled
 
     assert ran.returned == {0: 0, 1: 1, 3: 3}
     assert {item: one.reason for item, one in ran.failed.items()} == {2: EndReason.EXIT_STATUS}
+
+
+def leaves_a_file(item: int) -> int:
+    print(f"item {item}")
+    if item == 3:
+        os._exit(3)
+    Path(os.environ["POTLUCK_OUTPUT"], "file").write_text(str(item))
+    return item
+
+
+@pytest.fixture
+def slow_taking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a slow disk."""
+    read = collecting._content
+
+    def slowly(descriptor: int, size: int) -> Iterator[bytes]:
+        time.sleep(0.1)
+        yield from read(descriptor, size)
+
+    monkeypatch.setattr(collecting, "_content", slowly)
+
+
+@pytest.mark.usefixtures("slow_taking")
+async def test_with_care_the_next_begins_when_the_one_before_has_its_outcome(walled: Shop) -> None:
+    careful = replace(LIMITS, run_seconds=0.9)
+    ran = await walled.run(items_of(leaves_a_file, range(6), limits=careful))
+
+    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
+    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
+    assert ran.text.split() == " ".join(f"item {item}" for item in range(6)).split()
 
 
 def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:

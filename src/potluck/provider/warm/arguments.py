@@ -22,7 +22,7 @@ from potluck.wire.item_file import index_bytes
 _NUMBER_BYTES = 8
 _CHUNK_BYTES = 2**18
 # In one frame: so many that their number costs nothing, and little enough to be sent in one go.
-_MOST_ITEMS, _MOST_BYTES = 16_384, 2**20
+MOST_ITEMS, _MOST_BYTES = 16_384, 2**20
 _DO_NOT_FIT = "the arguments of the items do not fit together"
 
 
@@ -66,7 +66,7 @@ class Arguments:
     ) -> None:
         self._source.close()
 
-    def batches(self, items: ItemRange, most_items: int = _MOST_ITEMS) -> Iterator[Batch]:
+    def batches(self, items: ItemRange, most_items: int = MOST_ITEMS) -> Iterator[Batch]:
         """In order, none of them large, unless an item alone is."""
         start = items.start
         while start < items.end:

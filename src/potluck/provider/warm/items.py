@@ -1,8 +1,9 @@
 """A range of a function's items: as many as possible in one interpreter, in few frames.
 
 Answers come in the order of the items. An item that breaks the interpreter gets the outcome of
-that, and the rest go on in a fresh one. Which item it was is known for sure if it has been told;
-else those that may have been it are done once more, with care: an item at a time, each announced.
+that, and the rest go on in a fresh one. Which item it was is known if the last thing that was heard
+is that it runs; else those that may have been it are done once more, with care: each is announced,
+and sent only when the one before it has its outcome.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import EndReason, ItemRange
+from potluck.provider.blame import Blame, blamed
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.porter import Porter
 from potluck.provider.kinds.job import Job, Outcome
@@ -23,7 +25,7 @@ from potluck.provider.line import one_line
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.sandbox.driver import Confinement, Ended, Touched
 from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.warm.arguments import Arguments
+from potluck.provider.warm.arguments import MOST_ITEMS, Arguments
 from potluck.provider.warm.channel import Gone
 from potluck.provider.warm.failure import in_a_line, of_ours
 from potluck.provider.warm.interpreter import Broken, Interpreter
@@ -37,8 +39,6 @@ _DETAIL_CHARACTERS = 200
 # Below this an item's clock is too short to be told late.
 _SHORT_SECONDS = 1.0
 _ALL_DONE = "all items have an outcome"
-# No item is to blame for these, and a fresh interpreter would not help.
-_NOBODYS = {EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED}
 
 
 class FunctionRange:
@@ -60,7 +60,7 @@ class FunctionRange:
         self._taken: deque[int] = deque()  # places whose files we have, and the interpreter still
         self._heard = asyncio.Event()  # something that whoever sends may wait for
         self._spent = Ended(EndReason.COMPLETED, 0, _ALL_DONE, 0.0, 0.0, 0, 0)
-        self._has_started = False
+        self._has_started = self._has_concluded = False  # any; one in this interpreter
 
     async def to_its_end(self, pool: WarmPool, key: WarmKey, confinement: Confinement) -> Outcome:
         """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
@@ -68,7 +68,7 @@ class FunctionRange:
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
         try:
             while self._left:
-                self._at = None
+                self._at, self._has_concluded = None, False
                 self._taken.clear()
                 broken = await self._in_one(pool, key, confinement, borrower)
                 if broken is not None and not self._goes_on_after(broken):
@@ -122,16 +122,23 @@ class FunctionRange:
         Raises InputFailed. That nobody takes it any more is noticed by who hears the answers.
         """
         with suppress(Gone):
+            most_items = 1 if self._is_careful else MOST_ITEMS
             for part in left:
-                for batch in self._arguments.batches(part):
+                for batch in self._arguments.batches(part, most_items):
                     await self._send_taken(interpreter)
                     size = self._arguments.size(batch)
                     await interpreter.send_large(b"I", size, self._arguments.parts(batch))
-            while self._left:
-                self._heard.clear()
-                await self._send_taken(interpreter)
-                await self._heard.wait()
+                    if self._is_careful:
+                        await self._concluded(interpreter, batch.end)
+            await self._concluded(interpreter, left[-1].end)
             await self._send_taken(interpreter)
+
+    async def _concluded(self, interpreter: Interpreter, end: int) -> None:
+        """Returns when the items before this one have their outcome."""
+        while self._left and self._left[0].start < end:
+            self._heard.clear()
+            await self._send_taken(interpreter)
+            await self._heard.wait()
 
     async def _send_taken(self, interpreter: Interpreter) -> None:
         while self._taken:
@@ -147,6 +154,7 @@ class FunctionRange:
             count = self._count(visit, heard)
             if self._is_careful:
                 await self._check_walls(interpreter, visit)
+            self._at = None
             if heard.files:
                 await self._take_files(interpreter, heard.files)
             await self._conclude(heard, count)
@@ -227,21 +235,22 @@ class FunctionRange:
     def _goes_on_after(self, broken: Ended) -> bool:
         """Whether an item is to blame, or at least can be found."""
         recalled = self._job.recall.said
-        if recalled is not None or broken.reason in _NOBODYS or not self._has_started:
-            return False
-        if self._at is not None and self._at == self._left[0].start:
+        blame = blamed(
+            broken.reason,
+            recalled and recalled.reason,
+            is_item_known=self._at is not None and self._at == self._left[0].start,
+            can_go_on=self._has_started and (self._has_concluded or not self._is_careful),
+        )
+        if blame is Blame.ITEM:
             detail = one_line(broken.detail, _DETAIL_CHARACTERS)
-            seconds = broken.run_seconds
-            self._outcomes.add(
-                ItemOutcome(self._at, broken.reason, seconds, broken.exit_code, detail)
-            )
+            parts = (broken.reason, broken.run_seconds, broken.exit_code, detail)
+            self._outcomes.add(ItemOutcome(self._left[0].start, *parts))
             self._pop(1)
-            self._is_careful = True
-            return True
-        was_careful, self._is_careful = self._is_careful, True
-        return not was_careful
+        self._is_careful = True
+        return blame is not Blame.ALL
 
     def _pop(self, count: int) -> None:
+        self._has_concluded = True
         first = self._left.popleft()
         if len(first) > count:
             self._left.appendleft(ItemRange(first.start + count, first.end))

@@ -8,7 +8,8 @@ What it prints is the log. Whoever tells it what to do watches the clock and the
 of it if need be: nothing here is trusted with more than the task itself.
 
 Results leave when they have gathered for a while, also while an item takes long; with them goes
-which item that is. Told to be careful, it says so before each item, and holds nothing back.
+which item that is. Told to be careful, it says so before each item, and holds nothing back; it is
+then told the next item only when the last answer has been taken.
 """
 
 import importlib.util
