@@ -100,6 +100,13 @@ def test_a_variable_is_a_secret_or_not() -> None:
         effective(request, ME)
 
 
+def test_secrets_are_no_way_to_send_files() -> None:
+    secrets = {"A": "x" * 32_768, "B": "y" * 32_768}
+    assert owners(secrets=secrets) == (ME,)
+    with pytest.raises(InvalidInput, match=r"more than 65,536 characters"):
+        owners(secrets={**secrets, "C": "z"})
+
+
 def test_a_function_wants_the_python_that_pickled_it() -> None:
     assert effective(TaskRequest(function()), ME).python == "3.11"
     assert effective(TaskRequest(ScriptSpec("a.py", "")), ME).python is None

@@ -11,6 +11,7 @@ import msgspec
 from potluck.model.error import InvalidInput
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import Requirements, TaskRequest
+from potluck.model.text import MOST_SECRET_CHARACTERS
 
 # The scheduler tells the nodes of each apart from all others.
 MOST_OWNERS = 100
@@ -49,6 +50,11 @@ def _check_secrets(request: TaskRequest) -> None:
     if twice:
         raise InvalidInput(
             f"{twice[0]} is a secret and an ordinary variable.", "Say it once, as a secret."
+        )
+    if sum(map(len, request.secrets.values())) > MOST_SECRET_CHARACTERS:
+        raise InvalidInput(
+            f"Its secrets have more than {MOST_SECRET_CHARACTERS:,} characters together.",
+            "Send a key that opens the rest, and the rest as a file.",
         )
 
 

@@ -19,6 +19,8 @@ PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f{_DECEIVING}]*{END}"
 SOURCE_CHARACTERS = 524_288
 # Shorter secrets are in every second word, so a log shows them.
 LEAST_MASKED_CHARACTERS = 6
+# Of one task, together: all that is logged is searched for them.
+MOST_SECRET_CHARACTERS = 65_536
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
