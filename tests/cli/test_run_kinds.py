@@ -192,19 +192,32 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
     assert lines[11] == "potluck: uploading large.bin: 100 % of 10 MiB"
 
 
-def test_an_upload_that_is_interrupted_says_that_it_goes_on(
-    process_user: CommandLine, server: FakeServer, tmp_path: Path
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (
+            "/v1/uploads/upload_1/parts/0",
+            "Interrupted before it was submitted; the same command goes on where this ended.",
+        ),
+        (
+            "/v1/tasks",
+            "Interrupted while it was submitted; `potluck ps` shows whether it was.",
+        ),
+    ],
+)
+def test_who_interrupts_it_early_is_told_what_was_not_done(
+    process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, told: str
 ) -> None:
     takes_uploads(server)
-    server.plays("/v1/uploads/upload_1/parts/0", Scene(503, headers={"Retry-After": "30"}))
+    server.plays(path, Scene(503, headers={"Retry-After": "30"}))
     data = tmp_path / "data.bin"
     data.write_bytes(b"data")
     with process_user.start("run", "--file", data, "--command", "true") as running:
-        await_true(lambda: len(server.requests) > 1, "a part was sent")
+        await_true(lambda: server.requests[-1:] and server.requests[-1].path == path, "it waits")
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=30)
+        _, shown = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert "Interrupted; the same command goes on where this ended." in told.decode()
+    assert told in shown.decode()
 
 
 def test_secrets_come_from_the_environment(user: CommandLine, server: FakeServer) -> None:

@@ -34,12 +34,14 @@ def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
 
 
 @contextmanager
-def resumable(screen: Screen) -> Iterator[LiveLine]:
-    """For transfers that a second try takes up again: whoever interrupts one is told so."""
+def resumable(screen: Screen, before: str = "") -> Iterator[LiveLine]:
+    """For transfers that a second try takes up again: whoever interrupts one is told so, and
+    before what that was.
+    """
     try:
         with LiveLine(screen) as line:
             yield line
     except KeyboardInterrupt:
         if not screen.json:
-            screen.err.line("Interrupted; the same command goes on where this ended.")
+            screen.err.line(f"Interrupted{before}; the same command goes on where this ended.")
         raise

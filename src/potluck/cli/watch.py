@@ -42,9 +42,23 @@ def watch(
     """
     with LiveLine(screen) as line:
         line.say("submitting")
-        watcher = Watcher(potluck, potluck.submit(request), screen, line)
+        watcher = Watcher(potluck, _submitted(potluck, request, screen, line), screen, line)
         is_detached = not watcher.watch()
     return 0 if is_detached else watcher.finish(directory)
+
+
+def _submitted(
+    potluck: "Potluck", request: TaskRequest, screen: Screen, line: LiveLine
+) -> TaskView:
+    try:
+        return potluck.submit(request)
+    except KeyboardInterrupt:
+        line.hide()
+        if not screen.json:
+            screen.err.line(
+                "Interrupted while it was submitted; `potluck ps` shows whether it was."
+            )
+        raise
 
 
 class Gap(NamedTuple):

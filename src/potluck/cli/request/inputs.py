@@ -52,7 +52,7 @@ def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen)
     """The spec with all that goes along, once the server has it."""
     if inputs == Inputs():
         return spec
-    with resumable(screen) as line:
+    with resumable(screen, " before it was submitted") as line:
         folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)
         files = tuple(_file(potluck, file, screen, line) for file in inputs.files)
     return msgspec.structs.replace(spec, folder=folder, files=files)
