@@ -90,6 +90,7 @@ async def test_with_care_the_next_begins_when_the_one_before_has_its_outcome(wal
     assert sorted(ran.returned) == [0, 1, 2, 4, 5]
     assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
     assert ran.text.split() == " ".join(f"item {item}" for item in range(6)).split()
+    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
 
 
 def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:

@@ -70,6 +70,7 @@ class FunctionRange:
             while self._left:
                 self._at, self._has_concluded = None, False
                 self._taken.clear()
+                self._porter.begin(None)  # a fresh one counts its places from the beginning
                 broken = await self._in_one(pool, key, confinement, borrower)
                 if broken is not None and not self._goes_on_after(broken):
                     return Outcome(self._all_spent(broken))
