@@ -57,6 +57,17 @@ async def test_the_same_list_again_is_the_same_tasks(pool: Pool) -> None:
     assert await pool.sql("SELECT count(*) FROM tasks") == 6
 
 
+async def test_a_longer_list_at_the_same_moment_finds_what_the_shorter_one_made(pool: Pool) -> None:
+    requests = [request(priority=place) for place in range(5)]
+    shorter, longer = await asyncio.gather(
+        send(pool, *requests[:3], key="once"), send(pool, *requests, key="once")
+    )
+    assert longer[:3] == shorter
+    assert len({each.task_id for each in longer} - {None}) == 5
+    assert await pool.sql("SELECT count(*) FROM tasks") == 5
+    assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'task.queued'") == 5
+
+
 async def test_the_quota_holds_for_lists_too(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_queued_tasks = 3 WHERE id = $1", pool.alice)
     told = await send(pool, *(request() for _ in range(5)))

@@ -61,17 +61,22 @@ class Quotas(Struct, frozen=True):
     priority: int | None
 
 
+class EarlierSubmission(Struct, frozen=True):
+    id: TaskId
+    request_hash: bytes
+
+
 class Allowance(Struct, frozen=True):
-    """Who submits, what he may submit, and what he can pay."""
+    """Who submits, what he may submit and has submitted, what he can pay and would have to."""
 
     wallet: str
     available_micro: int
     quotas: Quotas
+    earlier: dict[str, EarlierSubmission]  # by their keys
+    cheapest: dict[tuple[int, int], int | None]  # by cores and devices; None: nothing is offered
 
-
-class EarlierSubmission(Struct, frozen=True):
-    id: TaskId
-    request_hash: bytes
+    def cheapest_micro_per_hour(self, wanted: Requirements) -> int | None:
+        return self.cheapest[_size(wanted)]
 
 
 def request_hash(key: bytes, request: TaskRequest) -> bytes:
@@ -80,7 +85,7 @@ def request_hash(key: bytes, request: TaskRequest) -> bytes:
 
 
 async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
-    """False when the account has used this idempotency key before."""
+    """Enters it and tells of it. False when the account has used this key before."""
     return await connection.fetchval(_sql.insert, *_columns(vault, task, waits_for)) is not None
 
 
@@ -126,13 +131,33 @@ def _interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def allowance(connection: Connection, account_id: AccountId, of_all: Quotas) -> Allowance:
-    """What the account may submit, by its own limits or those of all."""
-    values = (of_all.queued, of_all.priority)
+async def allowance(
+    connection: Connection, account_id: AccountId, new: Sequence[NewTask], of_all: Quotas
+) -> Allowance:
+    """What the account may submit, by its own limits or those of all, and what these are to it."""
+    keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
+    sizes = list({_size(task.request.requirements) for task in new})
+    cores, numbers = ([size[place] for size in sizes] for place in (0, 1))
+    values = (of_all.queued, of_all.priority, keys, cores, numbers)
     row = await connection.fetchrow(_sql.allowance, account_id, *values)
     assert row is not None, "whoever submits has an account"
-    quotas = Quotas(row["queued"], row["priority"])
-    return Allowance(row["address"], row["available_micro"], quotas)
+    return Allowance(
+        row["address"],
+        row["available_micro"],
+        Quotas(row["queued"], row["priority"]),
+        {
+            key: EarlierSubmission(task_id, asked)
+            for key, task_id, asked in zip(
+                row["keys"] or (), row["ids"] or (), row["hashes"] or (), strict=True
+            )
+        },
+        dict(zip(sizes, row["cheapest"], strict=True)),
+    )
+
+
+def _size(wanted: Requirements) -> tuple[int, int]:
+    """What its price goes by."""
+    return wanted.cores, wanted.device_count
 
 
 async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
@@ -142,12 +167,12 @@ async def room_in_queue(connection: Connection, account_id: AccountId, most: int
     return most - int(queued)
 
 
-async def by_idempotency_keys(
-    connection: Connection, account_id: AccountId, keys: Sequence[str]
-) -> dict[str, EarlierSubmission]:
-    """What the account submitted with these keys before."""
-    rows = await connection.fetch(_sql.by_idempotency_keys, account_id, keys)
-    return {row["key"]: EarlierSubmission(row["id"], row["request_hash"]) for row in rows}
+async def by_idempotency_key(
+    connection: Connection, account_id: AccountId, key: str
+) -> EarlierSubmission | None:
+    """What the account submitted with this key before, or at this very moment."""
+    row = await connection.fetchrow(_sql.by_idempotency_key, account_id, key)
+    return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
 
 
 async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:

@@ -4,22 +4,22 @@ What it is to come after is looked at under a shared lock: a task that ends at t
 either seen as ended, or sees that it is waited for.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from potluck.decide.admit import admit, admit_after, admit_priority, queue_is_full
 from potluck.decide.effective import effective
 from potluck.model.error import Conflict, QuotaExceeded
-from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.spec import blobs_of
-from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task import TaskRequest
 from potluck.server.flow.depend import call_off
-from potluck.server.flow.notify import hurry, tell
+from potluck.server.flow.notify import hurry
 from potluck.server.parts import Parts
-from potluck.store import blobs, dependencies, prices, tasks
+from potluck.store import blobs, dependencies, tasks
 from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
-from potluck.store.events import Event
 from potluck.store.mint import new_task_id
 from potluck.store.tasks import Allowance, EarlierSubmission, NewTask, Quotas
 from potluck.wire.consumer import TaskView
@@ -53,34 +53,39 @@ async def enter(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
 
 async def enter_without_files(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
     """What it names the caller claims, in this transaction and behind all tasks of it."""
-    return await _earlier(connection, new) or await _enter(parts, connection, new)
+    may = await allowance(parts, connection, [new])
+    return earlier(new, may) or await _enter(parts, connection, new, may)
 
 
-async def _earlier(connection: Connection, new: NewTask) -> TaskId | None:
+def earlier(new: NewTask, may: Allowance) -> TaskId | None:
     """The task that this very submission made before, whatever has become of it."""
-    key = new.idempotency_key
-    if key is None:
+    found = None if new.idempotency_key is None else may.earlier.get(new.idempotency_key)
+    return None if found is None else _same(new, found)
+
+
+async def _twin(connection: Connection, new: NewTask) -> TaskId | None:
+    """The task that this very submission has made meanwhile."""
+    if new.idempotency_key is None:
         return None
-    found = await tasks.by_idempotency_keys(connection, new.account_id, [key])
-    return same_submission(new, found[key]) if key in found else None
+    found = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
+    return None if found is None else _same(new, found)
 
 
-def same_submission(new: NewTask, earlier: EarlierSubmission) -> TaskId:
-    if earlier.request_hash != new.request_hash:
+def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
+    if before.request_hash != new.request_hash:
         raise Conflict(
             "This Idempotency-Key was used for another task.", "Use a new key for each task."
         )
-    return earlier.id
+    return before.id
 
 
-async def _enter(parts: Parts, connection: Connection, asked: NewTask) -> TaskId:
-    may = await allowance(parts, connection, asked.account_id)
-    new = with_effective(asked, may)
+async def _enter(parts: Parts, connection: Connection, asked: NewTask, may: Allowance) -> TaskId:
+    new = admitted(asked, may)
     try:
-        await _admit(connection, new, may)
+        await check_room(connection, may, [new])
     except QuotaExceeded:
         # The same submission may have taken the last place while this one waited for its turn.
-        twin = await _earlier(connection, new)
+        twin = await _twin(connection, new)
         if twin is None:
             raise
         return twin
@@ -88,10 +93,9 @@ async def _enter(parts: Parts, connection: Connection, asked: NewTask) -> TaskId
     admit_after(new.request.after, after)
     still_open = [task_id for task_id, state in after.items() if not state.is_final]
     if not await tasks.insert(connection, parts.vault, new, len(still_open)):
-        twin = await _earlier(connection, new)
+        twin = await _twin(connection, new)
         assert twin is not None, "only the same key, used at the same moment, keeps a task out"
         return twin
-    await tell(connection, queued(new))
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
     ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
@@ -99,26 +103,24 @@ async def _enter(parts: Parts, connection: Connection, asked: NewTask) -> TaskId
     return new.id
 
 
-async def allowance(parts: Parts, connection: Connection, account_id: AccountId) -> Allowance:
+async def allowance(parts: Parts, connection: Connection, new: Sequence[NewTask]) -> Allowance:
+    """What is to be known before these, all of one account, may enter."""
     of_all = Quotas(parts.settings.quota_queued_tasks, parts.settings.quota_priority)
-    return await tasks.allowance(connection, account_id, of_all)
+    return await tasks.allowance(connection, new[0].account_id, new, of_all)
 
 
-def with_effective(new: NewTask, may: Allowance) -> NewTask:
-    """With what it asks for without saying so."""
-    wanted = effective(new.request, may.wallet)
-    request = msgspec.structs.replace(new.request, requirements=wanted)
-    return msgspec.structs.replace(new, request=request)
+def admitted(asked: NewTask, may: Allowance) -> NewTask:
+    """A task that may enter if there is room, with what it asks for without saying so."""
+    wanted = effective(asked.request, may.wallet)
+    request = msgspec.structs.replace(asked.request, requirements=wanted)
+    admit(request, may.available_micro, may.cheapest_micro_per_hour(wanted))
+    admit_priority(request.priority, may.quotas.priority)
+    return msgspec.structs.replace(asked, request=request)
 
 
-def queued(new: NewTask) -> Event:
-    return Event(new.account_id, EventKind.TASK_QUEUED, new.id, data={"state": TaskState.QUEUED})
-
-
-async def _admit(connection: Connection, new: NewTask, may: Allowance) -> None:
-    cheapest = await prices.cheapest_micro_per_hour(connection, new.request.requirements)
-    admit(new.request, may.available_micro, cheapest)
-    admit_priority(new.request.priority, may.quotas.priority)
+async def check_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:
     most = may.quotas.queued
-    if most is not None and await tasks.room_in_queue(connection, new.account_id, most) < 1:
+    if most is None or not new:
+        return
+    if await tasks.room_in_queue(connection, new[0].account_id, most) < len(new):
         raise queue_is_full(most)

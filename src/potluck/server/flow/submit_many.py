@@ -7,23 +7,22 @@ key of its own, made of that and of its place, so that all of it may be sent aga
 
 from collections.abc import Sequence
 
-from potluck.decide.admit import admit, admit_priority, queue_is_full
 from potluck.model.error import Conflict, PotluckError, Unavailable
-from potluck.model.ids import AccountId, TaskId
+from potluck.model.ids import AccountId
 from potluck.model.spec import blobs_of
 from potluck.model.task import TaskRequest
-from potluck.server.flow.notify import hurry, tell
+from potluck.server.flow.notify import hurry
 from potluck.server.flow.submit import (
+    admitted,
     allowance,
+    check_room,
+    earlier,
     enter,
     enter_without_files,
     new_task,
-    queued,
-    same_submission,
-    with_effective,
 )
 from potluck.server.parts import Parts
-from potluck.store import blobs, prices, tasks
+from potluck.store import blobs, tasks
 from potluck.store.database import Connection
 from potluck.store.tasks import Allowance, NewTask
 from potluck.wire.results import Submitted, TasksSubmitted
@@ -40,8 +39,7 @@ async def submit_many(
         for place, request in enumerate(requests)
     ]
     try:
-        async with parts.database.transaction() as connection:
-            answers = await _enter_together(parts, connection, account_id, new)
+        answers = await _enter_together(parts, new)
     except Unavailable:
         raise
     except PotluckError:
@@ -69,69 +67,43 @@ def _refused(refused: PotluckError) -> Submitted:
     return Submitted(None, refused.code, refused.detail, refused.hint)
 
 
-async def _enter_together(
-    parts: Parts, connection: Connection, account_id: AccountId, new: Sequence[NewTask]
-) -> list[Submitted]:
+async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> list[Submitted]:
     """Raises if what is in the way of one can only be told when the others are in, or not."""
-    earlier = await _earlier(connection, account_id, new)
-    may = await allowance(parts, connection, account_id)
-    answers = {place: Submitted(task_id) for place, task_id in earlier.items()}
+    async with parts.database.statement() as connection:
+        may = await allowance(parts, connection, new)
+    answers: dict[int, Submitted] = {}
     fresh: dict[int, NewTask] = {}
-    cheapest: dict[tuple[int, int], int | None] = {}
     for place, each in enumerate(new):
-        if place in answers:
+        task_id = earlier(each, may)
+        if task_id is not None:
+            answers[place] = Submitted(task_id)
             continue
         try:
-            fresh[place] = await _admitted(connection, each, may, cheapest)
+            fresh[place] = admitted(each, may)
         except PotluckError as refused:
             answers[place] = _refused(refused)
-    apart = {place: each for place, each in fresh.items() if each.request.after}
-    together = [each for place, each in fresh.items() if place not in apart]
-    await _check_room(connection, account_id, may, len(fresh))
-    await _insert(parts, connection, together)
-    for each in apart.values():
-        if await enter_without_files(parts, connection, each) != each.id:
-            raise _at_this_moment()
-    named = {each.id: blobs_of(each.request.spec) for each in fresh.values()}
-    await blobs.claim_inputs(connection, account_id, named)
+    if fresh:
+        await _write(parts, may, list(fresh.values()))
     answers.update({place: Submitted(each.id) for place, each in fresh.items()})
     return [answers[place] for place in range(len(new))]
 
 
-async def _earlier(
-    connection: Connection, account_id: AccountId, new: Sequence[NewTask]
-) -> dict[int, TaskId]:
-    """What this very list made before, by place."""
-    keys = {each.idempotency_key: place for place, each in enumerate(new) if each.idempotency_key}
-    if not keys:
-        return {}
-    found = await tasks.by_idempotency_keys(connection, account_id, list(keys))
-    return {keys[key]: same_submission(new[keys[key]], each) for key, each in found.items()}
-
-
-async def _admitted(
-    connection: Connection,
-    asked: NewTask,
-    may: Allowance,
-    cheapest: dict[tuple[int, int], int | None],
-) -> NewTask:
-    """What the task asks for, if it may enter; what its devices cost is asked once for all."""
-    new = with_effective(asked, may)
-    wanted = new.request.requirements
-    kind = (wanted.cores, wanted.device_count)
-    if kind not in cheapest:
-        cheapest[kind] = await prices.cheapest_micro_per_hour(connection, wanted)
-    admit(new.request, may.available_micro, cheapest[kind])
-    admit_priority(new.request.priority, may.quotas.priority)
-    return new
-
-
-async def _check_room(
-    connection: Connection, account_id: AccountId, may: Allowance, number: int
-) -> None:
-    most = may.quotas.queued
-    if most is not None and await tasks.room_in_queue(connection, account_id, most) < number:
-        raise queue_is_full(most)
+async def _write(parts: Parts, may: Allowance, fresh: Sequence[NewTask]) -> None:
+    """Where nothing else is to be written it is one statement, and a transaction by itself: what of
+    it has entered if others are in the way is found by its keys.
+    """
+    apart = [each for each in fresh if each.request.after]
+    together = [each for each in fresh if not each.request.after]
+    named = {each.id: blobs_of(each.request.spec) for each in fresh}
+    is_one_statement = may.quotas.queued is None and not apart and not any(named.values())
+    database = parts.database
+    async with database.statement() if is_one_statement else database.transaction() as connection:
+        await check_room(connection, may, fresh)
+        await _insert(parts, connection, together)
+        for each in apart:
+            if await enter_without_files(parts, connection, each) != each.id:
+                raise _at_this_moment()
+        await blobs.claim_inputs(connection, fresh[0].account_id, named)
 
 
 async def _insert(parts: Parts, connection: Connection, new: Sequence[NewTask]) -> None:
@@ -140,7 +112,6 @@ async def _insert(parts: Parts, connection: Connection, new: Sequence[NewTask]) 
     entered = await tasks.insert_many(connection, parts.vault, new)
     if len(entered) < len(new):
         raise _at_this_moment()
-    await tell(connection, *map(queued, new))
 
 
 def _at_this_moment() -> Conflict:

@@ -18,7 +18,6 @@ from potluck.simulate.store import (  # noqa: F401  each registers its statement
     ledger,
     nodes,
     picture,
-    prices,
     recent,
     statements,
     tasks,

@@ -1,17 +1,12 @@
-"""Models of queries/prices.sql."""
+"""What a task would cost where it is cheapest, as `allowance` in queries/tasks.sql works it out."""
 
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
-from potluck.simulate.store.statements import models
-from potluck.store.named import load
-
-_sql = load("prices")
 
 
-@models(_sql.cheapest)
-def cheapest(data: Data, cores: int, count: int) -> list[Row]:
+def cheapest(data: Data, cores: int, count: int) -> int | None:
     prices = [_price(node, device, cores) for node, device in _offered(data)]
-    return [{"price": min(prices) // 1000 * count if prices else None}]
+    return min(prices) // 1000 * count if prices else None
 
 
 def _offered(data: Data) -> list[tuple[Row, Row]]:

@@ -8,6 +8,7 @@ import asyncpg
 
 from potluck.simulate.store import spans
 from potluck.simulate.store.data import Data
+from potluck.simulate.store.prices import cheapest
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.store.named import load
@@ -67,11 +68,21 @@ def insert(
             "sealed_secrets": sealed_secrets,
         }
     )
+    told = {"account_id": account_id, "task_id": task_id, "kind": "task.queued"}
+    data.events.insert({**told, "node_id": None, "data": codec.encode_json({"state": "queued"})})
     return [{"id": task_id}]
 
 
 @models(_sql.allowance)
-def allowance(data: Data, account_id: str, queued: int | None, priority: int | None) -> list[Row]:
+def allowance(
+    data: Data,
+    account_id: str,
+    queued: int | None,
+    priority: int | None,
+    keys: list[str],
+    cores: list[int],
+    numbers: list[int],
+) -> list[Row]:
     account, balance = data.accounts.get(account_id), data.balances.get(account_id)
     if account is None or balance is None:
         return []
@@ -82,8 +93,17 @@ def allowance(data: Data, account_id: str, queued: int | None, priority: int | N
             "available_micro": balance["available_micro"],
             "queued": queued if own_queued is None else own_queued,
             "priority": priority if own_priority is None else own_priority,
+            **_earlier(data, account_id, keys),
+            "cheapest": [cheapest(data, *size) for size in zip(cores, numbers, strict=True)],
         }
     ]
+
+
+def _earlier(data: Data, account_id: str, keys: list[str]) -> Row:
+    found = [data.tasks.find("tasks_account_id_key", account_id, key) for key in set(keys)]
+    earlier = [task for task in found if task is not None]
+    columns = {"ids": "id", "hashes": "request_hash", "keys": "idempotency_key"}
+    return {name: [task[of] for task in earlier] for name, of in columns.items()}
 
 
 @models(_sql.lock_queue)
@@ -97,14 +117,10 @@ def count_queued(data: Data, account_id: str, most: int) -> list[Row]:
     return [{"count": min(len(queued), most)}]
 
 
-@models(_sql.by_idempotency_keys)
-def by_idempotency_keys(data: Data, account_id: str, keys: list[str]) -> list[Row]:
-    found = [(key, data.tasks.find("tasks_account_id_key", account_id, key)) for key in set(keys)]
-    return [
-        {"id": task["id"], "request_hash": task["request_hash"], "key": key}
-        for key, task in found
-        if task is not None
-    ]
+@models(_sql.by_idempotency_key)
+def by_idempotency_key(data: Data, account_id: str, key: str) -> list[Row]:
+    found = data.tasks.find("tasks_account_id_key", account_id, key)
+    return [] if found is None else [{of: found[of] for of in ("id", "request_hash")}]
 
 
 @models(_sql.views)

@@ -1,19 +1,44 @@
 -- name: insert
-INSERT INTO tasks
-    (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
-    start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures, pending,
-    idempotency_key, request_hash, sealed_secrets)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12, $13,
-    $14, $15, $16, $17, $18, $19, $20)
--- The same key again is the same submission; the caller compares the hash.
-ON CONFLICT (account_id, idempotency_key) DO NOTHING
-RETURNING id
+WITH entered AS (
+    INSERT INTO tasks
+        (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
+        start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures,
+        pending, idempotency_key, request_hash, sealed_secrets)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12,
+        $13, $14, $15, $16, $17, $18, $19, $20)
+    -- The same key again is the same submission; the caller compares the hash.
+    ON CONFLICT (account_id, idempotency_key) DO NOTHING
+    RETURNING id, account_id
+), told AS (
+    INSERT INTO events (account_id, task_id, kind, data)
+    SELECT account_id, id, 'task.queued', '{"state": "queued"}' FROM entered
+)
+SELECT id FROM entered
 
 -- name: allowance
--- How many may wait, and with which priority: the account's own limits, or those of all.
+-- All that is to be known of a submission before it is written: how many may wait, and with which
+-- priority, by the account's own limits or those of all; what it has submitted with these keys; and
+-- what such tasks cost where that is cheapest, if anything is offered.
 SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
-    coalesce(max_priority, $3) AS priority
-FROM accounts JOIN balances ON account_id = accounts.id
+    coalesce(max_priority, $3) AS priority,
+    earlier.ids, earlier.hashes, earlier.keys,
+    ARRAY(
+        -- Of a CPU a task takes, and pays, the share that its cores make up.
+        SELECT (
+            SELECT min(price_micro_per_hour * CASE WHEN kind = 'cpu'
+                THEN greatest(1, 1000 * wanted.cores / nodes.cores) ELSE 1000 END)
+                / 1000 * wanted.number
+            FROM devices JOIN nodes ON nodes.id = node_id
+            WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
+        )
+        FROM unnest($5::bigint[], $6::bigint[]) WITH ORDINALITY AS wanted (cores, number, place)
+        ORDER BY place
+    ) AS cheapest
+FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (
+    SELECT array_agg(tasks.id) AS ids, array_agg(request_hash) AS hashes,
+        array_agg(idempotency_key) AS keys
+    FROM tasks WHERE tasks.account_id = $1 AND idempotency_key = ANY($4::text[])
+) AS earlier
 WHERE accounts.id = $1
 
 -- name: lock_queue
@@ -26,9 +51,8 @@ SELECT count(*) FROM (
     SELECT FROM tasks WHERE account_id = $1 AND state = 'queued' AND finished_at IS NULL LIMIT $2
 ) AS queued
 
--- name: by_idempotency_keys
-SELECT id, request_hash, idempotency_key AS key FROM tasks
-WHERE account_id = $1 AND idempotency_key = ANY($2::text[])
+-- name: by_idempotency_key
+SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
 
 -- name: views
 -- Of these tasks, those that are the account's.
