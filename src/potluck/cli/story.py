@@ -109,6 +109,7 @@ def summary(task: TaskView, now: datetime) -> str:
         parts.append(told(task.items))
     elif attempt is not None:
         parts[0] += f" on {place(attempt)}"
-    if explained := why(task):
+    is_counted = task.items is not None and task.reason is EndReason.ITEMS_FAILED
+    if not is_counted and (explained := why(task)):
         parts.append(explained)
     return ": ".join(parts)
