@@ -96,16 +96,22 @@ class Database:
 
     @asynccontextmanager
     async def _share(self) -> AsyncIterator[None]:
+        if self._shared.locked():
+            await self._wait_for_turn()
+        else:
+            await self._shared.acquire()
+        try:
+            yield
+        finally:
+            self._shared.release()
+
+    async def _wait_for_turn(self) -> None:
         try:
             # In Python 3.11 wait_for may lose a cancellation, and with it the end of a duty.
             async with asyncio.timeout(10):
                 await self._shared.acquire()
         except TimeoutError as error:
             raise unavailable() from error
-        try:
-            yield
-        finally:
-            self._shared.release()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
