@@ -1,5 +1,6 @@
 """Items of an array: what counts, what comes again, and when the whole is over."""
 
+import time
 from datetime import timedelta
 from itertools import pairwise
 
@@ -8,11 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from potluck.decide.arrays.items import ArrayPart, HeldRange, accept, after_range, ranges_of
+from potluck.decide.arrays.items import (
+    ArrayPart,
+    HeldRange,
+    Sorted,
+    accept,
+    after_range,
+    ranges_of,
+    sort_out,
+)
 from potluck.decide.retry import History, Wait
 from potluck.model.back_off import BackOff
+from potluck.model.blob import Value
 from potluck.model.task import EndReason, ItemRange, TaskState
-from potluck.wire.provider import ItemOutcome
+from potluck.wire.provider import ItemOutcome, ReturnedItems
 from tests.decide.builders import NOW
 
 CALM = Wait(BackOff(first_seconds=1, longest_seconds=60), jitter=1.0)
@@ -69,6 +79,38 @@ def test_each_item_that_was_left_to_do_counts_once(
         if not is_good and before.get(item, 0) + 1 >= max_attempts
     }
     assert accepted.run_seconds == len(first)
+
+
+@given(
+    remaining=st.sets(st.integers(0, 20)),
+    told=st.lists(st.tuples(st.integers(0, 22), st.integers(1, 8)), max_size=12),
+)
+def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
+    remaining: set[int], told: list[tuple[int, int]]
+) -> None:
+    runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in told]
+    left, counted = set(remaining), list[int]()
+    found = sort_out(runs, ranges_of(remaining))
+    for place, run in enumerate(runs):
+        items = set(range(run.start, run.end))
+        if items <= left:
+            counted.append(place)
+        elif items & left:
+            assert found is None
+            return
+        left -= items
+    assert found == Sorted(tuple(counted), ranges_of(left))
+
+
+def test_many_runs_are_sorted_out_quickly() -> None:
+    """A node chooses what it tells; it is done in the server's event loop."""
+    remaining = ranges_of(range(1, 10_000, 2))
+    told = [*range(0, 1_000, 2), *range(9_001, 10_000, 2)]
+    runs = [ReturnedItems(item, item + 1, 1.0, Value()) for item in told]
+    began = time.process_time()
+    found = sort_out(runs, remaining)
+    assert time.process_time() - began < 0.1
+    assert found == Sorted(tuple(range(500, 1_000)), remaining[:4_500])
 
 
 @pytest.mark.parametrize(

@@ -119,27 +119,23 @@ def sort_out(runs: Sequence[Run], remaining: Sequence[ItemRange]) -> Sorted | No
 
     What it returned is one value: nobody could tell the part that counts from the other.
     """
-    left, counted = tuple(remaining), list[int]()
+    left, counted = list(remaining), list[int]()
     for place, run in enumerate(runs):
-        whole = ItemRange(run.start, run.end)
-        if any(part.start <= whole.start and whole.end <= part.end for part in left):
+        behind = bisect_right(left, run.start, key=_start)  # the first that begins behind its start
+        before = left[behind - 1] if behind else None
+        if before is not None and run.end <= before.end:
             counted.append(place)
-            left = _cut(left, whole)
-        elif any(part.start < whole.end and whole.start < part.end for part in left):
+            rest = (ItemRange(before.start, run.start), ItemRange(run.end, before.end))
+            left[behind - 1 : behind] = [part for part in rest if len(part)]
+        elif (before is not None and run.start < before.end) or (
+            behind < len(left) and left[behind].start < run.end
+        ):
             return None
-    return Sorted(tuple(counted), left)
+    return Sorted(tuple(counted), tuple(left))
 
 
-def _cut(ranges: Sequence[ItemRange], taken: ItemRange) -> tuple[ItemRange, ...]:
-    """Without these items, which are all in one of the ranges."""
-    left: list[ItemRange] = []
-    for part in ranges:
-        if part.end <= taken.start or taken.end <= part.start:
-            left.append(part)
-            continue
-        rest = (ItemRange(part.start, taken.start), ItemRange(taken.end, part.end))
-        left.extend(each for each in rest if len(each))
-    return tuple(left)
+def _start(part: ItemRange) -> int:
+    return part.start
 
 
 def accept(
