@@ -159,3 +159,14 @@ def test_what_an_attempt_used_in_words() -> None:
         "2.0 s of processor, 1 min 30 s of device, 2 Wh of energy, 1 MiB of memory at most,"
         " 10 B of log, 1 GiB of files in, 2 KiB out"
     )
+
+
+@pytest.mark.parametrize(
+    "words", [("result", "-o", ""), ("run", "-o", "", "x.py"), ("run", "--folder", "", "x.py")]
+)
+def test_a_directory_without_a_name_is_not_the_one_where_one_is(
+    user: CommandLine, words: tuple[str, ...]
+) -> None:
+    shown = user.run(*words)
+    assert (shown.status, shown.stdout) == (64, b"")
+    assert "The name of a directory is empty." in shown.stderr

@@ -6,8 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.model.error import InvalidInput
+
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
+
+
+def directory(name: str) -> Path:
+    """As it stands on the command line. Nothing is what a variable gives that is not set, and not
+    the directory where one is.
+    """
+    if not name:
+        raise InvalidInput(
+            "The name of a directory is empty.",
+            "Look at the variable that it comes from; `.` is the directory where you are.",
+        )
+    return Path(name)
+
 
 ServerOption = Annotated[
     str | None,

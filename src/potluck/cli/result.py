@@ -10,7 +10,7 @@ from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.kept import absence, size_of, written_bytes
 from potluck.cli.logs import log_pages
-from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect, directory
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.returned import Returned, returned
 from potluck.cli.screen import Pane, Screen, Tone, printable
@@ -33,6 +33,7 @@ def result(
         typer.Option(
             "--output",
             "-o",
+            parser=directory,
             metavar="DIR",
             help="Bring the files that it left into this directory.",
         ),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.fetch import check_output
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.options import JsonOption, ServerOption, connect, directory
 from potluck.cli.request.grouped import grouped
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.screen import Screen
@@ -32,6 +32,7 @@ def run(
         typer.Option(
             "--output",
             "-o",
+            parser=directory,
             metavar="DIR",
             help="Bring here what the task left in $POTLUCK_OUTPUT.",
             rich_help_panel="Files and secrets",

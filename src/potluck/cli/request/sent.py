@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.options import directory
+
 _PANEL = "Files and secrets"
 
 
@@ -16,6 +18,7 @@ class SentOptions:
     folder: Annotated[
         Path | None,
         typer.Option(
+            parser=directory,
             metavar="DIR",
             help="Goes along, without what its .gitignore names; the task works in it.",
             rich_help_panel=_PANEL,
