@@ -32,6 +32,7 @@ from potluck.provider.event import (
     Event,
     FinishAccepted,
     Granted,
+    ItemsAccepted,
     LeaseLost,
     LogAcknowledged,
     LogCut,
@@ -49,6 +50,8 @@ from potluck.wire import routes
 from potluck.wire.provider import (
     Finished,
     HeartbeatAnswer,
+    ItemOutcome,
+    ItemsDone,
     NodeRegistered,
     PackedLogPiece,
     RegisterNode,
@@ -424,6 +427,20 @@ async def test_a_finished_report_is_repeated_until_it_has_an_answer(server: Fake
         async with during(sender.run()):
             await until(provider.heard(FinishAccepted(lease.attempt_id)))
     assert server.reports == [completed(lease)] * len(server.reports)
+
+
+async def test_what_is_said_behind_something_that_is_said_again_is_too(server: FakeServer) -> None:
+    grant = a_grant(items=range(1))
+    lease = lease_of(grant)
+    items = ItemsDone(lease, (ItemOutcome(0, EndReason.COMPLETED, 0.1, 0),))
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        server.report_codes = ["internal"]  # of the items; the end is taken
+        sender.send(items)
+        sender.send(completed(lease))
+        async with during(sender.run()):
+            await until(provider.heard(ItemsAccepted(items), FinishAccepted(lease.attempt_id)))
+    assert [type(each) for each in provider.events] == [ItemsAccepted, FinishAccepted]
 
 
 async def test_that_a_device_is_closed_is_heard_before_that_it_was_wanted_back(

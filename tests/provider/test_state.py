@@ -279,19 +279,19 @@ def test_outcomes_of_items_are_kept_before_they_are_told_and_come_before_the_end
     assert attempts.handle(ItemsEnded(attempt_id, first)) == [Keep(one), SendReport(one)]
     assert attempts.handle(ItemsEnded(attempt_id, rest)) == [Keep(two), SendReport(two)]
     finished = completed(lease)
-    assert attempts.handle(RunEnded(attempt_id, finished, 0)) == [Conclude(finished)]
+    ended = attempts.handle(RunEnded(attempt_id, finished, 0))
+    assert ended == [Conclude(finished), SendReport(finished)], "right behind them"
     assert attempts.handle(ItemsAccepted(two)) == [Drop(two)]
     assert attempts.handle(ItemsAccepted(two)) == [], "told twice, taken once"
-    assert attempts.handle(ItemsAccepted(one)) == [Drop(one), SendReport(finished)]
+    assert attempts.handle(ItemsAccepted(one)) == [Drop(one)]
 
 
 def test_outcomes_of_an_earlier_life_are_told_before_its_end() -> None:
     lease, _ = a_lease()
     kept = ItemsDone(lease, (an_outcome(7),))
     attempts = Attempts()
-    told = attempts.handle(Recovered(lease, TASK, None, 0, (kept,)))
-    assert told[1:] == [SendReport(kept)], "and the end waits"
-    _, ended = attempts.handle(ItemsAccepted(kept))
+    _, again, ended = attempts.handle(Recovered(lease, TASK, None, 0, (kept,)))
+    assert again == SendReport(kept)
     assert isinstance(ended, SendReport) and isinstance(ended.report, Finished)
     assert ended.report.reason is EndReason.NODE_RESTARTED
 

@@ -151,7 +151,8 @@ class World(RuleBasedStateMachine):
             written = self.written.get(attempt_id, 0)
             assert self.acknowledged.get(attempt_id, 0) >= written, "logs come first"
             assert self.shipped.get(attempt_id, 0) >= self.left.get(attempt_id, 0), "and files"
-            assert not self.kept.get(attempt_id), "and outcomes of items"
+            told = self.items.get(attempt_id, [])
+            assert all(each in told for each in self.kept.get(attempt_id, [])), "items, too"
             self.outcomes[attempt_id] = report
 
     @rule(target=grants, device=st.sampled_from(DEVICES), milli=st.sampled_from([300, 700, 1000]))

@@ -5,7 +5,7 @@ stays until it has an answer. What the server calls off meanwhile is taken out.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -118,9 +118,20 @@ class ReportSender:
         except InvalidInput as error:
             return await self._deliver_singly(batch, error)
         self._answered.set()
-        pairs = list(zip(batch, answers, strict=False))
-        self._tell([event for report, answer in pairs for event in self._digest(report, answer)])
+        self._tell(self._digest_all(batch, answers))
         return not any(report in self._waiting for report in batch)
+
+    def _digest_all(self, batch: list[Report], answers: Sequence[ReportAnswer]) -> list[Event]:
+        """What was said of an attempt behind something that is said again is said again too."""
+        events: list[Event] = []
+        again: set[AttemptId] = set()
+        for report, answer in zip(batch, answers, strict=False):
+            attempt_id = report.lease.attempt_id
+            if attempt_id not in again:
+                events += self._digest(report, answer)
+            if self._still(report):
+                again.add(attempt_id)
+        return events
 
     async def _deliver_singly(self, batch: list[Report], error: InvalidInput) -> bool:
         """One report that the server can not read must not hold up its neighbours."""

@@ -7,8 +7,8 @@ for the journal before the acts that rely on them). It guarantees:
 - an attempt is started at most once, however often its grant comes;
 - a device serves a new attempt only when the runs on it leave it room, and a run that was called
   off counts until it has really ended;
-- `Finished` is sent only when the server has acknowledged every log piece, every file that it has
-  left and every outcome of an item;
+- `Finished` is sent only when the server has acknowledged every log piece and every file that it
+  has left, and behind every outcome of an item: reports keep their order;
 - what was granted is reported or was called off by the server, also when the provider shuts down:
   what ran or waited then is reported as given back, and what had ended keeps its outcome;
 - nothing is reported about an attempt that the server called off;
@@ -118,7 +118,7 @@ class Holding(Struct):
     @property
     def is_shipped(self) -> bool:
         has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
-        return has_log and self.shipped_parcels >= self.parcels and not self.outcomes
+        return has_log and self.shipped_parcels >= self.parcels
 
 
 class Attempts:
@@ -243,7 +243,7 @@ class Attempts:
         if holding is None or report not in holding.outcomes:
             return []
         holding.outcomes.remove(report)
-        return [Drop(report), *self._report_if_shipped(holding)]
+        return [Drop(report)]
 
     def _run_ended(self, event: RunEnded) -> list[Instruction]:
         holding = self._holdings.get(event.attempt_id)

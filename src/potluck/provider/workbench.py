@@ -212,6 +212,10 @@ class Workbench:
             self._something.clear()
             batch = list(self._undone)
             await self._remember(batch)
+            # What came while the disk was at it goes along: the end of a range with its last items.
+            later = self._undone[len(batch) :]
+            await self._remember(later)
+            batch += later
             for instruction in batch:
                 self._perform(instruction)
             del self._undone[: len(batch)]
