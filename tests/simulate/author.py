@@ -165,7 +165,7 @@ class Author:
             "overtake": (2, self._overtake),
             "sicken": (1, self._sicken),
             "depend": (1, lambda: _depend(self._leadership())),
-            "notify": (1, lambda: lambda side: notify.notify_once(side.parts)),
+            "notify": (1, lambda: _notify),
             "feed": (3, self._feed),
             "look": (1, self._look),
             "forgive": (1, self._forgive),
@@ -710,11 +710,18 @@ def _depend(leadership: Leadership) -> Act:
     return lambda side: depend.decide_once(side.parts, leadership)
 
 
+async def _notify(side: Side) -> object:
+    """Each side numbers its events by itself."""
+    told = await notify.notify_once(side.parts, side.memory.get("told", ()))
+    side.memory["told"] = told
+    return len(told)
+
+
 async def _outbox(side: Side) -> object:
     async with side.database.transaction() as connection:
-        pending = await events.undelivered(connection, 5)
-        await events.mark_delivered(connection, [each.id for each in pending])
-        return [each.event for each in pending]
+        pending = await events.undelivered(connection, 5, ())
+        rest = await events.undelivered(connection, 5, [each.id for each in pending])
+        return [each.event for each in (*pending, *rest)]
 
 
 async def _news(connection: Any, since: feed.Position) -> object:

@@ -40,8 +40,11 @@ async def append(connection: Connection, events: Sequence[Event]) -> None:
     )
 
 
-async def undelivered(connection: Connection, limit: int) -> list[PendingEvent]:
-    rows = await connection.fetch(_sql.undelivered, limit)
+async def undelivered(
+    connection: Connection, limit: int, delivered: Sequence[int]
+) -> list[PendingEvent]:
+    """The next ones; those that have been delivered since are marked as such."""
+    rows = await connection.fetch(_sql.undelivered, limit, delivered)
     return [
         PendingEvent(
             row["id"],
@@ -49,7 +52,3 @@ async def undelivered(connection: Connection, limit: int) -> list[PendingEvent]:
         )
         for row in rows
     ]
-
-
-async def mark_delivered(connection: Connection, ids: Sequence[int]) -> None:
-    await connection.execute(_sql.mark_delivered, ids)

@@ -1,5 +1,7 @@
 """Notify: the outbox. A fact is written with what made it true, and told afterwards."""
 
+from collections.abc import Sequence
+
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import EndReason, TaskState
@@ -31,20 +33,19 @@ async def hurry(parts: Parts) -> None:
     await parts.live.wake(topics.SCHEDULE)
 
 
-async def notify_once(parts: Parts) -> int:
-    """Wakes whoever follows what has happened since; answers how many events there were.
+async def notify_once(parts: Parts, told: Sequence[int] = ()) -> list[int]:
+    """Wakes whoever follows what has happened since; answers which events that were.
 
-    At least once: a crash between the wake-up and the mark tells it again, and a follower that is
-    woken in vain looks and finds nothing new.
+    Those are to be given back as `told`, by which they are marked when it is next looked. At least
+    once: a crash before the mark tells it again, and a follower that is woken in vain looks and
+    finds nothing new.
     """
     async with parts.database.statement() as connection:
-        pending = await events.undelivered(connection, BATCH)
-        for task_id in {each.event.task_id for each in pending} - {None}:
-            assert task_id is not None
-            await parts.live.wake(topics.task(task_id))
-        for each in pending:
-            if each.event.kind is EventKind.TASK_FINISHED and each.event.task_id is not None:
-                await parts.live.wake(topics.results(each.event.task_id))
-        if pending:
-            await events.mark_delivered(connection, [each.id for each in pending])
-    return len(pending)
+        pending = await events.undelivered(connection, BATCH, told)
+    for task_id in {each.event.task_id for each in pending} - {None}:
+        assert task_id is not None
+        await parts.live.wake(topics.task(task_id))
+    for each in pending:
+        if each.event.kind is EventKind.TASK_FINISHED and each.event.task_id is not None:
+            await parts.live.wake(topics.results(each.event.task_id))
+    return [each.id for each in pending]

@@ -27,19 +27,14 @@ def append(
 
 
 @models(_sql.undelivered)
-def undelivered(data: Data, limit: int) -> list[Row]:
-    waiting = sorted(data.events.of("undelivered", None), key=lambda row: row["id"])
-    columns = ("id", "account_id", "task_id", "node_id", "kind")
-    return [{column: row[column] for column in columns} for row in waiting[:limit]]
-
-
-@models(_sql.mark_delivered)
-def mark_delivered(data: Data, ids: list[int]) -> list[Row]:
-    for number in ids:
+def undelivered(data: Data, limit: int, delivered: list[int]) -> list[Row]:
+    for number in delivered:
         event = data.events.get(number)
         if event is not None:
             data.events.update(event, {"delivered_at": data.now})
-    return []
+    waiting = sorted(data.events.of("undelivered", None), key=lambda row: row["id"])
+    columns = ("id", "account_id", "task_id", "node_id", "kind")
+    return [{column: row[column] for column in columns} for row in waiting[:limit]]
 
 
 @models(_audit.lock_head)
