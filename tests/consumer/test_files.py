@@ -1,6 +1,8 @@
 """Uploads and downloads against a server that breaks off, forgets and lies."""
 
+import errno
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,6 +226,21 @@ def test_a_server_that_is_away_for_a_while_costs_no_transfer(
         potluck.files.download(BLOB, tmp_path / "again")
 
 
+@pytest.mark.parametrize(
+    ("number", "hint"), [(errno.ENOSPC, "Make room"), (errno.EROFS, "Name a directory that you")]
+)
+def test_what_helps_where_nothing_can_be_written(
+    potluck: Potluck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(error.BadSettings, match=os.strerror(number)) as refused:
+        potluck.files.download(BLOB, tmp_path / "out")
+    assert refused.value.hint.startswith(hint)
+
+
 def test_a_file_without_a_place_keeps_no_other_from_coming(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
@@ -239,14 +256,25 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     assert found == {"dir", "both/x", long, "last"}
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "link/x", "out"])
-def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("../x", "would lead out"),
+        ("/etc/x", "would lead out"),
+        ("a/../../x", "would lead out"),
+        ("link/x", "a link in the way of 'link/x': .*/top/link"),
+        ("out", "a link in the way of 'out': .*/top/out"),
+    ],
+)
+def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str, told: str) -> None:
+    """Whose doing it is, is told: a link was here before, and is no word of the node's."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "link").symlink_to(tmp_path)
     (top / "out").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(error.BadSettings, match="would lead out"):
+    with pytest.raises(error.BadSettings, match=told) as refused:
         place_in(top, name)
+    assert ("do not trust" in refused.value.hint) is ("lead out" in told)
 
 
 def test_a_hostile_name_in_an_answer_is_no_answer(

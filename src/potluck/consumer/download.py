@@ -4,6 +4,7 @@ They are kept beside the target until all are there and their hash is right, and
 place. So a target that exists is whole.
 """
 
+import errno
 import hashlib
 import os
 from contextlib import closing
@@ -33,9 +34,12 @@ def download(
     try:
         _download(transport, blob, target, progress)
     except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise BadSettings(
             f"{target} can not be written: {error.strerror or error}.",
-            "Make room, or name another directory.",
+            "Make room, or name another directory."
+            if is_full
+            else "Name a directory that you may write to.",
         ) from error
 
 

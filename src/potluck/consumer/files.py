@@ -178,10 +178,16 @@ def place_in(directory: Path, path: str) -> Path:
     """
     target = directory / path
     try:
-        if _leads_out(target, directory):
+        ways = _ways(target, directory)
+        if ways is None:
             raise BadSettings(
                 f"The task left a file {path!r}, which would lead out of {directory}.",
-                "Name an empty directory; if it is one, do not trust that node.",
+                "No sound node gives a file such a name: do not trust that one.",
+            )
+        if link := next((way for way in ways if way.is_symlink()), None):
+            raise BadSettings(
+                f"There is a link in the way of {path!r}: {link}. None is followed.",
+                "Take the link away, or name an empty directory.",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
@@ -193,14 +199,17 @@ def place_in(directory: Path, path: str) -> Path:
 
 def _no_room(path: str, directory: Path, why: str | None) -> BadSettings:
     return BadSettings(
-        f"There is no place for {path!r} in {directory}: {why}.", "Name an empty directory."
+        f"There is no place for {path!r} in {directory}: {why}.",
+        "Name an empty directory that you may write to.",
     )
 
 
-def _leads_out(target: Path, directory: Path) -> bool:
+def _ways(target: Path, directory: Path) -> list[Path] | None:
+    """All that it leads through below the directory, itself at last; None if it leads elsewhere."""
     parts = target.relative_to(directory).parts if target.is_relative_to(directory) else ("..",)
-    ways = [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
-    return ".." in parts or any(way.is_symlink() for way in ways)
+    if ".." in parts:
+        return None
+    return [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
 def _occupied(target: Path, task_id: str) -> BadSettings:
