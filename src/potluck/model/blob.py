@@ -9,14 +9,8 @@ from potluck.model.text import END, Count
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 # Relative, with slashes, and nothing that could lead elsewhere. Of four bytes each, so many
 # characters still fit into an index of the database.
-PathText = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=500,
-        pattern=f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^\\x00-\\x1f\\x7f\\\\]+{END}",
-    ),
-]
+PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^\\x00-\\x1f\\x7f\\\\]+{END}"
+PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
 # What travels in a message itself; what is larger is a blob.
 INLINE_BYTES = 262_144
 MOST_INPUT_FILES = 256

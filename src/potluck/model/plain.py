@@ -5,7 +5,7 @@ It speaks in types of Python and in patterns. Whatever is not known here is left
 
 import re
 
-from potluck.model import ids, text
+from potluck.model import blob, ids, terms, text
 
 _KINDS = {
     "int": "a whole number",
@@ -20,6 +20,9 @@ _KINDS = {
 _FORMS = {
     text.NO_NUL: "without NUL characters",
     text.PRINTABLE: "without control characters",
+    text.VARIABLE_PATTERN: "that is the name of a variable: letters, digits and _",
+    terms.WALLET_PATTERN: "that is the address of a wallet: 0x and 40 hexadecimal digits",
+    blob.PATH_PATTERN: "that is a path below the working directory, such as data/train.csv",
     ids.NODE_PATTERN: "that is the id of a node",
     ids.TASK_PATTERN: "that is the id of a task",
     ids.ATTEMPT_PATTERN: "that is the id of an attempt",

@@ -7,7 +7,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from potluck.model.text import END, LineText, Price, ShortText
 
-WalletText = Annotated[str, Meta(pattern=f"^0x[0-9a-fA-F]{{40}}{END}")]
+WALLET_PATTERN = f"^0x[0-9a-fA-F]{{40}}{END}"
+WalletText = Annotated[str, Meta(pattern=WALLET_PATTERN)]
 Wallets = Annotated[tuple[WalletText, ...], Meta(max_length=1_000)]
 IdleMinutes = Annotated[float, Meta(ge=0, le=7 * 24 * 60)]
 MemoryShare = Annotated[float, Meta(ge=0.01, le=1)]

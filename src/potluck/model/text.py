@@ -16,6 +16,8 @@ NO_NUL = f"^[^\\x00]*{END}"
 _DECEIVING = "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
 PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f{_DECEIVING}]*{END}"
 
+VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
+
 SOURCE_CHARACTERS = 524_288
 # Shorter secrets are in every second word, so a log shows them.
 LEAST_MASKED_CHARACTERS = 6
@@ -26,7 +28,7 @@ ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
 ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
 SourceText = Annotated[str, Meta(max_length=SOURCE_CHARACTERS, pattern=NO_NUL)]
-VariableName = Annotated[str, Meta(max_length=128, pattern=f"^[A-Za-z_][A-Za-z0-9_]*{END}")]
+VariableName = Annotated[str, Meta(max_length=128, pattern=VARIABLE_PATTERN)]
 
 # Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]

@@ -91,8 +91,9 @@ class Options(Struct, frozen=True):
 def understood(wishes: Wishes) -> Options:
     unknown = set(wishes) - set(Wishes.__annotations__)
     if unknown:
+        named = _listed(f"`{each}`" for each in unknown)
         raise InvalidInput(
-            f"A task has no {_listed(unknown)}.", f"It takes {_listed(Wishes.__annotations__)}."
+            f"A task has no option {named}.", f"It takes {_listed(Wishes.__annotations__)}."
         )
     options = Options(
         name=wishes.get("name"),
