@@ -95,8 +95,10 @@ async def test_only_a_call_that_came_to_its_end_gives_a_value(pool: Pool) -> Non
     twice = Value(b"x", BlobRef("0" * 64, 1))
     both = msgspec.structs.replace(gave(function, b"x"), value=twice)
     unsent = msgspec.structs.replace(gave(function, b"x"), value=Value(blob=BlobRef("0" * 64, 1)))
-    refused = (killed, gave(script, b"x"), both, unsent)
-    assert await pool.report(node.node_id, *refused) == ["invalid_input"] * 4
+    nothing = msgspec.structs.replace(gave(function, b"x"), value=None)
+    refused = (killed, gave(script, b"x"), both, unsent, nothing)
+    assert await pool.report(node.node_id, *refused) == ["invalid_input"] * 5
+    assert await pool.report(node.node_id, nothing) == ["invalid_input"], "also by itself"
     await pool.check()
 
 

@@ -292,7 +292,8 @@ async def _finish_together(
         attempt.task_id: (Course(attempt), _ending_of(said[attempt.id]))
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
-        if not _is_incomplete(attempt, said[attempt.id]) and values.fits(attempt, said[attempt.id])
+        if not _is_incomplete(attempt, said[attempt.id])
+        and not values.misfit(attempt, said[attempt.id])
     }
     if ready:
         await end_attempts(parts, connection, list(ready.values()))
@@ -306,8 +307,8 @@ async def _finish(parts: Parts, connection: Connection, course: Course, each: Fi
         return
     if _is_incomplete(attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
-    if not values.fits(attempt, each):
-        raise InvalidInput("Only a function that is no array ends with a value or an error.")
+    if misfit := values.misfit(attempt, each):
+        raise InvalidInput(misfit)
     await end_attempt(parts, connection, course, ending)
 
 

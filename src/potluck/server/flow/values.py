@@ -26,12 +26,14 @@ def check(value: Value | None) -> None:
         raise InvalidInput("A value is given twice, as data and as a blob.")
 
 
-def fits(attempt: EndingAttempt, each: Finished) -> bool:
-    """Whether the attempt may have given a value, if it says that it has."""
-    if each.value is None:
-        return True
+def misfit(attempt: EndingAttempt, each: Finished) -> str:
+    """Why an attempt can not end with the value that it has, or lacks; empty if it can."""
     is_call = attempt.kind is TaskKind.FUNCTION and attempt.array is None
-    return is_call and each.reason in _WITH_VALUE
+    if each.value is not None and not (is_call and each.reason in _WITH_VALUE):
+        return "Only a function that is no array ends with a value or an error."
+    if each.value is None and is_call and each.reason is EndReason.COMPLETED:
+        return "A function that completed ends with what it returned."
+    return ""
 
 
 def given(
