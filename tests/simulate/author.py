@@ -594,6 +594,7 @@ class Author:
     def _feed(self) -> Act:
         """What has changed since this side was last asked, by a position of its own."""
         ids = [row["id"] for row in self._data.tasks.all()]
+        node_ids = [row["id"] for row in self._data.nodes.all()]
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
@@ -601,6 +602,7 @@ class Author:
                 seen = side.memory.get("before") or since
                 told = [
                     await _news(connection, since),
+                    await _nodes(connection, node_ids),
                     await feed.changed_nodes(connection, since),
                     await feed.changed_accounts(connection, since),
                     await feed.waiting_ids(connection, "", 1000, seen),
@@ -722,6 +724,13 @@ async def _outbox(side: Side) -> object:
         pending = await events.undelivered(connection, 5, ())
         rest = await events.undelivered(connection, 5, [each.id for each in pending])
         return [each.event for each in (*pending, *rest)]
+
+
+async def _nodes(connection: Any, node_ids: list[str]) -> object:
+    found = await feed.Nodes(Shapes(), Durations()).of_ids(connection, node_ids)  # type: ignore[arg-type]
+    return [
+        (each.node, sorted(each.attempts, key=lambda one: one.id), each.lists) for each in found
+    ]
 
 
 async def _news(connection: Any, since: feed.Position) -> object:

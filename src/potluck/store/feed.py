@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from potluck.decide.ahead.durations import Durations
@@ -82,6 +83,48 @@ class _Terms(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+
+    @property
+    def names_wallets(self) -> bool:
+        return bool(self.allow or self.deny)
+
+
+class _Device(Struct, frozen=True):
+    """A device that its node offers."""
+
+    id: DeviceId
+    kind: DeviceKind
+    model: str
+    memory_bytes: int
+    price_micro_per_hour: int
+    free_milli: int
+    free_memory_bytes: int
+    availability: Availability
+    vendor: str
+    compute_capability: str | None
+    is_partition: bool
+    terms: _Terms
+
+
+class _Attempt(Struct, frozen=True):
+    """A live attempt."""
+
+    id: AttemptId
+    task_id: TaskId
+    consumer_id: AccountId
+    cores: int
+    memory_bytes: int
+    disk_bytes: int
+    run_seconds_limit: float
+    name: str
+    requirements: msgspec.Raw
+    expected_seconds: float | None
+    items_done: int
+    items_seconds: float
+    items: int
+    is_array: bool
+    since: float
+    shares: list[tuple[DeviceId, int, int]]
 
 
 class Pace(Struct, frozen=True):
@@ -222,33 +265,22 @@ class Nodes:
         self._durations = durations
 
     async def of_ids(self, connection: Connection, ids: Sequence[NodeId]) -> list[NodeNow]:
-        """One statement after the other sees a little later; what differs by that comes again."""
-        attempts: dict[NodeId, list[RunningAttempt]] = {}
+        return [self._now(row) for row in await connection.fetch(_sql.nodes, ids)]
+
+    def _now(self, row: Any) -> NodeNow:
+        node_id = row["id"]
+        attempts = codec.decode_json(row["attempts"], list[_Attempt])
+        running = [self._running(node_id, each) for each in attempts]
         uses: dict[DeviceId, list[tuple[AccountId, bool]]] = {}
-        for row in await connection.fetch(_sql.live_attempts, ids):
-            running = self._running(row)
-            attempts.setdefault(running.node_id, []).append(running)
-            shares = self._shapes.requirements(row["requirements"]).shares_device
-            for share in running.shares:
-                uses.setdefault(share.device_id, []).append((running.account_id, shares))
-        devices: dict[NodeId, list[FreeDevice]] = {}
-        lists: dict[NodeId, dict[DeviceId, WalletLists]] = {}
-        for row in await connection.fetch(_sql.devices, ids):
-            terms = codec.decode_json(row["terms"], _Terms)
-            device = _device(row, terms, uses.get(row["id"], []))
-            devices.setdefault(row["node_id"], []).append(device)
-            if terms.allow or terms.deny:
-                lists.setdefault(row["node_id"], {})[device.id] = _lists(terms)
-        rows = {row["id"]: row for row in await connection.fetch(_sql.nodes, ids)}
-        return [
-            NodeNow(
-                node_id,
-                self._node(rows[node_id], devices.get(node_id, [])) if node_id in rows else None,
-                tuple(attempts.get(node_id, ())),
-                lists.get(node_id, {}),
-            )
-            for node_id in ids
-        ]
+        for each in attempts:
+            is_sharer = self._shapes.requirements(bytes(each.requirements)).shares_device
+            for device_id, *_ in each.shares:
+                uses.setdefault(device_id, []).append((each.consumer_id, is_sharer))
+        devices = codec.decode_json(row["devices"], list[_Device])
+        free = [_device(each, uses.get(each.id, [])) for each in devices]
+        lists = {each.id: _lists(each.terms) for each in devices if each.terms.names_wallets}
+        node = None if row["account_id"] is None else self._node(row, free)
+        return NodeNow(node_id, node, tuple(running), lists)
 
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
         finished, lost = row["finished_attempts"], row["lost_attempts"]
@@ -275,30 +307,29 @@ class Nodes:
             wallet=row["wallet"].lower(),
         )
 
-    def _running(self, row: Any) -> RunningAttempt:
-        shares = zip(row["device_ids"], row["millis"], row["memories"], strict=True)
+    def _running(self, node_id: NodeId, attempt: "_Attempt") -> RunningAttempt:
         return RunningAttempt(
-            id=AttemptId(row["id"]),
-            task_id=row["task_id"],
-            account_id=row["consumer_id"],
-            node_id=row["node_id"],
-            shares=tuple(DeviceShare(*share) for share in shares),
-            cores=row["cores"],
-            memory_bytes=row["memory_bytes"],
-            disk_bytes=row["disk_bytes"],
-            expected_end=row["since"] + self._expected_seconds(row),
+            id=attempt.id,
+            task_id=attempt.task_id,
+            account_id=attempt.consumer_id,
+            node_id=node_id,
+            shares=tuple(DeviceShare(*share) for share in attempt.shares),
+            cores=attempt.cores,
+            memory_bytes=attempt.memory_bytes,
+            disk_bytes=attempt.disk_bytes,
+            expected_end=attempt.since + self._expected_seconds(attempt),
         )
 
-    def _expected_seconds(self, row: Any) -> float:
+    def _expected_seconds(self, attempt: "_Attempt") -> float:
         """By what its items took, else as declared, else as learned; it ends at its limit."""
-        limit: float = row["run_seconds_limit"]
-        if row["items_done"]:
-            each = row["items_seconds"] / row["items_done"]
+        limit = attempt.run_seconds_limit
+        if attempt.items_done:
+            each: float | None = attempt.items_seconds / attempt.items_done
         else:
-            each = row["expected_seconds"] or self._durations.expected_seconds(
-                row["consumer_id"], row["name"], of_items=row["is_array"]
+            each = attempt.expected_seconds or self._durations.expected_seconds(
+                attempt.consumer_id, attempt.name, of_items=attempt.is_array
             )
-        return limit if each is None else min(limit, each * row["items"])
+        return limit if each is None else min(limit, each * attempt.items)
 
 
 def _strength(report: bytes) -> SandboxStrength:
@@ -312,25 +343,25 @@ def _lists(terms: _Terms) -> WalletLists:
     )
 
 
-def _device(row: Any, terms: _Terms, uses: list[tuple[AccountId, bool]]) -> FreeDevice:
+def _device(device: "_Device", uses: list[tuple[AccountId, bool]]) -> FreeDevice:
     accounts = {account_id for account_id, _ in uses}
     return FreeDevice(
-        id=row["id"],
-        kind=DeviceKind(row["kind"]),
-        model=row["model"],
-        memory_bytes=row["memory_bytes"],
-        price_micro_per_hour=row["price_micro_per_hour"],
-        free_milli=row["free_milli"],
-        free_memory_bytes=row["free_memory_bytes"],
-        vendor=row["vendor"],
-        compute_capability=row["compute_capability"],
-        is_partition=row["is_partition"],
-        shares_accounts=terms.shares_accounts,
+        id=device.id,
+        kind=device.kind,
+        model=device.model,
+        memory_bytes=device.memory_bytes,
+        price_micro_per_hour=device.price_micro_per_hour,
+        free_milli=device.free_milli,
+        free_memory_bytes=device.free_memory_bytes,
+        vendor=device.vendor,
+        compute_capability=device.compute_capability,
+        is_partition=device.is_partition,
+        shares_accounts=device.terms.shares_accounts,
         serves=accounts.pop() if len(accounts) == 1 else None,
         serves_sharers=all(shares for _, shares in uses),
-        availability=Availability(row["availability"]),
-        kinds=frozenset(terms.kinds),
-        least_milli=WHOLE_DEVICE_MILLI // (terms.fractions or WHOLE_DEVICE_MILLI),
+        availability=device.availability,
+        kinds=frozenset(device.terms.kinds),
+        least_milli=WHOLE_DEVICE_MILLI // (device.terms.fractions or WHOLE_DEVICE_MILLI),
     )
 
 

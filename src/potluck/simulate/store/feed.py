@@ -121,15 +121,31 @@ def online_nodes(data: Data, behind: str, limit: int) -> list[Row]:
 
 @models(_sql.nodes)
 def nodes(data: Data, node_ids: list[str]) -> list[Row]:
-    found = (data.nodes.get(node_id) for node_id in sorted(set(node_ids)))
-    return [_node(data, row) for row in found if row is not None and _gets_work(row)]
+    return [_node(data, node_id) for node_id in node_ids]
+
+
+def _node(data: Data, node_id: str) -> Row:
+    row = data.nodes.get(node_id)
+    devices = [
+        device
+        for device in data.devices.of("node", node_id)
+        if device["is_present"] and device["standing"] == "bound"
+    ]
+    devices.sort(key=lambda device: device["position"])
+    attempts = data.attempts.of("live_of_node", node_id)
+    return {
+        "id": node_id,
+        **(_offered(data, row) if row is not None and _gets_work(row) else {"account_id": None}),
+        "devices": msgspec.json.encode([_device(device) for device in devices]),
+        "attempts": msgspec.json.encode([_running(data, attempt) for attempt in attempts]),
+    }
 
 
 def _gets_work(node: Row) -> bool:
     return bool(node["state"] == "online" and node["is_polling"])
 
 
-def _node(data: Data, row: Row) -> Row:
+def _offered(data: Data, row: Row) -> Row:
     said = msgspec.json.decode(row["description"])
     owner = data.accounts.get(row["account_id"])
     return {
@@ -146,31 +162,25 @@ def _node(data: Data, row: Row) -> Row:
     }
 
 
-@models(_sql.devices)
-def devices(data: Data, node_ids: list[str]) -> list[Row]:
-    found = [row for node_id in set(node_ids) for row in data.devices.of("node", node_id)]
-    found.sort(key=lambda row: (row["node_id"], row["position"]))
-    return [_device(row) for row in found if row["is_present"] and row["standing"] == "bound"]
+_DEVICE = (
+    *("id", "kind", "model", "memory_bytes", "price_micro_per_hour", "free_milli"),
+    "availability",
+)
+_ATTEMPT = (
+    *("id", "task_id", "consumer_id", "cores", "memory_bytes", "disk_bytes"),
+    *("run_seconds_limit", "items_done", "items_seconds"),
+)
 
 
 def _device(row: Row) -> Row:
     said = msgspec.json.decode(row["description"])
     return {
-        **row,
+        **{of: row[of] for of in _DEVICE},
         "free_memory_bytes": max(0, row["memory_bytes"] - row["used_memory_bytes"]),
         **{of: said.get(of) for of in ("vendor", "compute_capability")},
         "is_partition": said.get("is_partition", False),
-        "terms": msgspec.json.encode(said.get("terms", {})),
+        "terms": said.get("terms", {}),
     }
-
-
-@models(_sql.live_attempts)
-def live_attempts(data: Data, node_ids: list[str]) -> list[Row]:
-    return [
-        _running(data, attempt)
-        for node_id in sorted(set(node_ids))
-        for attempt in data.attempts.of("live_of_node", node_id)
-    ]
 
 
 def _running(data: Data, attempt: Row) -> Row:
@@ -180,14 +190,15 @@ def _running(data: Data, attempt: Row) -> Row:
     shares.sort(key=lambda share: share["device_id"])
     span = attempt["items"]
     return {
-        **attempt,
-        **{of: task[of] for of in ("name", "requirements", "expected_seconds")},
+        **{of: attempt[of] for of in _ATTEMPT},
+        **{of: task[of] for of in ("name", "expected_seconds")},
+        "requirements": msgspec.Raw(task["requirements"]),
         "items": 1 if span is None else span[1] - span[0],
         "is_array": span is not None,
         "since": (attempt["started_at"] or attempt["assigned_at"]).timestamp(),
-        "device_ids": [share["device_id"] for share in shares],
-        "millis": [share["milli"] for share in shares],
-        "memories": [share["memory_bytes"] for share in shares],
+        "shares": [
+            [share[of] for of in ("device_id", "milli", "memory_bytes")] for share in shares
+        ],
     }
 
 

@@ -116,45 +116,53 @@ WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
 SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
 
 -- name: nodes
-SELECT nodes.id, account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
-    -- Its owner may give less than is in use.
-    greatest(cores - used_cores, 0) AS free_cores,
-    greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
-    greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
-    finished_attempts, lost_attempts,
-    coalesce(description -> 'labels', '[]') AS labels,
-    description -> 'sandbox' AS sandbox,
-    nullif(description -> 'containers', 'null') AS containers,
-    description ->> 'python_version' AS python_version, address AS wallet
-FROM nodes JOIN accounts ON accounts.id = account_id
-WHERE nodes.id = ANY($1) AND state = 'online' AND is_polling
-
--- name: devices
-SELECT id, node_id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
-    greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes, availability,
-    description ->> 'vendor' AS vendor,
-    description ->> 'compute_capability' AS compute_capability,
-    coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
-    coalesce(description -> 'terms', '{}') AS terms
-FROM devices WHERE node_id = ANY($1) AND is_present AND standing = 'bound'
-ORDER BY node_id, position
-
--- name: live_attempts
--- What runs on these nodes, also on devices that are not offered any more.
-SELECT attempts.id, task_id, consumer_id, node_id, cores, memory_bytes, disk_bytes,
-    run_seconds_limit, tasks.name, tasks.requirements, tasks.expected_seconds,
-    items_done, attempts.items_seconds,
-    coalesce(upper(attempts.items) - lower(attempts.items), 1) AS items,
-    attempts.items IS NOT NULL AS is_array,
-    extract(epoch FROM coalesce(attempts.started_at, assigned_at))::double precision AS since,
-    share.device_ids, share.millis, share.memories
-FROM attempts JOIN tasks ON tasks.id = task_id, LATERAL (
-    SELECT array_agg(device_id ORDER BY device_id) AS device_ids,
-        array_agg(milli ORDER BY device_id) AS millis,
-        array_agg(attempt_devices.memory_bytes ORDER BY device_id) AS memories
-    FROM attempt_devices WHERE attempt_id = attempts.id
-) AS share
-WHERE node_id = ANY($1) AND attempts.finished_at IS NULL
+-- Of each of these what it offers, which is nothing if it gets no work, its devices, and what runs on
+-- it, also on devices that are not offered any more; all of one moment.
+SELECT wanted.id, offered.*, device.devices, attempt.attempts
+FROM unnest($1::text[]) WITH ORDINALITY AS wanted (id, place)
+LEFT JOIN LATERAL (
+    SELECT account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
+        -- Its owner may give less than is in use.
+        greatest(cores - used_cores, 0) AS free_cores,
+        greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
+        greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
+        finished_attempts, lost_attempts,
+        coalesce(description -> 'labels', '[]') AS labels,
+        description -> 'sandbox' AS sandbox,
+        nullif(description -> 'containers', 'null') AS containers,
+        description ->> 'python_version' AS python_version, address AS wallet
+    FROM nodes JOIN accounts ON accounts.id = account_id
+    WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
+) AS offered ON true
+CROSS JOIN LATERAL (
+    SELECT coalesce(jsonb_agg(each ORDER BY each.position), '[]') AS devices FROM (
+        SELECT id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
+            greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes, availability,
+            description ->> 'vendor' AS vendor,
+            description ->> 'compute_capability' AS compute_capability,
+            coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
+            coalesce(description -> 'terms', '{}') AS terms, position
+        FROM devices WHERE node_id = wanted.id AND is_present AND standing = 'bound'
+    ) AS each
+) AS device
+CROSS JOIN LATERAL (
+    SELECT coalesce(jsonb_agg(each), '[]') AS attempts FROM (
+        SELECT attempts.id, task_id, consumer_id, cores, memory_bytes, disk_bytes,
+            run_seconds_limit, tasks.name, tasks.requirements, tasks.expected_seconds,
+            items_done, attempts.items_seconds,
+            coalesce(upper(attempts.items) - lower(attempts.items), 1) AS items,
+            attempts.items IS NOT NULL AS is_array,
+            extract(epoch FROM coalesce(attempts.started_at, assigned_at))::double precision AS since,
+            (
+                SELECT jsonb_agg(jsonb_build_array(device_id, milli, attempt_devices.memory_bytes)
+                    ORDER BY device_id)
+                FROM attempt_devices WHERE attempt_id = attempts.id
+            ) AS shares
+        FROM attempts JOIN tasks ON tasks.id = task_id
+        WHERE node_id = wanted.id AND attempts.finished_at IS NULL
+    ) AS each
+) AS attempt
+ORDER BY place
 
 -- name: changed_accounts
 SELECT account_id FROM balances
