@@ -13,14 +13,16 @@ from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import InvalidInput, NotFound, Unavailable
 from potluck.model.ids import TaskId, first_id_at
 from potluck.model.spec import ScriptSpec
-from potluck.model.task import TaskRequest
+from potluck.model.task import EndReason, TaskRequest
 from potluck.server.flow import cancel, collect, execute, files, submit, upload
 from potluck.server.loops.collect import CollectLoop
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.parts import Parts
 from potluck.store import collect as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
-from tests.flow.functions import ask
+from potluck.wire.provider import Finished
+from tests.flow.arrays import give
+from tests.flow.functions import ask, call, returned
 from tests.flow.pool import Pool, lease_of
 from tests.flow.sending import ref, send, send_from_node
 
@@ -199,6 +201,45 @@ async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
             is_all = await store_collect.clear(connection, grant.task_id, 2)
         seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
     assert seen == [(False, 3), (False, 1), (True, 0)]
+
+
+async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> None:
+    """Whoever asks meanwhile is not sent round for what is gone."""
+    node, task = await pool.offer(), await call(pool, items=3)
+    grant = await give(pool, node, task.id, 0, 3)
+    items = [returned(grant, item, item + 1) for item in range(3)]
+    ended = Finished(lease_of(grant), EndReason.COMPLETED, 0)
+    assert await pool.report(node.node_id, *items, ended) == ["accepted"] * 4
+    (told,) = await ask(pool, task.id)
+    assert told.behind == 3
+    async with pool.parts.database.transaction() as connection:
+        assert not await store_collect.clear(connection, task.id, 2)
+    assert await pool.sql("SELECT count(*) FROM results") == 1
+    for behind in (0, 1, 3):
+        (told,) = await ask(pool, task.id, behind)
+        assert (told.pieces, told.has_more) == ([], False)
+
+
+async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: Pool) -> None:
+    """An account may have a million; each kept checkpoint makes one due. Nobody has analysed."""
+    await send(pool, b"weights")
+    await pool.sql(
+        "INSERT INTO blobs (sha256, size_bytes, object_key)"
+        " SELECT sha256(number::text::bytea), 1, 'objects/' || number"
+        " FROM generate_series(1, 3000) AS number"
+    )
+    await pool.sql(
+        "INSERT INTO blob_claims (account_id, sha256, size_bytes, pinned_until, look_at)"
+        " SELECT $1, sha256, 1, now() + interval '1 day', now() + interval '1 day' FROM blobs"
+        " WHERE object_key ~ '^objects/[0-9]+$'",
+        pool.alice,
+    )
+    await pool.sql("UPDATE blob_claims SET look_at = now() WHERE size_bytes > 1")
+    async with pool.parts.database.transaction() as connection:
+        statement = store_collect._sql.look_at
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", pool.alice, 500)
+    told = "\n".join(line for (line,) in plan)
+    assert "blob_claims_due" in told and "Rows Removed" not in told, told
 
 
 async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:

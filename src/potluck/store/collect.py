@@ -28,6 +28,7 @@ async def clear(connection: Connection, task_id: TaskId, most: int) -> bool:
     """
     if await connection.fetchval(_sql.lock_task, task_id) is None:
         return True
+    await connection.execute(_sql.forget_results, task_id)
     results = await connection.fetchval(_sql.clear_results, task_id, most)
     files = await connection.fetchval(_sql.clear_files, task_id, most)
     if max(results, files) == most:

@@ -12,8 +12,12 @@ SELECT id FROM attempts WHERE task_id = $1 AND log_pieces > 0
 -- name: lock_task
 SELECT id FROM tasks WHERE id = $1 AND cleared_at IS NULL FOR UPDATE
 
+-- name: forget_results
+-- With the first part: whoever asks before the last is not to wait for what is gone.
+UPDATE tasks SET result_count = 0 WHERE id = $1 AND result_count > 0
+
 -- name: clear_task
-UPDATE tasks SET cleared_at = now(), result_count = 0 WHERE id = $1
+UPDATE tasks SET cleared_at = now() WHERE id = $1
 
 -- name: clear_logs
 UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = $1 AND log_pieces > 0
@@ -67,10 +71,15 @@ SELECT DISTINCT account_id FROM (
 -- Of claims that are due: those that are pinned are looked at again when that ends, and those that
 -- tasks name when one of them lets go, which says so, or once a day.
 -- Whoever has one locked is about to name it; nobody is waited for with others in hand.
-WITH due AS (
-    SELECT account_id, sha256 FROM blob_claims
+WITH longest AS MATERIALIZED (
+    SELECT sha256 FROM blob_claims
     WHERE account_id = $1 AND look_at <= now()
-    ORDER BY sha256 LIMIT $2
+    ORDER BY look_at LIMIT $2
+), due AS (
+    -- Locked in the order in which everybody locks them.
+    SELECT account_id, sha256 FROM blob_claims
+    WHERE account_id = $1 AND sha256 IN (SELECT sha256 FROM longest) AND look_at <= now()
+    ORDER BY sha256
     FOR UPDATE SKIP LOCKED
 ), kept AS (
     UPDATE blob_claims
