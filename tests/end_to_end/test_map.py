@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
-from potluck.model.error import RemoteError
+from potluck.model.error import RemoteError, TaskFailed
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 LOADED: list[int] = []
@@ -39,6 +40,12 @@ def shifted(x: int) -> int:
 @potluck.task
 def inverse(x: int) -> float:
     return 1 / x
+
+
+@potluck.task(timeout=1)
+def sleeps(seconds: int) -> int:
+    time.sleep(seconds)
+    return seconds
 
 
 @potluck.task
@@ -73,6 +80,12 @@ def test_one_bad_item_fails_alone(client: Potluck) -> None:
     error = found[1]
     assert isinstance(error, RemoteError) and error.type_name == "ZeroDivisionError"
     assert "return 1 / x" in error.traceback or "in inverse" in error.traceback
+
+
+def test_an_item_that_takes_too_long_says_so(client: Potluck) -> None:
+    found = list(sleeps.using(client=client).map([0, 30, 0], return_exceptions=True))
+    assert [found[0], found[2]] == [0, 0]
+    assert isinstance(found[1], TaskFailed) and "it ran longer than its 1 s" in str(found[1])
 
 
 def test_what_was_loaded_stays_for_the_next_item(client: Potluck) -> None:
