@@ -452,7 +452,6 @@ async def test_more_arguments_than_fit_into_the_channel_and_files_do_not_mix(wal
 
 async def test_nobody_sends_into_the_frame_of_another() -> None:
     channel = Channel()
-    await channel.open()
     first = asyncio.create_task(channel.send(b"I", 10 * MIB, [bytes(MIB)] * 10))
     await asyncio.sleep(0)
     with pytest.raises(AssertionError):

@@ -76,7 +76,7 @@ def slow_taking(monkeypatch: pytest.MonkeyPatch) -> None:
     read = collecting._content
 
     def slowly(descriptor: int, size: int) -> Iterator[bytes]:
-        time.sleep(0.1)
+        time.sleep(0.2)
         yield from read(descriptor, size)
 
     monkeypatch.setattr(collecting, "_content", slowly)
@@ -91,6 +91,22 @@ async def test_with_care_the_next_begins_when_the_one_before_has_its_outcome(wal
     assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
     assert ran.text.split() == " ".join(f"item {item}" for item in range(6)).split()
     assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+
+
+def leaves_a_file_slowly(item: int) -> int:
+    time.sleep(0.15 if item < 3 else 0)
+    return leaves_a_file(item)
+
+
+@pytest.mark.usefixtures("slow_taking")
+async def test_what_was_answered_before_the_end_counts(walled: Shop) -> None:
+    """Also what nobody had heard yet when the interpreter ended; its files are still there."""
+    ran = await walled.run(items_of(leaves_a_file_slowly, range(6)))
+
+    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
+    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
+    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+    assert [ran.text.count(f"item {item}") for item in (0, 1, 2, 4, 5)] == [1] * 5
 
 
 def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:

@@ -47,7 +47,7 @@ class Porter:
             await self._checkpoints.keep(work)
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
-        for taking in self._taking.values():
+        for taking in list(self._taking.values()):
             await asyncio.shield(taking)
         if not self._is_array:
             await self.collect(work)

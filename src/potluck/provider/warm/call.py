@@ -48,19 +48,23 @@ class Call:
     async def _in(self, interpreter: Interpreter) -> Outcome:
         await self._job.started()
         visit = Visit(self._job, self._spec, interpreter)
-        keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
         try:
-            reason, data = await interpreter.race(self._call(interpreter, visit))
+            ended, data = await interpreter.race(self._attend(interpreter, visit))
             interpreter.served_items += 1
         except Broken as broken:
             return Outcome(visit.account(broken.ended, self._log.total_bytes))
+        return Outcome(ended, await self._kept(data))
+
+    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[Ended, bytes]:
+        keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
+        try:
+            reason, data = await self._call(interpreter, visit)
         finally:
             await drop(keeping)
         detail = in_a_line(data) if reason is EndReason.EXCEPTION else ""
         exit_code = 0 if reason is EndReason.COMPLETED else None
         ended = Ended(reason, exit_code, detail, 0.0, 0.0, 0, 0)
-        value = await self._kept(data)
-        return Outcome(visit.account(ended, self._log.total_bytes), value)
+        return visit.account_now(ended, self._log.total_bytes), data
 
     async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
         try:

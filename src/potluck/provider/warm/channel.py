@@ -24,6 +24,7 @@ from potluck.provider.sandbox.driver import Touched
 from potluck.provider.warm.serve import HEADER, MOST_VALUE_BYTES
 
 _MOST_BYTES = MOST_VALUE_BYTES + 2**20
+_PIECE_BYTES = 2**18
 INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what calls the function")
 
 
@@ -37,45 +38,59 @@ class Gone(Exception):
 
 
 class Channel:
-    """Both ends of it, until the other one has been handed over."""
+    """Both ends of it, until the other one has been handed over.
+
+    What was said by one who has ended is still heard: so no stream of asyncio's, which forgets what
+    it holds when a write fails or the other end has left something unread.
+    """
 
     def __init__(self) -> None:
         self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._ours.setblocking(False)
+        self._unread = bytearray()
         self._is_sending = False
-
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
 
     async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
         """`size` is that of all parts, which are sent as they come, and nothing in between: who is
         kept from sending them all leaves a channel that nobody can use."""
-        assert self._writer is not None
         assert not self._is_sending, "the rest of another frame is to come"
         self._is_sending = True
+        loop, begun = asyncio.get_running_loop(), HEADER.pack(kind, size)
         try:
-            self._writer.write(HEADER.pack(kind, size))
             for part in parts:
-                self._writer.write(part)
-                await self._writer.drain()
+                await loop.sock_sendall(self._ours, begun + part)
+                begun = b""
+            if begun:
+                await loop.sock_sendall(self._ours, begun)
         except OSError as error:
             raise Gone from error
         self._is_sending = False
 
     async def receive(self) -> Frame:
-        assert self._reader is not None
-        try:
-            kind, size = HEADER.unpack(await self._reader.readexactly(HEADER.size))
-            if size > _MOST_BYTES:
+        await self._gather(HEADER.size)
+        kind, size = HEADER.unpack_from(self._unread)
+        if size > _MOST_BYTES:
+            raise Gone
+        end = HEADER.size + size
+        await self._gather(end)
+        data = bytes(memoryview(self._unread)[HEADER.size : end])
+        del self._unread[:end]
+        return Frame(kind, data)
+
+    async def _gather(self, size: int) -> None:
+        """Who is interrupted has lost nothing."""
+        loop = asyncio.get_running_loop()
+        while len(self._unread) < size:
+            try:
+                data = await loop.sock_recv(self._ours, _PIECE_BYTES)
+            except OSError as error:
+                raise Gone from error
+            if not data:
                 raise Gone
-            return Frame(kind, await self._reader.readexactly(size))
-        except (asyncio.IncompleteReadError, OSError) as error:
-            raise Gone from error
+            self._unread += data
+            if len(self._unread) < size:
+                await asyncio.sleep(0)  # much is coming, and others have a turn
 
     def close(self) -> None:
         self.theirs.close()
-        if self._writer is not None:
-            self._writer.close()
-        else:
-            self._ours.close()
+        self._ours.close()

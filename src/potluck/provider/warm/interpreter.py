@@ -33,6 +33,8 @@ from potluck.provider.warm.key import WarmKey
 T = TypeVar("T")
 # Who has closed the channel is given so long to end as well.
 _FAREWELL_SECONDS = 2.0
+# What was answered before the end may be large, and is sent on before it counts.
+_LAST_WORDS_SECONDS = 10.0
 # Between two looks; even one who does nothing may be woken.
 _IDLE_CPU_SECONDS = 0.05
 
@@ -61,6 +63,7 @@ class Interpreter:
         self._output: Output = _nobody
         self._errand: Errand = NO_ERRAND
         self._running: asyncio.Task[Ended] | None = None
+        self._doing: asyncio.Task[Any] | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -78,7 +81,6 @@ class Interpreter:
         loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = loop.create_future()
         self._touched: asyncio.Future[Touched] = loop.create_future()
-        await self._channel.open()
         self._running = asyncio.create_task(
             self._driver.run(confinement, self._hear, unnoticed, self, self.recall, self)
         )
@@ -104,7 +106,8 @@ class Interpreter:
         return before is not None and self._seen_cpu_seconds - before > _IDLE_CPU_SECONDS
 
     async def send(self, kind: bytes, *parts: bytes) -> None:
-        await self._channel.send(kind, sum(map(len, parts)), parts)
+        data = b"".join(parts)
+        await self._channel.send(kind, len(data), (data,))
 
     async def send_large(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
         await self._channel.send(kind, size, parts)
@@ -124,15 +127,19 @@ class Interpreter:
             self._touched.set_result(touched)
 
     async def race(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, unless the interpreter breaks meanwhile; then raises Broken."""
+        """The work's result, unless the interpreter breaks before all is said; then raises Broken.
+
+        Where the work has to do with the run's directory, that is there as long as the work is.
+        """
         assert self._running is not None
-        doing = asyncio.create_task(work)
+        doing: asyncio.Task[T] = asyncio.create_task(work)
+        self._doing = doing
         try:
             await asyncio.wait({doing, self._running}, return_when=asyncio.FIRST_COMPLETED)
-            if doing.done() and not isinstance(doing.exception(), Gone):
-                return doing.result()
         finally:
             await drop(doing)
+        if not doing.cancelled() and not isinstance(doing.exception(), Gone):
+            return doing.result()
         raise await self.broken()
 
     async def broken(self) -> Broken:
@@ -166,6 +173,10 @@ class Interpreter:
         """Each attempt looks after its own."""
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        """What it has answered counts, and nobody is at work in the directory when that goes."""
+        if self._doing is not None:
+            await asyncio.wait({self._doing}, timeout=_LAST_WORDS_SECONDS)
+            await drop(self._doing)
         await self._errand.after(work, reason)
 
     async def _hear(self, stream: str, data: bytes) -> None:

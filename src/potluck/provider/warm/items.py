@@ -93,18 +93,23 @@ class FunctionRange:
             self._has_started = True
             await self._job.started()
         visit = Visit(self._job, self._spec, interpreter)
-        ended: Ended | None = None
         try:
-            await interpreter.race(self._serve(interpreter, visit))
+            self._add(await interpreter.race(self._serve(interpreter, visit)))
+        except Broken as broken:
+            self._add(visit.account(broken.ended))
+            return broken.ended
+        return None
+
+    async def _serve(self, interpreter: Interpreter, visit: Visit) -> Ended:
+        """What has been spent."""
+        try:
+            await visit.begin(self._is_careful, self._flush_seconds)
+            await self._talk(interpreter, visit)
         except NotLoaded as failure:
             self._fail_all(failure.error)
-        except Broken as broken:
-            ended = broken.ended
-        self._add(visit.account(ended or self._spent, 0))
-        return ended
+        return visit.account_now(self._spent)
 
-    async def _serve(self, interpreter: Interpreter, visit: Visit) -> None:
-        await visit.begin(self._is_careful, self._flush_seconds)
+    async def _talk(self, interpreter: Interpreter, visit: Visit) -> None:
         sending = asyncio.create_task(self._send(interpreter, list(self._left)))
         hearing = asyncio.create_task(self._hear_all(interpreter, visit))
         try:
@@ -238,7 +243,7 @@ class FunctionRange:
         recalled = self._job.recall.said
         blame = blamed(
             broken.reason,
-            recalled and recalled.reason,
+            recalled.reason if recalled is not None else None,
             is_item_known=self._at is not None and self._at == self._left[0].start,
             can_go_on=self._has_started and (self._has_concluded or not self._is_careful),
         )

@@ -117,14 +117,15 @@ class Visit:
             return Answer(start, seconds, masked(data, self._mask), is_error=True, files=files)
         return Answer(start, seconds, data, is_error=False, files=files)
 
-    def account(self, ended: Ended, log_bytes: int) -> Ended:
-        """What this attempt has spent, however it ended."""
-        is_over = not self._interpreter.is_sound
-        spent = (
-            Spent(ended.cpu_seconds, ended.memory_peak_bytes)
-            if is_over
-            else self._interpreter.view.spent()
-        )
+    def account(self, ended: Ended, log_bytes: int = 0) -> Ended:
+        """What this attempt has spent in an interpreter that has ended so."""
+        return self._account(ended, Spent(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes)
+
+    def account_now(self, ended: Ended, log_bytes: int = 0) -> Ended:
+        """What this attempt has spent up to now."""
+        return self._account(ended, self._interpreter.view.spent(), log_bytes)
+
+    def _account(self, ended: Ended, spent: Spent, log_bytes: int) -> Ended:
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
