@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox import plain_directory, unconfined
 from potluck.provider.sandbox.driver import PYTHON, Mount
+from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from tests.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.sandbox.host import Request
 from tests.sandbox.test_nothing_is_left import FAMILY, eventually, is_alive
@@ -26,6 +29,26 @@ FILLS_DISK_SLOWLY = "import time\nfor n in range(64): open(str(n), 'wb').write(b
 def open_host() -> Iterator[Host]:
     with hosting(os.geteuid() == 0, "none") as host:
         yield host
+
+
+async def test_nobody_waits_while_what_is_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed_by: dict[str, threading.Thread] = {}
+
+    def remove(directory: Path) -> None:
+        removed_by[directory.name] = threading.current_thread()
+        plain_directory.remove_tree(directory)
+
+    async def ignored(stream: str, data: bytes) -> None: ...
+
+    monkeypatch.setattr(unconfined, "remove_tree", remove)
+    driver = UnconfinedDriver(tmp_path, "test")
+    await driver.run(confinement(), ignored)
+    (tmp_path / "unconfined" / "left").mkdir()
+    await driver.reap()
+    assert len(removed_by) == 2 and threading.main_thread() not in removed_by.values()
+    assert not [*(tmp_path / "unconfined").iterdir()]
 
 
 def test_the_report_claims_nothing(open_host: Host) -> None:

@@ -4,6 +4,7 @@ Whoever works there may shape it against us: deeper than a path can say, shut, o
 nothing here follows a link or recurses, and what can not be looked at counts as too much.
 """
 
+import math
 import os
 import secrets
 import sys
@@ -31,7 +32,7 @@ class Gauge:
         self._directory = directory
         self._limit_bytes = limit_bytes
         self._is_full = False
-        self._took_seconds = 0.0
+        self._took_seconds = math.inf  # a folder may have been unpacked there
         self._looking: Future[None] | None = None
 
     def is_full(self) -> bool:

@@ -93,12 +93,12 @@ class UnconfinedDriver:
             run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
             return await run.to_its_end(started)
         finally:
-            remove_tree(directory)
+            await undisturbed(asyncio.to_thread(remove_tree, directory))
 
     async def reap(self) -> None:
         for directory in self._directory.glob("*"):
             _end_leftovers(directory)
-            remove_tree(directory)
+            await asyncio.to_thread(remove_tree, directory)
 
 
 class UnconfinedRun:
