@@ -124,7 +124,7 @@ class Trouble:
             return
         instance = chance.one_of(instances)
         instances.remove(instance)
-        in_order = chance.is_so(0.3)
+        in_order = chance.is_so(0.5)
         self._happened("instance_stopped" if in_order else "instance_killed", instance.name)
         await (instance.stop() if in_order else instance.kill())
         self._later(chance.seconds(0.1, 5.0), self._replace_instance)
