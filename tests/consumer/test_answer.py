@@ -12,7 +12,7 @@ from potluck.model.error import (
     TooLarge,
     Unavailable,
 )
-from potluck.wire.answer import decoded, failure
+from potluck.wire.answer import decoded, elsewhere, failure
 from potluck.wire.codec import encode_json
 from potluck.wire.problem import to_problem
 
@@ -54,6 +54,27 @@ def test_that_a_credential_is_over_is_believed_of_the_server_only() -> None:
 def test_the_servers_own_error_is_itself_again() -> None:
     told = failure(409, encode_json(to_problem(StaleLease("It is over."))), URL)
     assert type(told) is StaleLease and told.detail == "It is over."
+
+
+@pytest.mark.parametrize(
+    ("url", "place", "is_followed"),
+    [
+        ("https://pool.example.org", "https://store.example.org/x?key=1", True),
+        ("https://pool.example.org", "http://store.example.org/x?key=1", False),
+        ("http://127.0.0.1:8470", "http://127.0.0.1:9000/x", True),
+        ("http://127.0.0.1:8470", "https://store.example.org/x", True),
+        ("http://127.0.0.1:8470", "file:///etc/passwd", False),
+        ("http://127.0.0.1:8470", "", False),
+    ],
+)
+def test_nobody_is_sent_from_a_secure_place_to_an_open_one(
+    url: str, place: str, is_followed: bool
+) -> None:
+    if is_followed:
+        assert elsewhere(place, url) == place
+        return
+    with pytest.raises(BadSettings, match="sends us elsewhere"):
+        elsewhere(place, url)
 
 
 def test_a_success_of_another_shape_names_the_version() -> None:

@@ -22,10 +22,9 @@ from potluck.consumer.upload import Progress
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, Conflict, PotluckError
 from potluck.wire import routes
-from potluck.wire.answer import not_potluck
+from potluck.wire.answer import ELSEWHERE, elsewhere
 
 _READ_BYTES = 2**20
-_REDIRECT = 307
 
 
 def download(
@@ -135,23 +134,20 @@ def _open(transport: Transport, blob: BlobRef, start: int) -> BaseHTTPResponse:
     if start:
         headers["Range"] = f"bytes={start}-"
     path = path_of(routes.GET_BLOB, {"sha256": blob.sha256})
-    response = transport.open_stream(path, headers, (200, 206, _REDIRECT))
-    if response.status != _REDIRECT:
+    response = transport.open_stream(path, headers, (200, 206, ELSEWHERE))
+    if response.status != ELSEWHERE:
         return response
     response.close()
     return _elsewhere(transport, response.headers.get("Location", ""), headers)
 
 
-def _elsewhere(transport: Transport, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
+def _elsewhere(transport: Transport, place: str, headers: dict[str, str]) -> BaseHTTPResponse:
     """From the store itself, which the server has given us an address of; without our token."""
-    secure = transport.url.startswith("https:")
-    if not url.startswith("https:" if secure else ("http:", "https:")):
-        raise not_potluck(transport.url, "it sends us elsewhere, and without https")
     patience = transport.patience
     timeout = urllib3.Timeout(connect=patience.connect_seconds, read=patience.silence_seconds)
     response = urllib3.request(
         "GET",
-        url,
+        elsewhere(place, transport.url),
         headers=headers,
         timeout=timeout,
         retries=False,

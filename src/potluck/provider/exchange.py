@@ -10,12 +10,11 @@ import aiohttp
 from msgspec import Struct
 
 from potluck.model.error import ServerUnreachable
-from potluck.wire.answer import decoded, failure
+from potluck.wire.answer import ELSEWHERE, decoded, elsewhere, failure
 from potluck.wire.routes import Route
 
 T = TypeVar("T")
 
-_ELSEWHERE = 307
 _CHUNK_BYTES = 2**18
 
 
@@ -52,11 +51,11 @@ class Exchange:
         """
         async with AsyncExitStack() as open_ones:
             response = await open_ones.enter_async_context(self._respond(call, token))
-            if response.status == _ELSEWHERE:
+            if response.status == ELSEWHERE:
+                place = elsewhere(response.headers.get("Location", ""), self.url)
                 # Taken as it stands: quoted anew, its signature would be of something else.
-                place = type(response.url)(response.headers.get("Location", ""), encoded=True)
-                elsewhere = self._elsewhere(call, place)
-                response = await open_ones.enter_async_context(elsewhere)
+                quoted = type(response.url)(place, encoded=True)
+                response = await open_ones.enter_async_context(self._elsewhere(call, quoted))
             if response.status >= 300:
                 raise failure(response.status, await response.read(), self.url)
             yield response.status, response.content.iter_chunked(_CHUNK_BYTES)

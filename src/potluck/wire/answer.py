@@ -13,6 +13,7 @@ from potluck.wire.problem import Problem, to_error
 
 T = TypeVar("T")
 
+ELSEWHERE = 307
 # What a proxy in front of the server may say in its own words. That a request is malformed or in
 # conflict only the server can tell: on its word outcomes are dropped. So is that a credential is
 # over: on that word sessions end, and providers.
@@ -41,6 +42,13 @@ def failure(status: int, body: bytes, url: str) -> PotluckError:
         return to_error(decode_json(body, Problem))
     except InvalidInput:
         return _by_status(status, url)
+
+
+def elsewhere(place: str, url: str) -> str:
+    """Where the server sends us for bytes, without our token: never from https into the open."""
+    if not place.startswith("https:" if url.startswith("https:") else ("http:", "https:")):
+        raise not_potluck(url, "it sends us elsewhere, and without https")
+    return place
 
 
 def not_potluck(url: str, why: str) -> BadSettings:

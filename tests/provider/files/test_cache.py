@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.blob import BlobRef
-from potluck.model.error import NotFound, SandboxUnavailable
+from potluck.model.error import BadSettings, NotFound, SandboxUnavailable
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.courier import Courier
 from potluck.provider.sandbox.driver import InputFailed
@@ -77,7 +77,10 @@ async def test_it_is_fetched_from_where_the_server_says(server: FakeServer, tmp_
     server.files.elsewhere = f"{server.url}/elsewhere/{ref.sha256}?signature=a%2Fb"
     async with courier_to(server) as courier:
         inputs = await FileCache(tmp_path, 10**6).hold("one", "account", [ref], courier)
-    assert inputs.path_of(ref).read_bytes() == DATA
+        assert inputs.path_of(ref).read_bytes() == DATA
+        server.files.elsewhere = "ftp://127.0.0.1/blob"
+        with pytest.raises(BadSettings, match="sends us elsewhere"):
+            await anext(courier.fetch(ref, 0))
 
 
 async def test_what_is_damaged_is_fetched_anew_and_at_last_refused(
