@@ -37,6 +37,7 @@ from potluck.provider.sandbox.unconfined import UnconfinedDriver
 from potluck.provider.warm.channel import Channel
 from potluck.provider.warm.pool import WarmSettings
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, MOST_ERROR_BYTES
+from potluck.wire import item_file
 from potluck.wire.plain_values import decode, encode
 from tests.provider.build import a_grant
 from tests.provider.warm_calls import LIMITS, Shop, call_of, items_of, key
@@ -381,6 +382,7 @@ def framed(kind: bytes, data: bytes) -> bytes:
 
 
 AT_FIRST = framed(b"A", AT.pack(0))
+ANSWERED = framed(b"V", ANSWER.pack(0, 0.0, 0) + item_file.pack([encode(None)]))
 LARGE_ERROR = framed(b"F", ANSWER.pack(0, 0.0, 0) + encode([{}] * MOST_ERROR_BYTES))
 
 
@@ -408,6 +410,21 @@ async def test_nothing_that_is_said_inside_gives_more_time(walled: Shop) -> None
     assert called.ended.reason is EndReason.TIME_LIMIT
     assert seconds < 3
     assert mapped.failed[0].reason is EndReason.SIGNAL
+
+
+def answers_and_stays(_: bytes) -> None:
+    speak(ANSWERED)
+    time.sleep(60)
+
+
+async def test_arguments_that_nobody_takes_are_not_sent_for_ever(walled: Shop) -> None:
+    limits = replace(LIMITS, run_seconds=0.8)
+    first = await walled.run(call_of(answers_and_stays, b"", limits=limits))
+    async with asyncio.timeout(10):
+        second = await walled.run(call_of(answers_and_stays, bytes(2 * MIB), limits=limits))
+
+    assert first.ended.reason is EndReason.COMPLETED
+    assert second.ended.reason is EndReason.TIME_LIMIT
 
 
 async def test_an_error_that_is_too_large_is_not_opened(walled: Shop) -> None:

@@ -71,8 +71,8 @@ class Call:
             await visit.begin(is_careful=False, flush_seconds=self._flush_seconds)
             (batch,) = self._arguments.batches(_ONE)
             arguments = self._arguments
-            await interpreter.send_large(b"I", arguments.size(batch), arguments.parts(batch))
             visit.begin_clock()
+            await visit.send(b"I", arguments.size(batch), arguments.parts(batch))
             answer = await self._answer(visit)
         except NotLoaded as failure:
             answer = Answer(0, 0.0, failure.error, is_error=True, files=0)

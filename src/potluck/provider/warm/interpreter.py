@@ -105,11 +105,7 @@ class Interpreter:
         before, self._seen_cpu_seconds = self._seen_cpu_seconds, self.view.spent().cpu_seconds
         return before is not None and self._seen_cpu_seconds - before > _IDLE_CPU_SECONDS
 
-    async def send(self, kind: bytes, *parts: bytes) -> None:
-        data = b"".join(parts)
-        await self._channel.send(kind, len(data), (data,))
-
-    async def send_large(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
+    async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
         await self._channel.send(kind, size, parts)
 
     async def receive(self, within_seconds: float, why: Touched) -> Frame:

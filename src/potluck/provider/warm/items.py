@@ -133,7 +133,7 @@ class FunctionRange:
                 for batch in self._arguments.batches(part, most_items):
                     await self._send_taken(interpreter)
                     size = self._arguments.size(batch)
-                    await interpreter.send_large(b"I", size, self._arguments.parts(batch))
+                    await interpreter.send(b"I", size, self._arguments.parts(batch))
                     if self._is_careful:
                         await self._concluded(interpreter, batch.end)
             await self._concluded(interpreter, left[-1].end)
@@ -148,7 +148,8 @@ class FunctionRange:
 
     async def _send_taken(self, interpreter: Interpreter) -> None:
         while self._taken:
-            await interpreter.send(b"D", str(self._taken.popleft()).encode())
+            number = str(self._taken.popleft()).encode()
+            await interpreter.send(b"D", len(number), (number,))
 
     async def _hear_all(self, interpreter: Interpreter, visit: Visit) -> None:
         visit.begin_clock()

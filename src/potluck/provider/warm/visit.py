@@ -3,7 +3,7 @@
 import asyncio
 import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ class Visit:
         interpreter, grant = self._interpreter, self._job.grant
         if not interpreter.has_served:
             code = whole(self._spec.code, self._job.inputs)
-            await interpreter.send(b"L", code)
+            await self.send(b"L", len(code), (code,))
             await self._loaded()
         is_array = grant.items_total is not None
         flags = (
@@ -73,12 +73,16 @@ class Visit:
         variables = {"POTLUCK_TASK_ID": grant.task_id, "POTLUCK_ATTEMPT_ID": grant.attempt_id}
         if is_array:
             variables["POTLUCK_ITEMS"] = str(grant.items_total)
-        told = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
-        await interpreter.send(b"J", serve.JOB.pack(flags, flush_seconds), told)
+        lines = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
+        told = serve.JOB.pack(flags, flush_seconds) + lines
+        await self.send(b"J", len(told), (told,))
 
     def begin_clock(self) -> None:
         """An item has its time from now on."""
         self._until = time.monotonic() + self._run_seconds
+
+    async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
+        await self.in_time(self._interpreter.send(kind, size, parts))
 
     async def in_time(self, sending: Awaitable[None]) -> None:
         """Whoever is sent something has the time of an item to take it."""
