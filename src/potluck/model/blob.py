@@ -4,12 +4,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import END, Count
+from potluck.model.text import DECEIVING, END, Count
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
-# Relative, with slashes, and nothing that could lead elsewhere. Of four bytes each, so many
-# characters still fit into an index of the database.
-PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^\\x00-\\x1f\\x7f\\\\]+{END}"
+# Relative, with slashes, and nothing that leads elsewhere or deceives who reads it. Of four bytes
+# each, so many characters still fit into an index of the database.
+PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^{DECEIVING}\\\\]+{END}"
 PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
 # What travels in a message itself; what is larger is a blob.
 INLINE_BYTES = 262_144

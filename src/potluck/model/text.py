@@ -12,9 +12,11 @@ from msgspec import Meta
 END = "$(?!\\n)"
 # Any text but NUL.
 NO_NUL = f"^[^\\x00]*{END}"
-# One line that reads as it is: nothing that is obeyed, unseen or turns text round.
-_DECEIVING = "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
-PRINTABLE = f"^[^\\x00-\\x1f\\x7f-\\x9f{_DECEIVING}]*{END}"
+# What is obeyed, unseen or turns text round; without it one line reads as it is.
+DECEIVING = (
+    "\\x00-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
+)
+PRINTABLE = f"^[^{DECEIVING}]*{END}"
 
 VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
 

@@ -1,0 +1,27 @@
+"""Paths of files are strangers' words: they lead nowhere else, and read as what they are."""
+
+import msgspec
+import pytest
+
+from potluck.model.blob import PathText
+from potluck.model.error import InvalidInput
+from potluck.wire import codec
+from potluck.wire.files import AddedFile
+
+
+@pytest.mark.parametrize("path", ["data/train.csv", "a b/ü", "..a", ".hidden", "👩‍💻.txt"])
+def test_a_path(path: str) -> None:
+    assert msgspec.convert(path, PathText) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", ".", "..", "../x", "a/../b", "a/.", "/x", "a//b", "a/", "a\\b"),
+        *("a\nb", "a\n", "\x1b[31m", "a\x7f", "a\x9b31mb", "nul\x85x"),
+        *("gpj.\u202exe", "\u2067a", "a\u2028b", "a\u200b"),
+    ],
+)
+def test_what_is_no_path(path: str) -> None:
+    with pytest.raises(InvalidInput):
+        codec.decode_packed(msgspec.msgpack.encode({"path": path}), AddedFile)
