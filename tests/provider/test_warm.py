@@ -9,6 +9,7 @@ import sys
 import tarfile
 import threading
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,25 @@ async def test_what_can_not_be_loaded_says_what_is_missing(walled: Shop) -> None
     assert "nowhere_to_be_found" in ran.value["message"]
     assert "dependencies" in ran.value["message"]
     assert walled.pool.now() == ()
+
+
+async def test_code_is_passed_on_piece_by_piece(walled: Shop, tmp_path: Path) -> None:
+    """However large it is, it is not in the node's own memory."""
+    grant, file, size = call_of(add, 1, 2), tmp_path / "code", 32 * MIB
+    assert isinstance(grant.spec, FunctionSpec)
+    file.write_bytes(grant.spec.code.data)
+    os.truncate(file, size)  # what follows the end of a pickle is not looked at
+    blob = BlobRef("a" * 64, size)
+    large = replace(grant, spec=replace(grant.spec, code=Value(blob=blob)))
+    tracemalloc.start()
+    try:
+        ran = await walled.run(large, Inputs({blob.sha256: file}))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert ran.value == 3
+    assert peak_bytes < size / 2
 
 
 async def test_what_it_prints_and_leaves_is_its_own(walled: Shop) -> None:

@@ -1,4 +1,4 @@
-"""What a function is called with, piece by piece: it may be larger than our memory.
+"""A function and what it is called with, piece by piece: they may be larger than our memory.
 
 The bytes are pickles of the consumer's. Here they are passed on and never opened.
 """
@@ -46,7 +46,7 @@ class Arguments:
     """Those of one call, or of all items of an array. `close` when done."""
 
     def __init__(self, value: Value, inputs: Inputs, items_total: int | None) -> None:
-        self._source = _open(value, inputs)
+        self._source = open_value(value, inputs)
         self._size = self._source.size
         self._base = 0
         self._count = 1
@@ -78,13 +78,8 @@ class Arguments:
 
     def parts(self, batch: Batch) -> Iterator[bytes]:
         yield batch.head
-        place, end = batch.offsets[0], batch.offsets[-1]
-        while place < end:
-            data = self._source.read(self._base + place, min(_CHUNK_BYTES, end - place))
-            if not data:
-                raise InputFailed(_DO_NOT_FIT)
-            yield data
-            place += len(data)
+        start, end = batch.offsets[0], batch.offsets[-1]
+        yield from pieces(self._source, self._base + start, self._base + end)
 
     def size(self, batch: Batch) -> int:
         return len(batch.head) + batch.offsets[-1] - batch.offsets[0]
@@ -131,12 +126,15 @@ class _File:
         os.close(self._descriptor)
 
 
-def _open(value: Value, inputs: Inputs) -> _Memory | _File:
+def open_value(value: Value, inputs: Inputs) -> _Memory | _File:
+    """To be closed."""
     return _Memory(value.data) if value.blob is None else _File(inputs.path_of(value.blob))
 
 
-def whole(value: Value, inputs: Inputs) -> bytes:
-    """All bytes at once: the code of a function, which its interpreter holds in memory anyway."""
-    if value.blob is None:
-        return value.data
-    return inputs.path_of(value.blob).read_bytes()
+def pieces(source: _Memory | _File, start: int, end: int) -> Iterator[bytes]:
+    while start < end:
+        data = source.read(start, min(_CHUNK_BYTES, end - start))
+        if not data:
+            raise InputFailed(_DO_NOT_FIT)
+        yield data
+        start += len(data)

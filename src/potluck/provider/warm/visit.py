@@ -4,6 +4,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from potluck.provider.kinds.job import Job
 from potluck.provider.mask import Mask
 from potluck.provider.sandbox.driver import Ended, Spent, Touched
 from potluck.provider.warm import serve
-from potluck.provider.warm.arguments import whole
+from potluck.provider.warm.arguments import open_value, pieces
 from potluck.provider.warm.channel import INTERFERED, Frame, Gone
 from potluck.provider.warm.failure import masked
 from potluck.provider.warm.interpreter import Interpreter
@@ -60,8 +61,8 @@ class Visit:
         """Loads the function if that is not done, and says whose items come now."""
         interpreter, grant = self._interpreter, self._job.grant
         if not interpreter.has_served:
-            code = whole(self._spec.code, self._job.inputs)
-            await self.send(b"L", len(code), (code,))
+            with closing(open_value(self._spec.code, self._job.inputs)) as code:
+                await self.send(b"L", code.size, pieces(code, 0, code.size))
             await self._loaded()
         is_array = grant.items_total is not None
         flags = (
