@@ -249,9 +249,11 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     server.plays("/v1/tasks/t/files", says(TaskFiles(1, [NamedFile(name, BLOB) for name in names])))
     server.plays(PATH, Scene(200, DATA))
     with pytest.raises(
-        error.BadSettings, match=r"^3 of 7 files were not brought\. There is no place"
-    ):
+        error.BadSettings,
+        match=r"^3 of 7 files were not brought\. .* 'dir/inner' below 'dir', which",
+    ) as refused:
         potluck.files.fetch("t", tmp_path)
+    assert "empty directory" not in refused.value.hint, "it was one"
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {"dir", "both/x", long, "last"}
 

@@ -163,8 +163,8 @@ def _placed(
     misplaced = []
     for file in files:
         try:
-            if not places.keys().isdisjoint((directory / file.path).parents):
-                raise _no_room(file.path, directory, os.strerror(errno.ENOTDIR))
+            if above := places.keys() & set((directory / file.path).parents):
+                raise _below_a_file(file.path, above.pop())
             places[place_in(directory, file.path)] = file.blob
         except BadSettings as error:
             misplaced.append(error)
@@ -195,6 +195,14 @@ def place_in(directory: Path, path: str) -> Path:
     except OSError as error:
         raise _no_room(path, directory, error.strerror) from error
     return target
+
+
+def _below_a_file(path: str, above: Path) -> BadSettings:
+    """Whichever directory is named: no file system has both."""
+    return BadSettings(
+        f"The task left {path!r} below {above.name!r}, which it left as a file too.",
+        f"{above} was brought; no directory has room for both, whichever you name.",
+    )
 
 
 def _no_room(path: str, directory: Path, why: str | None) -> BadSettings:
