@@ -119,7 +119,8 @@ SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
 -- Of each of these what it offers, which is nothing if it gets no work, its devices, and what runs on
 -- it, also on devices that are not offered any more; all of one moment.
 SELECT wanted.id, offered.*, device.devices, attempt.attempts
-FROM unnest($1::text[]) WITH ORDINALITY AS wanted (id, place)
+-- In brackets: who plans would see how many they are, and plan anew each time, which takes longer.
+FROM unnest((SELECT $1::text[])) WITH ORDINALITY AS wanted (id, place)
 LEFT JOIN LATERAL (
     SELECT account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
         -- Its owner may give less than is in use.

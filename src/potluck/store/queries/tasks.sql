@@ -18,7 +18,8 @@ SELECT id FROM entered
 -- name: allowance
 -- All that is to be known of a submission before it is written: how many may wait, and with which
 -- priority, by the account's own limits or those of all; what it has submitted with these keys; and
--- what such tasks cost where that is cheapest, if anything is offered.
+-- what such tasks cost where that is cheapest, if anything is offered. Lists are in brackets: who
+-- plans would see how long they are, and plan anew each time, which takes longer.
 SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
     coalesce(max_priority, $3) AS priority,
     earlier.ids, earlier.hashes, earlier.keys,
@@ -31,13 +32,14 @@ SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
             FROM devices JOIN nodes ON nodes.id = node_id
             WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
         )
-        FROM unnest($5::bigint[], $6::bigint[]) WITH ORDINALITY AS wanted (cores, number, place)
+        FROM unnest((SELECT $5::bigint[]), (SELECT $6::bigint[]))
+            WITH ORDINALITY AS wanted (cores, number, place)
         ORDER BY place
     ) AS cheapest
 FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (
     SELECT array_agg(tasks.id) AS ids, array_agg(request_hash) AS hashes,
         array_agg(idempotency_key) AS keys
-    FROM tasks WHERE tasks.account_id = $1 AND idempotency_key = ANY($4::text[])
+    FROM tasks WHERE tasks.account_id = $1 AND idempotency_key = ANY((SELECT $4::text[])::text[])
 ) AS earlier
 WHERE accounts.id = $1
 
