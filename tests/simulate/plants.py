@@ -26,6 +26,7 @@ class Plant(Struct, frozen=True):
     clause: str = ""
     instead: str = ""
     index: str = ""
+    function: str = ""
 
 
 class Found(Struct, frozen=True):
@@ -53,13 +54,19 @@ PLANTS = (
     Plant("no guard on the wallet", "assign", "assign", "takes_wallet(description -> 'terms',",
           "takes_wallet('{}',"),
     Plant("back on a sick device", "leases", "adopt", "AND availability <> 'sick'"),
-    Plant("no lock on the task", "attempts", "lock_task_of", "FOR UPDATE"),
+    Plant("no lock on the task", clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts"),
 )  # fmt: skip
 
 
 @contextmanager
 def planted(plant: Plant, url: str) -> Iterator[None]:
-    with _in_schema(plant, url) if plant.index else _in_statement(plant):
+    if plant.index:
+        planting = _in_schema(plant, url)
+    elif plant.function:
+        planting = _in_function(plant, url)
+    else:
+        planting = _in_statement(plant)
+    with planting:
         yield
 
 
@@ -83,6 +90,36 @@ def _in_schema(plant: Plant, url: str) -> Iterator[None]:
         yield
     finally:
         asyncio.run(_make_again(definition, url))
+
+
+@contextmanager
+def _in_function(plant: Plant, url: str) -> Iterator[None]:
+    whole = asyncio.run(_defined(plant.function, url))
+    assert plant.clause in whole, f"{plant.name}: {plant.function} has changed"
+    asyncio.run(_define(whole.replace(plant.clause, plant.instead), url))
+    try:
+        yield
+    finally:
+        asyncio.run(_define(whole, url))
+
+
+async def _defined(function: str, url: str) -> str:
+    connection = await asyncpg.connect(url)
+    try:
+        definition: str = await connection.fetchval(
+            "SELECT pg_get_functiondef($1::regproc)", function
+        )
+    finally:
+        await connection.close()
+    return definition
+
+
+async def _define(definition: str, url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(definition)
+    finally:
+        await connection.close()
 
 
 async def _drop(index: str, url: str) -> str:
