@@ -6,10 +6,8 @@ that, and after its grace once the code runs. Nothing of the attempt is left run
 what it has left for its owner is in the outbox.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -40,22 +38,16 @@ from potluck.provider.meter import DeviceMeter, ReadSpent, untold, usage_of
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall
-from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall, Recalled
 from potluck.provider.warm.pool import USUAL, Pins, WarmPool, WarmSettings
 from potluck.wire.provider import Finished, Grant
 
-T = TypeVar("T")
 # A sentence that says why the node's owner does not take it; None when it may run.
 MayRun = Callable[[Grant], str | None]
 
 
 class _Declined(Exception):
     """The owner's terms, asked once more: they may have changed since the server looked."""
-
-
-class _Recalled(Exception):
-    """It was called back before its code began."""
 
 
 def anything(_: Grant) -> None:
@@ -117,7 +109,7 @@ class Runner:
         try:
             self._check_owner(grant)
             self._check_terms(grant)
-            ready = await _unless(recall, self._make_ready(grant, masked, tell, freight))
+            ready = await recall.unless(self._make_ready(grant, masked, tell, freight))
             made = (ready.environment, ready.exposed, ready.inputs)
             job = Job(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
@@ -126,12 +118,9 @@ class Runner:
             return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
-        except _Recalled:
-            assert recall.said is not None
-            return failed(recall.said.reason, recall.said.detail)
         except PrepareFailed as failure:
             return failed(failure.reason, failure.detail)
-        except InputFailed as failure:
+        except (InputFailed, Recalled) as failure:
             return failed(failure.touched.reason, failure.touched.detail)
         except (PotluckError, OSError) as error:
             return failed(EndReason.SANDBOX_FAILED, str(error))
@@ -219,18 +208,6 @@ class Runner:
             return await run.to_its_end(self._driver, outcomes.add)
         finally:
             outcomes.flush()
-
-
-async def _unless(recall: Recall, preparing: Coroutine[Any, Any, T]) -> T:
-    """What is being prepared, unless it is called back meanwhile."""
-    work, asked = asyncio.create_task(preparing), asyncio.create_task(recall.asked())
-    try:
-        await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            raise _Recalled
-        return work.result()
-    finally:
-        await drop(work, asked)
 
 
 def _finished(grant: Grant, outcome: Outcome, usage: Usage) -> Finished:

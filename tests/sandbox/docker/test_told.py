@@ -164,7 +164,15 @@ def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
     assert refusing(rules, "io_uring_setup") is not None
 
 
-async def test_who_wants_a_device_back_does_not_wait_for_an_image(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("image_seconds", "reason"),
+    [(30.0, EndReason.RECLAIMED), (0.05, EndReason.PREPARE_TIME_LIMIT)],
+)
+async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
+    tmp_path: Path, image_seconds: float, reason: EndReason
+) -> None:
+    """Neither past the time that the task allows, nor when its owner wants it back."""
+
     async def never(_: str) -> Image:
         await asyncio.sleep(60)
         raise AssertionError
@@ -173,10 +181,11 @@ async def test_who_wants_a_device_back_does_not_wait_for_an_image(tmp_path: Path
 
     none, recall = cast(Any, None), Recall()
     yard = Yard(none, "test", tmp_path, none, none, none, "own", none, never)
-    run = ContainerRun(yard, confinement(image="large"), unheard, recall=recall)
-    asyncio.get_running_loop().call_later(0.1, recall.ask, EndReason.RECLAIMED, 30.0)
+    wanted = confinement(image="large", image_seconds=image_seconds)
+    run = ContainerRun(yard, wanted, unheard, recall=recall)
+    asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
-        assert (await run.to_its_end(unnoticed)).reason is EndReason.RECLAIMED
+        assert (await run.to_its_end(unnoticed)).reason is reason
 
 
 def test_no_end_is_believed_that_no_command_has() -> None:

@@ -30,6 +30,7 @@ def confine(job: Job, command: Sequence[str], image: str | None = None) -> Confi
         mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
         device_nodes=exposed.device_nodes,
         image=image,
+        image_seconds=grant.limits.prepare_seconds,
     )
 
 

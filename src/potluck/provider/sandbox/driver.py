@@ -3,16 +3,19 @@
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
+from potluck.provider.sandbox.event_loop import drop
+
+T = TypeVar("T")
 
 # Where the task works inside every sandbox, what of that comes back and what survives the attempt,
 # and where a prepared environment is mounted.
@@ -51,6 +54,7 @@ class Confinement(Struct, frozen=True):
     device_nodes: tuple[Mount, ...] = ()  # that may be used; all others are absent
     own_processes: int = 0  # how many of the processes inside are ours, and not counted
     image: str | None = None  # the container image that it runs in; None: the node's own system
+    image_seconds: float = 86_400.0  # how long that may take to come
 
 
 class Ended(Struct, frozen=True):
@@ -82,6 +86,14 @@ class Touched(Struct, frozen=True):
 
     reason: EndReason
     detail: str
+
+
+class Recalled(Exception):
+    """It was called back before it was ready."""
+
+    def __init__(self, touched: Touched) -> None:
+        super().__init__(touched.detail)
+        self.touched = touched
 
 
 class Recall:
@@ -120,6 +132,17 @@ class Recall:
         await self._asked.wait()
         assert self.said is not None
         return self.said
+
+    async def unless(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work gives. Raises Recalled, and drops it, if somebody asks meanwhile."""
+        working, asked = asyncio.create_task(work), asyncio.create_task(self.asked())
+        try:
+            await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                raise Recalled(asked.result())
+            return working.result()
+        finally:
+            await drop(working, asked)
 
     async def grace_over(self) -> None:
         while (left_seconds := self._deadline - time.monotonic()) > 0:

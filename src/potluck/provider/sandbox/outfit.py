@@ -1,9 +1,13 @@
 """Lets the errand of a run put in place what the task needs, while nothing of it runs yet."""
 
-import asyncio
-
-from potluck.provider.sandbox.driver import Errand, InputFailed, Recall, Touched, WorkDirectory
-from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.driver import (
+    Errand,
+    InputFailed,
+    Recall,
+    Recalled,
+    Touched,
+    WorkDirectory,
+)
 
 
 async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> Touched | None:
@@ -11,19 +15,8 @@ async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> Touched
 
     Large inputs take a while, and whoever calls the run back does not wait for them.
     """
-    bringing = asyncio.create_task(_before(errand, work))
-    asked = asyncio.create_task(recall.asked())
     try:
-        await asyncio.wait({bringing, asked}, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            return recall.said
-        bringing.result()
-    except InputFailed as failure:
+        await recall.unless(errand.before(work))
+    except (InputFailed, Recalled) as failure:
         return failure.touched
-    finally:
-        await drop(bringing, asked)
     return None
-
-
-async def _before(errand: Errand, work: WorkDirectory) -> None:
-    await errand.before(work)

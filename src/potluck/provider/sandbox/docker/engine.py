@@ -18,7 +18,7 @@ from msgspec import Struct
 
 _SECONDS = 120.0
 _FACTS_SECONDS = 10.0
-_PULL_SECONDS = 3_600.0
+_PULL_SECONDS = 86_400.0  # as long as a task may allow
 _GONE = 404
 TAKEN = 409  # the name of a container
 _REMOVE_SECONDS = 30.0

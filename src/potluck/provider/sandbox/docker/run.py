@@ -31,6 +31,7 @@ from potluck.provider.sandbox.driver import (
     InputFailed,
     Output,
     Recall,
+    Recalled,
     Spent,
     Started,
     Touched,
@@ -134,15 +135,12 @@ class ContainerRun:
             await undisturbed(self._clear())
 
     async def _set_up(self) -> Touched | None:
-        """Short of letting the command begin; an image may take an hour to come, and whoever calls
-        the run back does not wait for it."""
-        preparing = asyncio.create_task(self._prepare())
-        asked = asyncio.create_task(self._recall.asked())
+        """Short of letting the command begin; an image may take long to come, and whoever calls the
+        run back does not wait for it."""
         try:
-            await asyncio.wait({preparing, asked}, return_when=asyncio.FIRST_COMPLETED)
-            return preparing.result() if preparing.done() else asked.result()
-        finally:
-            await drop(preparing, asked)
+            return await self._recall.unless(self._prepare())
+        except Recalled as recalled:
+            return recalled.touched
 
     async def _prepare(self) -> Touched | None:
         try:
@@ -178,10 +176,20 @@ class ContainerRun:
             return Image(self._yard.own_image)
         if nvidia.wants_cards(self._confinement.device_nodes):
             nvidia.check_toolkit(await nvidia.toolkit_version())
-        image = await self._yard.find_image(name)
+        image = await self._in_time(name, self._yard.find_image(name))
         if not self._words(image):
             raise InputFailed(f"the image {name} has no command of its own, and the task says none")
         return image
+
+    async def _in_time(self, name: str, finding: Awaitable[Image]) -> Image:
+        """Whoever waits for it holds devices meanwhile."""
+        seconds = self._confinement.image_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await finding
+        except TimeoutError:
+            sentence = f"fetching the image {name} took longer than {seconds:g} s"
+            raise InputFailed(sentence, EndReason.PREPARE_TIME_LIMIT) from None
 
     def _encase(self, image: Image) -> Casing:
         confinement, yard = self._confinement, self._yard
