@@ -1,19 +1,24 @@
 """Arrays of functions whose interpreter breaks: who is blamed, and what is lost."""
 
 import os
+import pickle
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.blob import Value
+from potluck.model.spec import FunctionSpec
 from potluck.model.task import EndReason
 from potluck.provider.blame import Blame, blamed
 from potluck.provider.files import collect as collecting
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, _Answers
 from potluck.wire import plain_values
+from potluck.wire.plain_values import decode
 from tests.provider.warm_calls import LIMITS, Shop, items_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
@@ -107,6 +112,26 @@ async def test_what_was_answered_before_the_end_counts(walled: Shop) -> None:
     assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
     assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
     assert [ran.text.count(f"item {item}") for item in (0, 1, 2, 4, 5)] == [1] * 5
+
+
+class Unloadable:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise ValueError('no ' * 9_000)",)
+
+
+async def test_what_keeps_a_function_from_being_loaded_is_told_whole_once(walled: Shop) -> None:
+    grant = items_of(len, range(2_000), (0, 900), (1_000, 2_000))
+    assert isinstance(grant.spec, FunctionSpec)
+    code = Value(pickle.dumps(Unloadable()))
+    ran = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
+
+    assert sorted(ran.failed) == [*range(900), *range(1_000, 2_000)]
+    whole = [item for item, one in ran.failed.items() if len(one.error) > 1_000]
+    assert whole == [0, 1_000]
+    short = decode(ran.failed[7].error)
+    assert short["type"] == "ValueError" and short["message"].startswith("no no")
+    assert {one.detail for one in ran.failed.values()} == {ran.failed[0].detail}
+    assert ran.failed[0].detail.startswith("ValueError: no no")
 
 
 def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:

@@ -21,12 +21,13 @@ class Outcomes:
         self._tell = tell
         self._longest_seconds = longest_seconds
         self._gathered: list[ItemOutcome] = []
+        self._error_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, outcome: ItemOutcome) -> None:
         self._gathered.append(outcome)
-        error_bytes = sum(len(one.error) for one in self._gathered)
-        if len(self._gathered) >= MOST_OUTCOMES or error_bytes > _MOST_ERROR_BYTES:
+        self._error_bytes += len(outcome.error)
+        if len(self._gathered) >= MOST_OUTCOMES or self._error_bytes > _MOST_ERROR_BYTES:
             self.flush()
         elif self._timer is None:
             loop = asyncio.get_running_loop()
@@ -36,6 +37,6 @@ class Outcomes:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        gathered, self._gathered = self._gathered, []
+        gathered, self._gathered, self._error_bytes = self._gathered, [], 0
         if gathered:
             self._tell(ItemsEnded(self._attempt_id, tuple(gathered)))

@@ -27,6 +27,16 @@ def masked(error: bytes, mask: Mask) -> bytes:
         return error
 
 
+def shortened(error: bytes) -> bytes:
+    """For those who share it with one who is told all of it."""
+    try:
+        told = decode(error)
+        kind, message = (one_line(told[name], _DETAIL_CHARACTERS) for name in ("type", "message"))
+        return of_ours(kind, message)
+    except (PlainError, KeyError, TypeError, AttributeError):
+        return of_ours("Exception", "")
+
+
 def of_ours(kind: str, message: str) -> bytes:
     """What kept the value of a call from its owner, in the same shape."""
     return encode({"type": kind, "message": message, "traceback": ""})

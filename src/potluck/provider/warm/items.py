@@ -22,12 +22,12 @@ from potluck.provider.event import ItemsEnded
 from potluck.provider.files.porter import Porter
 from potluck.provider.kinds.job import Job, Outcome
 from potluck.provider.line import one_line
-from potluck.provider.outcomes import Outcomes
+from potluck.provider.outcomes import MOST_OUTCOMES, Outcomes
 from potluck.provider.sandbox.driver import Confinement, Ended, Touched
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.warm.arguments import MOST_ITEMS, Arguments
 from potluck.provider.warm.channel import Gone
-from potluck.provider.warm.failure import in_a_line, of_ours
+from potluck.provider.warm.failure import in_a_line, of_ours, shortened
 from potluck.provider.warm.interpreter import Broken, Interpreter
 from potluck.provider.warm.key import WarmKey
 from potluck.provider.warm.pool import Borrower, WarmPool
@@ -106,7 +106,7 @@ class FunctionRange:
             await visit.begin(self._is_careful, self._flush_seconds)
             await self._talk(interpreter, visit)
         except NotLoaded as failure:
-            self._fail_all(failure.error)
+            await self._fail_all(failure.error)
         return visit.account_now(self._spent)
 
     async def _talk(self, interpreter: Interpreter, visit: Visit) -> None:
@@ -227,16 +227,19 @@ class FunctionRange:
         await self._job.freight.courier.send(blob, read)
         return Value(blob=blob)
 
-    def _add_failure(self, item: int, seconds: float, error: bytes) -> None:
-        self._outcomes.add(
-            ItemOutcome(item, EndReason.EXCEPTION, seconds, None, in_a_line(error), error)
-        )
+    def _add_failure(self, item: int, seconds: float, error: bytes, line: str = "") -> None:
+        detail = line or in_a_line(error)
+        self._outcomes.add(ItemOutcome(item, EndReason.EXCEPTION, seconds, None, detail, error))
 
-    def _fail_all(self, error: bytes) -> None:
-        """None of them can be called."""
+    async def _fail_all(self, error: bytes) -> None:
+        """None of them can be called. The whole of it is told once for each part."""
+        line, short = in_a_line(error), shortened(error)
         for part in self._left:
-            for item in range(part.start, part.end):
-                self._add_failure(item, 0.0, error)
+            self._add_failure(part.start, 0.0, error, line)
+            for item in range(part.start + 1, part.end):
+                self._add_failure(item, 0.0, short, line)
+                if item % MOST_OUTCOMES == 0:
+                    await asyncio.sleep(0)
         self._left.clear()
 
     def _goes_on_after(self, broken: Ended) -> bool:
