@@ -7,9 +7,10 @@ from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput
 from potluck.model.node import SandboxReport
 from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
-from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.task import EndReason, Requirements, TaskRequest, TaskState
 from potluck.model.terms import TaskKind
 from potluck.server.flow import cancel, follow, submit
+from potluck.server.flow.submit_many import submit_many
 from potluck.wire import codec
 from potluck.wire.provider import Started
 from tests.flow.arrays import place
@@ -96,6 +97,20 @@ async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
     trusting = await submit.submit(pool.parts, pool.alice, mine, None)
     await pool.plan()
     assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
+
+
+async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
+    """An address spelled in both cases has a checksum; one in small letters has none."""
+    mistyped = BOB[:2] + BOB[2:].swapcase()
+    trusting = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(mistyped,))
+    asking = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
+    for request in (trusting, asking):
+        with pytest.raises(InvalidInput, match=f"checksum of the address {mistyped} is wrong"):
+            await submit.submit(pool.parts, pool.alice, request, None)
+        listed = await submit_many(pool.parts, pool.alice, [request], None)
+        assert listed.tasks[0].task_id is None
+    plain = msgspec.structs.replace(trusting, trust=(BOB.lower(),))
+    assert (await submit.submit(pool.parts, pool.alice, plain, None)).state is TaskState.QUEUED
 
 
 async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:

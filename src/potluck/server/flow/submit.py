@@ -22,6 +22,7 @@ from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.mint import new_task_id
 from potluck.store.tasks import Allowance, EarlierSubmission, NewTask, Quotas
+from potluck.wire.address import checksummed
 from potluck.wire.consumer import TaskView
 
 
@@ -112,6 +113,8 @@ async def allowance(parts: Parts, connection: Connection, new: Sequence[NewTask]
 def admitted(asked: NewTask, may: Allowance) -> NewTask:
     """A task that may enter if there is room, with what it asks for without saying so."""
     wanted = effective(asked.request, may.wallet)
+    for wallet in (*asked.request.trust, *asked.request.requirements.owners):
+        checksummed(wallet)  # a mistyped one would see what it is not meant to
     request = msgspec.structs.replace(asked.request, requirements=wanted)
     admit(request, may.available_micro, may.cheapest_micro_per_hour(wanted))
     admit_priority(request.priority, may.quotas.priority)
