@@ -138,6 +138,9 @@ def test_what_is_discarded_is_gone_and_takes_no_more(tmp_path: Path) -> None:
 def test_logs_that_the_journal_does_not_know_are_removed(tmp_path: Path) -> None:
     kept, stray = new_attempt_id(), new_attempt_id()
     for attempt_id in (kept, stray):
-        LogSpool.open(tmp_path, attempt_id).close()
+        spool = LogSpool.open(tmp_path, attempt_id)
+        assert list(tmp_path.glob(f"{attempt_id}*")) == [], "there is nothing to keep yet"
+        spool.append(PackedLogPiece("stdout", b"one"))
+        spool.close()
     remove_strays(tmp_path, {kept})
     assert [AttemptId(path.stem) for path in tmp_path.iterdir()] == [kept]
