@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from potluck.model.blob import PathText
+from potluck.model.blob import PathText, is_path
 from potluck.model.error import InvalidInput
 from potluck.wire import codec
 from potluck.wire.files import AddedFile
@@ -11,6 +11,7 @@ from potluck.wire.files import AddedFile
 
 @pytest.mark.parametrize("path", ["data/train.csv", "a b/ü", "..a", ".hidden", "👩‍💻.txt"])
 def test_a_path(path: str) -> None:
+    assert is_path(path)
     assert msgspec.convert(path, PathText) == path
 
 
@@ -23,5 +24,10 @@ def test_a_path(path: str) -> None:
     ],
 )
 def test_what_is_no_path(path: str) -> None:
+    assert not is_path(path)
     with pytest.raises(InvalidInput):
         codec.decode_packed(msgspec.msgpack.encode({"path": path}), AddedFile)
+
+
+def test_a_name_that_is_no_text_is_no_path() -> None:
+    assert not is_path("a\udcff")

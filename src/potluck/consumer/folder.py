@@ -11,10 +11,9 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from pathspec import GitIgnoreSpec
 
-from potluck.model.blob import PathText
+from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 
 _ALWAYS_LEFT_OUT = {".git", "__pycache__"}
@@ -83,10 +82,7 @@ def _check(paths: list[Path], top: Path) -> None:
 def _mistake(path: Path, top: Path) -> str:
     """Why no node would unpack it, if so."""
     name = path.relative_to(top).as_posix()
-    try:
-        name.encode()
-        msgspec.convert(name, PathText)
-    except (msgspec.ValidationError, UnicodeError):
+    if not is_path(name):
         return "has a name with characters that it may not have, or one that is too long"
     if not path.is_symlink():
         return "" if path.is_file() or path.is_dir() else "is no file and no directory"

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
 from potluck.model.text import DECEIVING, END, Count
@@ -15,6 +16,16 @@ PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTER
 INLINE_BYTES = 262_144
 MOST_INPUT_FILES = 256
 MOST_OUTPUT_FILES = 10_000
+
+
+def is_path(text: str) -> bool:
+    """Whether it is a PathText, which every system can write."""
+    try:
+        text.encode()
+        msgspec.convert(text, PathText)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return False
+    return True
 
 
 class BlobRef(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from potluck.cli.live_line import LiveLine
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
-from potluck.model.blob import BlobRef, NamedFile, PathText
+from potluck.model.blob import BlobRef, NamedFile, is_path
 from potluck.model.error import InvalidInput
 from potluck.model.spec import TaskSpec
 
@@ -95,11 +95,10 @@ def _input_file(word: str) -> InputFile:
             "Write it like --file data.csv, or"
             " --file here.csv:there.csv if the task should find it under another name.",
         )
-    try:
-        path = msgspec.convert(PurePosixPath(name).as_posix(), PathText)
-    except msgspec.ValidationError as error:
+    path = PurePosixPath(name).as_posix()
+    if not is_path(path):
         raise InvalidInput(
             f"--file {printable(word)}: {printable(name)!r} is no place in the task's directory.",
             "Say a relative path, such as data/train.csv.",
-        ) from error
+        )
     return InputFile(file, path)

@@ -12,10 +12,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import msgspec
 from msgspec import Struct
 
-from potluck.model.blob import PathText
+from potluck.model.blob import is_path
 
 MOST_ENTRIES = 50_000
 MOST_NAME_BYTES = 16 * 2**20  # of all paths together
@@ -188,10 +187,8 @@ def _plain(path: str) -> str:
     path = path.rstrip("/") if path.strip("/") else path
     if path in ("", "."):
         return ""
-    try:
-        msgspec.convert(path, PathText)
-    except msgspec.ValidationError as error:
-        raise BadArchive(f"{_shown(path)} is no path that it may be unpacked to") from error
+    if not is_path(path):
+        raise BadArchive(f"{_shown(path)} is no path that it may be unpacked to")
     return path
 
 

@@ -14,10 +14,10 @@ from typing import BinaryIO
 from potluck.local.write_all import write_all
 from potluck.model.task import MIB, EndReason
 from potluck.provider.files.archive import BadArchive, Entry, read_entries
+from potluck.provider.files.walk import DIRECTORY
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
 
 _CHUNK_BYTES = 2**20
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -67,7 +67,7 @@ def opened(work: WorkDirectory, path: str) -> Iterator[int]:
         for name in filter(None, path.split("/")):
             with suppress(FileExistsError):
                 os.mkdir(name, 0o755, dir_fd=descriptor)
-            inner = os.open(name, _DIRECTORY, dir_fd=descriptor)
+            inner = os.open(name, DIRECTORY, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
             _own(descriptor, work.uid)

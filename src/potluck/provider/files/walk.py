@@ -9,16 +9,15 @@ import stat
 from collections.abc import Iterator
 from itertools import islice
 
-import msgspec
 from msgspec import Struct
 
-from potluck.model.blob import PathText
+from potluck.model.blob import is_path
 from potluck.model.task import MOST_ITEMS
 
 MOST_DEPTH = 64
 _MOST_NAMES = 100_000
 _NAMED, _SHOWN_CHARACTERS = 3, 100
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A pipe would keep us waiting, a terminal would become ours.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -75,7 +74,7 @@ def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
     others could use is passed over and noted.
     """
     try:
-        descriptor = os.open(below, _DIRECTORY, dir_fd=top)
+        descriptor = os.open(below, DIRECTORY, dir_fd=top)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError:
@@ -90,7 +89,7 @@ def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
 def is_empty(top: int, below: str) -> bool:
     """Whether there is nothing to go through, which costs next to nothing to ask."""
     try:
-        descriptor = os.open(below, _DIRECTORY, dir_fd=top)
+        descriptor = os.open(below, DIRECTORY, dir_fd=top)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
@@ -110,7 +109,7 @@ def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
         except OSError:
             continue
         is_directory = stat.S_ISDIR(status.st_mode)
-        if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_path(path):
+        if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_sendable(path):
             passed.add(path)
             continue
         yield Found(path, directory, name, status)
@@ -126,7 +125,7 @@ def _names(directory: int) -> list[str]:
 
 def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found]:
     try:
-        descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
+        descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except OSError:
         passed.add(path)
         return
@@ -136,13 +135,6 @@ def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found
         os.close(descriptor)
 
 
-def _is_path(path: str) -> bool:
+def _is_sendable(path: str) -> bool:
     """Also behind the number of an item, as that of an array is sent."""
-    if path.count("/") >= MOST_DEPTH:
-        return False
-    try:
-        path.encode()
-        msgspec.convert(f"{MOST_ITEMS}/{path}", PathText)
-    except (msgspec.ValidationError, UnicodeEncodeError):
-        return False
-    return True
+    return path.count("/") < MOST_DEPTH and is_path(f"{MOST_ITEMS}/{path}")

@@ -1,8 +1,6 @@
 """A Python file, with the dependencies that it names."""
 
-import msgspec
-
-from potluck.model.blob import PathText
+from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.spec import ScriptSpec
@@ -30,15 +28,7 @@ def plan_script(job: Job, spec: ScriptSpec) -> Plan:
 
 def _place_of(spec: ScriptSpec) -> str:
     """Within its folder, if it has one; else the last part of a path as any system writes it."""
-    if spec.folder is not None and _is_path(spec.filename):
+    if spec.folder is not None and is_path(spec.filename):
         return spec.filename
     name = spec.filename.replace("\\", "/").rpartition("/")[2]
-    return name if _is_path(name) else "script.py"
-
-
-def _is_path(name: str) -> bool:
-    try:
-        msgspec.convert(name, PathText)
-    except msgspec.ValidationError:
-        return False
-    return True
+    return name if is_path(name) else "script.py"
