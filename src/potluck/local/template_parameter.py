@@ -9,17 +9,17 @@ from potluck.model.error import InvalidInput
 from potluck.model.text import END, ArgumentText, LineText
 
 ParameterName = Annotated[str, Meta(max_length=64, pattern=f"^[a-z][a-z0-9-]*{END}")]
-Value = int | float | ArgumentText
+ParameterValue = int | float | ArgumentText
 
 
 class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
     help: LineText = ""
-    default: Value | None = None  # without one it is a text that must be given
+    default: ParameterValue | None = None  # without one it is a text that must be given
     minimum: int | float | None = None
     maximum: int | float | None = None
     choices: tuple[ArgumentText, ...] = ()
 
-    def read(self, name: str, given: str | None) -> Value:
+    def read(self, name: str, given: str | None) -> ParameterValue:
         """What was given, as what the parameter is; its default if nothing was."""
         if given is None and self.default is None:
             raise InvalidInput(
@@ -60,7 +60,7 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
         except InvalidInput as error:
             raise InvalidInput(f"{file} is wrong: the default of {name}: {error.detail}") from error
 
-    def _parsed(self, name: str, given: str) -> Value:
+    def _parsed(self, name: str, given: str) -> ParameterValue:
         if isinstance(self.default, str) or self.default is None:
             return given
         kind = type(self.default)
