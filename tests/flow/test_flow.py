@@ -208,6 +208,7 @@ async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
     poisoned = await pool.task(task.id)
     assert (poisoned.state, poisoned.reason) == (TaskState.FAILED, EndReason.POISON)
     assert len({attempt.node_id for attempt in poisoned.attempts}) == 3, "elsewhere each time"
+    assert {attempt.usage for attempt in poisoned.attempts} == {None}, "nobody has measured it"
     await pool.check()
 
 

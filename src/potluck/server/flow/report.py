@@ -325,7 +325,9 @@ def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
 
 def _ending_of(each: Finished) -> Ending:
     report_hash = hashlib.sha256(codec.encode_json(each)).digest()
-    return Ending(each.reason, each.exit_code, each.detail, each.usage, report_hash, each.value)
+    # Who restarted has measured nothing, which is not the same as having used nothing.
+    usage = None if each.reason is EndReason.NODE_RESTARTED else each.usage
+    return Ending(each.reason, each.exit_code, each.detail, usage, report_hash, each.value)
 
 
 def _check_repeated(attempt: EndingAttempt, ending: Ending) -> None:
