@@ -1,5 +1,6 @@
 """Arrays of functions whose interpreter breaks: who is blamed, and what is lost."""
 
+import asyncio
 import os
 import pickle
 import socket
@@ -12,13 +13,19 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.blob import Value
+from potluck.model.lease import Lease
 from potluck.model.spec import FunctionSpec
-from potluck.model.task import EndReason
+from potluck.model.task import MIB, EndReason
+from potluck.provider import backlog
 from potluck.provider.blame import Blame, blamed
+from potluck.provider.event import ItemsEnded
 from potluck.provider.files import collect as collecting
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, _Answers
 from potluck.wire import plain_values
 from potluck.wire.plain_values import decode
+from potluck.wire.provider import ItemsDone
+from tests.provider.fake_server import FakeServer
+from tests.provider.test_daemon import providing
 from tests.provider.warm_calls import LIMITS, Shop, items_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
@@ -132,6 +139,42 @@ async def test_what_keeps_a_function_from_being_loaded_is_told_whole_once(walled
     assert short["type"] == "ValueError" and short["message"].startswith("no no")
     assert {one.detail for one in ran.failed.values()} == {ran.failed[0].detail}
     assert ran.failed[0].detail.startswith("ValueError: no no")
+
+
+def hundred_kilobytes(_: int) -> bytes:
+    return bytes(100_000)
+
+
+async def test_what_the_server_does_not_take_waits_inside(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not in the node's memory."""
+    monkeypatch.setattr(backlog, "MOST_BYTES", MIB)
+    running = asyncio.create_task(walled.run(items_of(hundred_kilobytes, range(60))))
+    await asyncio.wait([running], timeout=1.0)
+    told = [event for event in walled.told if isinstance(event, ItemsEnded)]
+    assert sum(map(backlog.carried_bytes, told)) < 2 * MIB
+    while not running.done():
+        for event in walled.told[:]:
+            walled.told.remove(event)
+            if isinstance(event, ItemsEnded):
+                lease = Lease(event.attempt_id, "")
+                walled.backlogs[-1].remove(ItemsDone(lease, event.outcomes, event.returned))
+        await asyncio.sleep(0.01)
+    assert (await running).ended.reason is EndReason.COMPLETED
+
+
+async def test_what_the_server_has_taken_makes_room(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "MOST_BYTES", 200_000)
+    grant = items_of(hundred_kilobytes, range(10))
+    async with providing(server, tmp_path):
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+    parts = [one for one in server.reports if isinstance(one, ItemsDone)]
+    assert finished.reason is EndReason.COMPLETED
+    assert sum(one.end - one.start for part in parts for one in part.returned) == 10
 
 
 def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:

@@ -14,6 +14,7 @@ from potluck.model.ids import AccountId
 from potluck.model.spec import FunctionSpec
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.provider.attempt_log import AttemptLog
+from potluck.provider.backlog import Backlog
 from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.freight import Freight
@@ -121,12 +122,14 @@ class Shop:
         self.told: list[Event] = []
         self.logs: list[AttemptLog] = []
         self.outboxes: list[Outbox] = []
+        self.backlogs: list[Backlog] = []
 
     async def run(self, grant: Grant, inputs: Inputs | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = AttemptLog(spool, 0.1), idle_freight(self._directory)
         self.logs.append(log)
         self.outboxes.append(freight.outbox)
+        self.backlogs.append(freight.backlog)
         told: list[Event] = []
         self.told = told
         parts = (BARE, Exposed(), inputs or Inputs(), log, told.append, self.recall, freight)

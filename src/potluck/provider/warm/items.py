@@ -53,7 +53,7 @@ class FunctionRange:
         self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
         self._log = VisitLog(job, _nobody_is_to_blame)
-        self._outcomes = Outcomes(job.grant.attempt_id, job.tell, flush_seconds)
+        self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
         self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
         self._at: int | None = None  # the item that runs, if it has been told
@@ -165,6 +165,7 @@ class FunctionRange:
             if heard.files:
                 await self._take_files(interpreter, heard.files)
             await self._conclude(heard, count)
+            await self._job.freight.backlog.room()
             self._heard.set()
             interpreter.served_items += count
             visit.begin_clock()
@@ -211,8 +212,12 @@ class FunctionRange:
                     self._add_failure(item, answer.seconds / count, told)
             else:
                 returned = ReturnedItems(start, start + count, answer.seconds, values)
-                self._job.tell(ItemsEnded(self._job.grant.attempt_id, (), (returned,)))
+                self._tell(ItemsEnded(self._job.grant.attempt_id, (), (returned,)))
         self._pop(count)
+
+    def _tell(self, told: ItemsEnded) -> None:
+        self._job.freight.backlog.add(told)
+        self._job.tell(told)
 
     async def _kept(self, data: bytes) -> Value:
         """Large ones have to be with the server before they are named."""
