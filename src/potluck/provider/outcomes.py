@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from potluck.model.ids import AttemptId
-from potluck.provider.event import Event, ItemsEnded
+from potluck.provider.event import ItemsEnded
 from potluck.wire.provider import ItemOutcome
 
 MOST_OUTCOMES = 100
@@ -15,7 +15,7 @@ class Outcomes:
     """Of one attempt: told when there are many, and when the first of them has waited."""
 
     def __init__(
-        self, attempt_id: AttemptId, tell: Callable[[Event], None], longest_seconds: float
+        self, attempt_id: AttemptId, tell: Callable[[ItemsEnded], None], longest_seconds: float
     ) -> None:
         self._attempt_id = attempt_id
         self._tell = tell

@@ -14,6 +14,7 @@ import structlog
 from potluck.model.error import Conflict, InvalidInput, NotFound, by_code
 from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason
+from potluck.provider.backlog import carried_bytes
 from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
 from potluck.provider.link import Link
 from potluck.wire.provider import (
@@ -176,9 +177,7 @@ class ReportSender:
 def _size(report: Report) -> int:
     match report:
         case ItemsDone():
-            values = sum(len(one.values.data) for one in report.returned)
-            errors = sum(len(one.error) for one in report.outcomes)
-            return len(report.outcomes) + (values + errors) // _BYTES_OF_ONE + 1
+            return len(report.outcomes) + carried_bytes(report) // _BYTES_OF_ONE + 1
         case Finished(value=value) if value is not None:
             return len(value.data) // _BYTES_OF_ONE + 1
     return 1

@@ -26,7 +26,14 @@ from potluck.provider.announcement import (
 )
 from potluck.provider.attempt_log import AttemptLog
 from potluck.provider.control.message import AttemptNow, WarmNow
-from potluck.provider.event import CodeStarted, Event, PrepareBegan, Recovered, RunEnded
+from potluck.provider.event import (
+    CodeStarted,
+    Event,
+    ItemsAccepted,
+    PrepareBegan,
+    Recovered,
+    RunEnded,
+)
 from potluck.provider.files.courier import Courier
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
@@ -63,7 +70,7 @@ from potluck.provider.ship import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts
 from potluck.provider.throttle import Throttle
-from potluck.wire.provider import Finished, Grant
+from potluck.wire.provider import Finished, Grant, ItemsDone
 
 log = structlog.get_logger()
 
@@ -175,6 +182,8 @@ class Workbench:
         self._used |= self.busy()
         for event in events:
             self._runner.warm.hear(event)
+            if isinstance(event, ItemsAccepted):
+                self._make_room(event.report)
         instructions = [each for event in events for each in self._attempts.handle(event)]
         self._undone += instructions
         self._something.set()
@@ -308,6 +317,10 @@ class Workbench:
         )
         self._shipments[lease.attempt_id] = shipment
         return shipment
+
+    def _make_room(self, report: ItemsDone) -> None:
+        if (shipped := self._shipments.get(report.lease.attempt_id)) is not None:
+            shipped.freight.backlog.remove(report)
 
     def _sync(self, attempt_id: AttemptId) -> None:
         if attempt_id in self._shipments:
