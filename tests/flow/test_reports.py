@@ -113,6 +113,31 @@ async def test_ranges_of_one_array_end_one_after_the_other(pool: Pool) -> None:
     await pool.check()
 
 
+async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(pool: Pool) -> None:
+    """Told at once as if it had been told bit by bit; what is left of a range goes back."""
+    told = []
+    for is_whole in (True, False):
+        node = await pool.offer()
+        task = await pool.submit(items=4)
+        grant = await give(pool, node, task.id, 0, 4)
+        bits = [
+            Started(lease_of(grant)),
+            succeeded(grant, 0),
+            succeeded(grant, 1, 2),
+            done(grant, EndReason.NODE_LEFT),
+        ]
+        for said in [bits] if is_whole else [[each] for each in bits]:
+            assert set(await pool.report(node.node_id, *said)) == {"accepted"}
+        after = await pool.task(task.id)
+        assert after.items is not None
+        kinds = "SELECT array_agg(kind ORDER BY id) FROM events WHERE task_id = $1"
+        told.append((after.state, after.items, await pool.sql(kinds, task.id)))
+        assert (after.items.succeeded, after.items.pending) == (3, 1)
+        await cancel.cancel(pool.parts, pool.alice, task.id)
+        await pool.check()
+    assert told[0] == told[1]
+
+
 async def test_batches_of_two_nodes_and_cancellations_do_not_wait_in_a_circle(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     nodes = [await _busy_node(pool, price_micro_per_hour=1000) for _ in range(2)]
