@@ -89,10 +89,14 @@ def assign(
             **_let_in(data, device_ids),
         }
     )
-    for share in shares:
-        take_device(data, data.attempt_devices.insert(share))
+    _take_devices(data, shares)
     _tell(data, task, attempt_id, node_id)
     return [{"id": attempt_id, **owners}]
+
+
+def _take_devices(data: Data, shares: list[Row]) -> None:
+    for share in shares:
+        take_device(data, data.attempt_devices.insert(share))
 
 
 def _tell(data: Data, task: Row, attempt_id: str, node_id: str) -> None:
