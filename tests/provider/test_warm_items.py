@@ -20,6 +20,7 @@ from potluck.provider import backlog
 from potluck.provider.blame import Blame, blamed
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files import collect as collecting
+from potluck.provider.sandbox.driver import Touched
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, _Answers
 from potluck.wire import plain_values
 from potluck.wire.plain_values import decode
@@ -31,7 +32,8 @@ from tests.provider.warm_calls import LIMITS, Shop, items_of
 pytestmark = pytest.mark.usefixtures("by_value")
 
 
-RECALLED, FAILED = EndReason.RECLAIMED, EndReason.SANDBOX_FAILED
+FAILED = EndReason.SANDBOX_FAILED
+RECALLED = Touched(EndReason.RECLAIMED, "")
 
 
 @pytest.mark.parametrize(
@@ -43,15 +45,15 @@ RECALLED, FAILED = EndReason.RECLAIMED, EndReason.SANDBOX_FAILED
         (EndReason.SIGNAL, None, False, True, Blame.NOBODY),
         (EndReason.SIGNAL, None, False, False, Blame.ALL),
         (EndReason.SIGNAL, RECALLED, True, True, Blame.ITEM),
-        (RECALLED, RECALLED, True, True, Blame.ALL),
-        (RECALLED, RECALLED, False, True, Blame.ALL),
+        (RECALLED.reason, RECALLED, True, True, Blame.ALL),
+        (RECALLED.reason, RECALLED, False, True, Blame.ALL),
         (FAILED, None, True, True, Blame.ALL),
         (EndReason.INPUT_FAILED, None, False, True, Blame.ALL),
     ],
 )
 def test_who_is_to_blame(
     ended: EndReason,
-    recalled: EndReason | None,
+    recalled: Touched | None,
     is_item_known: bool,
     can_go_on: bool,
     expected: Blame,

@@ -23,6 +23,7 @@ import msgspec
 
 from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason
+from potluck.provider.blame import Blame, blamed
 from potluck.provider.files.porter import Porter
 from potluck.provider.item_log import ItemLog
 from potluck.provider.kinds.job import Job
@@ -47,8 +48,6 @@ _ANSWER_BYTES = 64
 # Every item has its own clock; the whole has one that only stands behind these.
 _SPARE_SECONDS = 60.0
 _ALL_DONE = Touched(EndReason.COMPLETED, "all items have an outcome")
-# What is no item's own doing, and would meet the next one too.
-_FOR_ALL = (EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED)
 _SPOILT = Touched(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
 _INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what runs the items")
 
@@ -82,24 +81,18 @@ class RangeRun:
         while self._left:
             ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
             spent = _together(spent, ended)
-            if self._is_the_end_of_all(ended):
-                return spent
             if self._left and not self._is_spoilt:
-                self._conclude(_own(ended) if has_image else _blamed(ended))
+                if self._whose(ended) is Blame.ALL:
+                    return spent
+                self._conclude(_own(ended) if has_image else _as_outcome(ended))
             self._started = unnoticed
         return msgspec.structs.replace(
             spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
         )
 
-    def _is_the_end_of_all(self, ended: Ended) -> bool:
-        """Whether it was not an item that ended the sandbox, and a fresh one would not help."""
-        if self._is_spoilt:
-            return False
-        recalled = self._recall.said
-        if recalled is not None and ended.reason is recalled.reason:
-            return bool(self._left)
-        no_item_began = bool(self._left) and self._began is None
-        return ended.reason in _FOR_ALL or no_item_began
+    def _whose(self, ended: Ended) -> Blame:
+        has_begun = self._began is not None
+        return blamed(ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False)
 
     async def _in_one_sandbox(self, driver: Driver) -> Ended:
         self._began, self._is_spoilt = None, False
@@ -231,7 +224,7 @@ def _own(ended: Ended) -> Verdict:
     return Verdict(ended.reason, ended.exit_code, ended.detail)
 
 
-def _blamed(ended: Ended) -> Verdict:
+def _as_outcome(ended: Ended) -> Verdict:
     """The end of a sandbox is the outcome of the item that ran in it."""
     if ended.reason is EndReason.COMPLETED:
         return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)

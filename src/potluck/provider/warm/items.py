@@ -249,10 +249,9 @@ class FunctionRange:
 
     def _goes_on_after(self, broken: Ended) -> bool:
         """Whether an item is to blame, or at least can be found."""
-        recalled = self._job.recall.said
         blame = blamed(
             broken.reason,
-            recalled.reason if recalled is not None else None,
+            self._job.recall.said,
             is_item_known=self._at is not None and self._at == self._left[0].start,
             can_go_on=self._has_started and (self._has_concluded or not self._is_careful),
         )
