@@ -314,6 +314,8 @@ def test_large_values_are_fetched_by_a_few_threads() -> None:
     may_end.set()
     assert all(done.acquire(timeout=10) for _ in range(20))
     assert len(set(names)) == 4
+    fetches.put(fetch)
+    assert done.acquire(timeout=10), "also one that comes after the end"
 
 
 def test_a_file_that_was_written_to_is_uploaded_again(
