@@ -456,6 +456,10 @@ def write_deep() -> None:
     Path(os.environ["POTLUCK_OUTPUT"], "deep/result").write_text("new")
 
 
+def write_deep_item(_: int) -> None:
+    write_deep()
+
+
 async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_path: Path) -> None:
     folder = tmp_path / "folder.tar"
     with tarfile.open(folder, "w") as archive:
@@ -463,10 +467,15 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
         deep.type, deep.mode = tarfile.DIRTYPE, 0o755
         archive.addfile(deep)
     blob = BlobRef("a" * 64, folder.stat().st_size)
-    ran = await walled.run(call_of(write_deep, folder=blob), Inputs({blob.sha256: folder}))
+    inputs = Inputs({blob.sha256: folder})
+    calls = [await walled.run(call_of(write_deep, folder=blob), inputs) for _ in range(2)]
+    grant = items_of(write_deep_item, range(3))
+    spec = replace(grant.spec, folder=blob)
+    mapped = await walled.run(replace(grant, spec=spec), inputs)
 
-    assert ran.ended.reason is EndReason.COMPLETED
-    assert ran.files == ["deep/result"]
+    assert [ran.ended.reason for ran in calls] == [EndReason.COMPLETED] * 2
+    assert [ran.files for ran in calls] == [["deep/result"]] * 2
+    assert sorted(mapped.files) == [f"{item}/deep/result" for item in range(3)], "each finds it"
 
 
 def leaves_a_file(given: bytes) -> tuple[int, int]:

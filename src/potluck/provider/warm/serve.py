@@ -104,6 +104,7 @@ class _Job:
             if name:
                 os.environb[name] = value
         if flags & FRESH:
+            _keep_brought()
             _make(_PLACES[0])
         else:
             _clear()
@@ -176,10 +177,29 @@ def _make(place: str) -> None:
     has brought something along, a change deep in it would not."""
     try:
         os.makedirs(place, exist_ok=True)  # noqa: PTH103
-        if not os.listdir(place):  # noqa: PTH208
+        if os.listdir(place):  # noqa: PTH208
+            return
+        if place == _PLACES[0] and os.path.isdir(_BROUGHT):  # noqa: PTH112
+            _copy(_BROUGHT, place)
+        else:
             os.utime(place, ns=(0, 0))
     except OSError:
         pass
+
+
+def _keep_brought() -> None:
+    """What the task's folder has in the output directory, each call and each item finds there."""
+    try:
+        if os.listdir(_PLACES[0]):  # noqa: PTH208
+            _copy(_PLACES[0], _BROUGHT)
+    except OSError:
+        pass
+
+
+def _copy(source: str, place: str) -> None:
+    import shutil
+
+    shutil.copytree(source, place, symlinks=True, dirs_exist_ok=True)
 
 
 def _clear() -> None:
@@ -351,6 +371,7 @@ def _traceback(error: BaseException) -> str:
 
 
 _PID, _PLACE = os.getpid(), os.getcwd()  # noqa: PTH109
+_BROUGHT = os.path.join(_PLACE, ".brought")  # noqa: PTH118
 _PLACES = [os.environ.get(f"POTLUCK_{name}", "") for name in ("OUTPUT", "CHECKPOINT")]
 _TOO_LARGE = (
     f"What it returned is larger than {MOST_VALUE_BYTES // 2**20} MiB. "
