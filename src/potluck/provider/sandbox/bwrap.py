@@ -14,7 +14,7 @@ from pathlib import Path
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.cgroup import remove_all
-from potluck.provider.sandbox.confined import ConfinedRun, Workshop
+from potluck.provider.sandbox.confined import ConfinedRun, Premises
 from potluck.provider.sandbox.diagnose import no_binary, why_unavailable
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -55,7 +55,7 @@ class BubblewrapDriver:
         self._filter = compile_filter(this_machine())
         self._hierarchy = find_hierarchy(f"{self._name}-")
         self._candidates = [
-            self._workshop(binary, interpreter)
+            self._premises(binary, interpreter)
             for binary in bwrap_binaries()
             for interpreter in interpreters(python_prefix)
         ]
@@ -65,10 +65,10 @@ class BubblewrapDriver:
     async def probe(self) -> SandboxReport:
         """Runs the interpreter inside; keeps the first bwrap and way to start it that work."""
         failures = []
-        for workshop in self._candidates:
-            failure = await _try(workshop)
+        for premises in self._candidates:
+            failure = await _try(premises)
             if failure is None:
-                self._candidates = [workshop]
+                self._candidates = [premises]
                 return self._report()
             failures.append(failure)
         raise why_unavailable(failures[0])
@@ -93,8 +93,8 @@ class BubblewrapDriver:
         if self._hierarchy is not None:
             await remove_all(self._hierarchy)
 
-    def _workshop(self, binary: Path, interpreter: Interpreter) -> Workshop:
-        return Workshop(
+    def _premises(self, binary: Path, interpreter: Interpreter) -> Premises:
+        return Premises(
             binary=binary,
             name=self._name,
             interpreter=interpreter,
@@ -126,15 +126,15 @@ def sandbox_name(state_directory: Path, node_name: str) -> str:
     return f"potluck-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
-async def _try(workshop: Workshop) -> str | None:
+async def _try(premises: Premises) -> str | None:
     """What went wrong with the smallest possible run, or None."""
     said = bytearray()
 
     async def listen(_: str, data: bytes) -> None:
         said.extend(data)
 
-    trial = small_trial("probe", "-c", workshop.interpreter.trial)
-    ended = await ConfinedRun(workshop, trial, listen).to_its_end(unnoticed)
+    trial = small_trial("probe", "-c", premises.interpreter.trial)
+    ended = await ConfinedRun(premises, trial, listen).to_its_end(unnoticed)
     if ended.reason is EndReason.COMPLETED:
         return None
     return f"{ended.detail}; {said.decode(errors='replace').strip()}"

@@ -57,8 +57,8 @@ _NAMESPACES = (
 )
 
 
-class Workshop(Struct, frozen=True):
-    """What a driver finds out or computes once, for all its runs."""
+class Premises(Struct, frozen=True):
+    """What a driver finds out or computes once, for all its runs. Containers have a Yard."""
 
     binary: Path
     name: str
@@ -73,7 +73,7 @@ class ConfinedRun:
 
     def __init__(
         self,
-        workshop: Workshop,
+        premises: Premises,
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
@@ -83,9 +83,9 @@ class ConfinedRun:
         self._companion = companion
         self._recall = recall or Recall()
         self._errand = errand
-        self._workshop = workshop
+        self._premises = premises
         self._confinement = confinement
-        self._enclosure = Enclosure(confinement, workshop.hierarchy)
+        self._enclosure = Enclosure(confinement, premises.hierarchy)
         self._log = Log(output, confinement.log_bytes)
         self._walls: list[Wall] = []
         self._run_seconds = 0.0
@@ -116,7 +116,7 @@ class ConfinedRun:
         """
         try:
             identity = new_identity(groups_of(self._confinement.device_nodes))
-            self._launch = _launch(self._workshop, self._confinement, identity, self._companion)
+            self._launch = _launch(self._premises, self._confinement, identity, self._companion)
             outer = self._launch.outer.pid
             entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
             self._enclosing = entering
@@ -142,7 +142,7 @@ class ConfinedRun:
     async def _live(self, started: Started) -> Touched | None:
         assert self._launch is not None and self._inside is not None and self._work is not None
         began = time.monotonic()
-        self._launch.release(self._workshop.seccomp_filter)
+        self._launch.release(self._premises.seccomp_filter)
         self._walls = self._enclosure.walls(self._inside)
         self._command = await self._launch.command()
         await started()
@@ -207,22 +207,22 @@ class ConfinedRun:
 
 
 def _launch(
-    workshop: Workshop,
+    premises: Premises,
     confinement: Confinement,
     identity: Identity,
     companion: Companion | None,
 ) -> Launch:
     _hand_over(confinement.mounts, identity)
-    begun = beginning_of(workshop.interpreter, confinement)
+    begun = beginning_of(premises.interpreter, confinement)
     inlay = Inlay()
     try:
         for target, content in begun.files.items():
             inlay.put(target, content, "0444")
         write_run_options(inlay, confinement, identity.uid)
         words = Words(
-            binary=workshop.binary,
-            name=workshop.name,
-            options=(*_NAMESPACES, *identity.options, *begun.options, *workshop.base_options),
+            binary=premises.binary,
+            name=premises.name,
+            options=(*_NAMESPACES, *identity.options, *begun.options, *premises.base_options),
             command=(*identity.words, *begun.command),
         )
         return Launch(words, inlay, companion.stdin if companion else None)

@@ -71,7 +71,7 @@ class Person(Struct, frozen=True):
 
 
 class Yard(Struct, frozen=True):
-    """What a driver finds out or computes once, for all its runs."""
+    """Of containers what Premises are of bubblewrap: found out once, for all runs."""
 
     engine: Engine
     name: str
