@@ -12,13 +12,13 @@ import asyncio, signal, sys
 from pathlib import Path
 from potluck.provider.sandbox.bwrap import bwrap_binaries
 from potluck.provider.sandbox.driver import Mount
-from potluck.provider.sandbox.root import interpreters
+from potluck.provider.sandbox.root import pythons
 from potluck.provider.sandbox.launch import Launch, Words
 from potluck.provider.sandbox.root import Inlay, base_options, mount_options
 
 async def main(shown):
     options = [
-        *base_options(interpreters(Path(sys.base_prefix))[0]),
+        *base_options(pythons(Path(sys.base_prefix))[0]),
         *mount_options(Mount(Path(shown), "/shown", writable=True)),
         "--unshare-pid",
         "--die-with-parent",

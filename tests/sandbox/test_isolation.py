@@ -14,7 +14,7 @@ import pytest
 from potluck.model.task import MIB
 from potluck.provider.sandbox.beginning import beginning_of
 from potluck.provider.sandbox.driver import PYTHON, Mount
-from potluck.provider.sandbox.root import Interpreter
+from potluck.provider.sandbox.root import Python
 from tests.ordinary_user import NOBODY
 from tests.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host, confinement
 
@@ -114,7 +114,7 @@ def test_the_environment_is_only_what_was_given(host: Host, given: str | None) -
 # Everything that a step before the command could obey, whether by its name or by its value.
 @pytest.mark.parametrize("own", [{"LD_PRELOAD": "x"}, {"PATH": "/work"}, {"LANG": "x"}, {"A": "b"}])
 def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, str]) -> None:
-    python = Interpreter("/usr/bin/python3")
+    python = Python("/usr/bin/python3")
     ours = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
     command = (PYTHON, "a.py")
     plain = beginning_of(python, confinement(command=command, environment=ours))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.driver import PYTHON, Confinement
-from potluck.provider.sandbox.root import VARIABLES, Interpreter
+from potluck.provider.sandbox.root import VARIABLES, Python
 
 _ENV = "/usr/bin/env"
 _BEGIN = "/etc/potluck-begin.py"
@@ -41,19 +41,19 @@ class Beginning(Struct, frozen=True):
     files: dict[str, bytes] = {}
 
 
-def beginning_of(interpreter: Interpreter, confinement: Confinement) -> Beginning:
+def beginning_of(python: Python, confinement: Confinement) -> Beginning:
     first, *rest = confinement.command
-    program = interpreter.path if first == PYTHON else first
-    variables = {**VARIABLES, **interpreter.environment, **confinement.environment}
+    program = python.path if first == PYTHON else first
+    variables = {**VARIABLES, **python.environment, **confinement.environment}
     # A program that is not there is told by begin.py, in a sentence; the interpreter is there.
     if first == PYTHON and _are_unheeded(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
         # bwrap adds one of its own.
         return Beginning([_ENV, "-u", "PWD", program, *rest], options)
-    needed = [f"{name}={value}" for name, value in interpreter.environment.items()]
-    python = [_ENV, "-i", *needed, interpreter.path, "-I", "-S"]
+    needed = [f"{name}={value}" for name, value in python.environment.items()]
+    start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
     files = {_BEGIN: Path(begin.__file__).read_bytes(), _VARIABLES: _told(variables)}
-    return Beginning([*python, _BEGIN, _VARIABLES, program, *rest], files=files)
+    return Beginning([*start, _BEGIN, _VARIABLES, program, *rest], files=files)
 
 
 def _are_unheeded(variables: dict[str, str]) -> bool:

@@ -33,7 +33,7 @@ from potluck.provider.sandbox.enclosure import process_rlimit_works
 from potluck.provider.sandbox.held import HeldProcess, adopt_orphans, named
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from potluck.provider.sandbox.identity import mechanism
-from potluck.provider.sandbox.root import Interpreter, base_options, interpreters
+from potluck.provider.sandbox.root import Python, base_options, pythons
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
 
 _SCOPE_HINT = (
@@ -55,9 +55,9 @@ class BubblewrapDriver:
         self._filter = compile_filter(this_machine())
         self._hierarchy = find_hierarchy(f"{self._name}-")
         self._candidates = [
-            self._premises(binary, interpreter)
+            self._premises(binary, python)
             for binary in bwrap_binaries()
-            for interpreter in interpreters(python_prefix)
+            for python in pythons(python_prefix)
         ]
         if not self._candidates:
             raise no_binary()
@@ -93,12 +93,12 @@ class BubblewrapDriver:
         if self._hierarchy is not None:
             await remove_all(self._hierarchy)
 
-    def _premises(self, binary: Path, interpreter: Interpreter) -> Premises:
+    def _premises(self, binary: Path, python: Python) -> Premises:
         return Premises(
             binary=binary,
             name=self._name,
-            interpreter=interpreter,
-            base_options=tuple(base_options(interpreter)),
+            python=python,
+            base_options=tuple(base_options(python)),
             seccomp_filter=self._filter,
             hierarchy=self._hierarchy,
         )
@@ -133,7 +133,7 @@ async def _try(premises: Premises) -> str | None:
     async def listen(_: str, data: bytes) -> None:
         said.extend(data)
 
-    trial = small_trial("probe", "-c", premises.interpreter.trial)
+    trial = small_trial("probe", "-c", premises.python.trial)
     ended = await ConfinedRun(premises, trial, listen).to_its_end(unnoticed)
     if ended.reason is EndReason.COMPLETED:
         return None

@@ -33,7 +33,7 @@ from potluck.provider.sandbox.inside import Inside
 from potluck.provider.sandbox.launch import Launch, Remains, Setup, Words
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.root import HOSTNAME, Inlay, Interpreter, write_run_options
+from potluck.provider.sandbox.root import HOSTNAME, Inlay, Python, write_run_options
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
     Guests,
@@ -62,7 +62,7 @@ class Premises(Struct, frozen=True):
 
     binary: Path
     name: str
-    interpreter: Interpreter
+    python: Python
     base_options: tuple[str, ...]
     seccomp_filter: bytes
     hierarchy: Hierarchy | None
@@ -213,7 +213,7 @@ def _launch(
     companion: Companion | None,
 ) -> Launch:
     _hand_over(confinement.mounts, identity)
-    begun = beginning_of(premises.interpreter, confinement)
+    begun = beginning_of(premises.python, confinement)
     inlay = Inlay()
     try:
         for target, content in begun.files.items():

@@ -60,7 +60,7 @@ TEXTS = {
 }
 
 
-class Interpreter(Struct, frozen=True):
+class Python(Struct, frozen=True):
     """The Python inside: the one that runs the provider, never its environment.
 
     Under /usr it is there anyway. Elsewhere (a home directory, /opt) its programs and libraries are
@@ -73,22 +73,22 @@ class Interpreter(Struct, frozen=True):
     trial: str = "pass"  # source that fails inside where this way does not work
 
 
-def interpreters(prefix: Path) -> tuple[Interpreter, ...]:
+def pythons(prefix: Path) -> tuple[Python, ...]:
     """Ways to start the Python that is installed at `prefix`, the plainest first."""
     prefix = prefix.resolve()
     if prefix.is_relative_to("/usr"):
-        return (Interpreter(str(prefix / "bin" / _program(prefix))),)
+        return (Python(str(prefix / "bin" / _program(prefix))),)
     mounts = tuple(
         Mount(prefix / name, f"{_INSIDE}/{name}") for name in _SHOWN if (prefix / name).is_dir()
     )
     program = f"{_INSIDE}/bin/{_program(prefix)}"
-    plain = Interpreter(program, mounts, trial=_OWN_LIBRARY)
+    plain = Python(program, mounts, trial=_OWN_LIBRARY)
     shared = [mount.target for mount in mounts if any(mount.source.glob("libpython3*.so*"))]
     if not shared:
         return (plain,)
     # Only where it is needed, since every program inside is told to search there.
     needed = {"LD_LIBRARY_PATH": ":".join(shared)}
-    return (plain, Interpreter(program, mounts, needed, _OWN_LIBRARY))
+    return (plain, Python(program, mounts, needed, _OWN_LIBRARY))
 
 
 def _program(prefix: Path) -> str:
@@ -119,7 +119,7 @@ class Inlay:
             os.close(self.descriptors.pop())
 
 
-def base_mounts(interpreter: Interpreter) -> list[Mount]:
+def base_mounts(python: Python) -> list[Mount]:
     """What every run is shown of this system, read-only."""
     directories = [Path("/") / name for name in _USR_LINKS]
     own = [
@@ -129,7 +129,7 @@ def base_mounts(interpreter: Interpreter) -> list[Mount]:
     bundle = next((Path(path) for path in _CA_BUNDLES if Path(path).exists()), None)
     if bundle is not None:
         found.append(Mount(bundle.resolve(), CA_BUNDLE))
-    return [Mount(Path("/usr"), "/usr"), *own, *interpreter.mounts, *found]
+    return [Mount(Path("/usr"), "/usr"), *own, *python.mounts, *found]
 
 
 def base_links() -> dict[str, str]:
@@ -139,10 +139,10 @@ def base_links() -> dict[str, str]:
     return {**links, "/etc/ssl/cert.pem": CA_BUNDLE}
 
 
-def base_options(interpreter: Interpreter) -> list[str]:
+def base_options(python: Python) -> list[str]:
     """What is the same for every run of a driver, so that it is looked up once."""
     options = _directories("/etc/ssl/certs/*")
-    for mount in base_mounts(interpreter):
+    for mount in base_mounts(python):
         options += mount_options(mount)
     for link, target in base_links().items():
         options += ["--symlink", target, link]

@@ -38,7 +38,7 @@ from potluck.provider.sandbox.driver import (
     unnoticed,
 )
 from potluck.provider.sandbox.identity import new_uid
-from potluck.provider.sandbox.root import Interpreter, interpreters
+from potluck.provider.sandbox.root import Python, pythons
 from potluck.provider.sandbox.seccomp import this_machine
 
 RUNSC = "runsc"
@@ -79,7 +79,7 @@ class DockerDriver:
         self._engine = Engine(socket)
         self._runtime = runtime
         self._may_pull = may_pull
-        self._interpreters = interpreters(python_prefix)
+        self._pythons = pythons(python_prefix)
         self._yard: Yard | None = None
 
     async def probe(self) -> SandboxReport:
@@ -93,8 +93,8 @@ class DockerDriver:
         except EngineError as error:
             raise _unusable(error) from error
         failures = []
-        for interpreter in self._interpreters:
-            yard = self._make_yard(facts, interpreter, image)
+        for python in self._pythons:
+            yard = self._make_yard(facts, python, image)
             try:
                 report = await self._try(yard, facts)
             except _Failed as failure:
@@ -132,7 +132,7 @@ class DockerDriver:
             raise _unusable(error) from error
         await asyncio.to_thread(remove_all, self._directory)
 
-    def _make_yard(self, facts: Facts, interpreter: Interpreter, image: str) -> Yard:
+    def _make_yard(self, facts: Facts, python: Python, image: str) -> Yard:
         hull = Hull(
             label=f"{_NODE_LABEL}={self._name}",
             security=("no-new-privileges", f"seccomp={self._filter(facts)}"),
@@ -145,8 +145,8 @@ class DockerDriver:
             name=self._name,
             directory=self._directory,
             hull=hull,
-            interpreter=interpreter,
-            footing=on_own_image(interpreter),
+            python=python,
+            footing=on_own_image(python),
             own_image=image,
             person=_person(facts),
             find_image=self._find_image,
@@ -190,7 +190,7 @@ class DockerDriver:
         async def listen(_: str, data: bytes) -> None:
             said.extend(data)
 
-        trial = small_trial("probe", "-c", f"{yard.interpreter.trial}\n{_TRIAL}")
+        trial = small_trial("probe", "-c", f"{yard.python.trial}\n{_TRIAL}")
         run = ContainerRun(yard, trial, listen)
 
         async def look() -> None:

@@ -23,7 +23,7 @@ from potluck.model.error import SandboxUnavailable
 from potluck.provider.sandbox import begin
 from potluck.provider.sandbox.docker import first
 from potluck.provider.sandbox.driver import WORK, Mount
-from potluck.provider.sandbox.root import Interpreter, base_links, base_mounts
+from potluck.provider.sandbox.root import Python, base_links, base_mounts
 
 LABEL = "potluck.root"
 _OURS = "/.potluck"
@@ -57,11 +57,11 @@ def _entry(path: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return entry
 
 
-def on_own_image(interpreter: Interpreter) -> Footing:
+def on_own_image(python: Python) -> Footing:
     return Footing(
-        (interpreter.path, "-I", "-S", f"{_OURS}/first.py"),
-        (*base_mounts(interpreter), *_programs()),
-        interpreter.environment,
+        (python.path, "-I", "-S", f"{_OURS}/first.py"),
+        (*base_mounts(python), *_programs()),
+        python.environment,
     )
 
 

@@ -41,7 +41,7 @@ from potluck.provider.sandbox.enclosure import sandbox_failed
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.log import Log
 from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.root import VARIABLES, Interpreter
+from potluck.provider.sandbox.root import VARIABLES, Python
 from potluck.provider.sandbox.verdict import Verdict, of_translated
 from potluck.provider.sandbox.wall import (
     WATCH_SECONDS,
@@ -77,7 +77,7 @@ class Yard(Struct, frozen=True):
     name: str
     directory: Path
     hull: Hull
-    interpreter: Interpreter
+    python: Python
     footing: Footing
     own_image: str
     person: Callable[[], Person]
@@ -278,7 +278,7 @@ class ContainerRun:
     def _command(self) -> list[str]:
         if self._confinement.image is None:
             program, *rest = self._confinement.command
-            return [self._yard.interpreter.path if program == PYTHON else program, *rest]
+            return [self._yard.python.path if program == PYTHON else program, *rest]
         return self._words(self.casing.image)
 
     def _words(self, image: Image) -> list[str]:
@@ -291,7 +291,7 @@ class ContainerRun:
     def _variables(self) -> dict[str, str]:
         asked = self._confinement.environment
         if self._confinement.image is None:
-            return {**VARIABLES, **self._yard.interpreter.environment, **asked}
+            return {**VARIABLES, **self._yard.python.environment, **asked}
         config = self.casing.image.config
         brought = dict(each.partition("=")[::2] for each in (config and config.env) or ())
         return {**brought, "HOME": WORK, "TMPDIR": VARIABLES["TMPDIR"], **asked}
