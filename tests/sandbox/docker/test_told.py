@@ -26,7 +26,7 @@ from potluck.provider.sandbox.docker.casing import Casing, Footprint, Hull
 from potluck.provider.sandbox.docker.engine import Engine, EngineError, Image, ImageConfig, _split
 from potluck.provider.sandbox.docker.find import find_socket, need_socket
 from potluck.provider.sandbox.docker.first import Frames, frame
-from potluck.provider.sandbox.docker.group import find
+from potluck.provider.sandbox.docker.group import find_group
 from potluck.provider.sandbox.docker.profile import profile
 from potluck.provider.sandbox.docker.root import on_any_image, own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, Yard
@@ -287,15 +287,15 @@ def test_what_the_kernel_counts_is_found_in_both_versions(
         ("cpu", "cpuacct"), "cpu,cpuacct"
     )
     mounts = {name: tmp_path / place for name, place in names.items()}
-    found = find(told, mounts if version == 1 else {"cgroup2": tmp_path})
+    found = find_group(told, mounts if version == 1 else {"cgroup2": tmp_path})
     assert found is not None
     limits = {"memory": 5, "pids": 6, "cpu": 7}
     mechanism = f"cgroup v{version}"
     assert [found.mechanism(name, limit) for name, limit in limits.items()] == [mechanism] * 3
     assert [found.mechanism(name, 99) for name in limits] == [None] * 3
-    assert (found.group.was_out_of_memory(), found.group.refused_a_process()) == (True, True)
-    assert found.group.cpu_seconds() == 2.5
-    assert find(told, {}) is None
+    assert (found.counts.was_out_of_memory(), found.counts.refused_a_process()) == (True, True)
+    assert found.counts.cpu_seconds() == 2.5
+    assert find_group(told, {}) is None
 
 
 async def test_a_toolkit_that_does_not_answer_is_not_left_running(

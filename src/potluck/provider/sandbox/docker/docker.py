@@ -200,7 +200,7 @@ class DockerDriver:
                 "cpu": run.casing.quota_microseconds,
             }
             for controller, limit in limits.items():
-                found = run.counted and run.counted.mechanism(controller, limit)
+                found = run.group and run.group.mechanism(controller, limit)
                 seen[controller] = found or "none"
             seen["disk"] = "tmpfs" if run.casing.work.is_file_system else "watchdog"
 

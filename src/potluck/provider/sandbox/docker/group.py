@@ -13,7 +13,7 @@ _LIMITS = {
 }
 
 
-class Counted:
+class ContainerGroup:
     """The group of one container, which is gone with its last process."""
 
     def __init__(self, version: int, directories: dict[str, Path]) -> None:
@@ -21,7 +21,7 @@ class Counted:
         self._directories = directories
         parents = {controller: path.parent for controller, path in directories.items()}
         name = next(iter(directories.values())).name
-        self.group = Group(Hierarchy(version, parents, ""), name)
+        self.counts = Group(Hierarchy(version, parents, ""), name)
 
     def mechanism(self, controller: str, limit: int) -> str | None:
         """What holds it to this limit, found out by reading what is in force."""
@@ -32,16 +32,16 @@ class Counted:
         return None
 
 
-def counted(pid: int) -> Counted | None:
+def group_of(pid: int) -> ContainerGroup | None:
     """By its first process; None where its groups can not be seen from here."""
     try:
         told = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
-    return find(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
+    return find_group(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
 
 
-def find(told: str, mounts: dict[str, Path]) -> Counted | None:
+def find_group(told: str, mounts: dict[str, Path]) -> ContainerGroup | None:
     """By what the kernel tells of a process, and where control groups are mounted."""
     lines = [line.split(":", 2)[1:] for line in told.splitlines()]
     found = {
@@ -51,11 +51,11 @@ def find(told: str, mounts: dict[str, Path]) -> Counted | None:
         if name in CONTROLLERS and name in mounts
     }
     if found and all(path.is_dir() for path in found.values()):
-        return Counted(1, found)
+        return ContainerGroup(1, found)
     unified = next((path for names, path in lines if not names), None)
     if unified is None or "cgroup2" not in mounts:
         return None
     directory = mounts["cgroup2"] / unified.lstrip("/")
     if not (directory / "memory.max").exists():
         return None
-    return Counted(2, dict.fromkeys(CONTROLLERS, directory))
+    return ContainerGroup(2, dict.fromkeys(CONTROLLERS, directory))

@@ -17,7 +17,7 @@ from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
 from potluck.provider.sandbox.docker.casing import Casing, Hull
 from potluck.provider.sandbox.docker.engine import TAKEN, Engine, EngineError, Image
-from potluck.provider.sandbox.docker.group import Counted, counted
+from potluck.provider.sandbox.docker.group import ContainerGroup, group_of
 from potluck.provider.sandbox.docker.root import Footing, on_any_image
 from potluck.provider.sandbox.docker.work import Work
 from potluck.provider.sandbox.driver import (
@@ -114,7 +114,7 @@ class ContainerRun:
         self._pumping: asyncio.Task[None] | None = None
         self._run_seconds = 0.0
         self._spent = _NOTHING_SPENT
-        self.counted: Counted | None = None
+        self.group: ContainerGroup | None = None
 
     @property
     def casing(self) -> Casing:
@@ -150,7 +150,7 @@ class ContainerRun:
             if self._bridge is None or not await self._is_ready(self._bridge):
                 said = self._bridge.last_words if self._bridge else ""
                 return sandbox_failed(said or "the container ended without a word")
-            self.counted = counted(await self._yard.engine.pid(self._container or ""))
+            self.group = group_of(await self._yard.engine.pid(self._container or ""))
             work = self.casing.work
             person = self._casing.user if self._hands_over else None
             workplace = WorkDirectory(work.descriptor, person)
@@ -250,9 +250,9 @@ class ContainerRun:
         if footprint.processes:
             bridge.count(self.casing.processes - footprint.processes)
             walls.append(process_wall(lambda: bridge.is_crowded, limit.processes))
-        if self.counted is None:
+        if self.group is None:
             return walls
-        group, most_bytes = self.counted.group, limit.memory_bytes + footprint.memory_bytes
+        group, most_bytes = self.group.counts, limit.memory_bytes + footprint.memory_bytes
 
         def is_over() -> bool:
             self._ask_spent()
@@ -267,8 +267,8 @@ class ContainerRun:
 
     def _ask_spent(self) -> Spent:
         """Keeps what was seen: a container that ends by itself takes the counts along."""
-        if self.counted is not None:
-            group = self.counted.group
+        if self.group is not None:
+            group = self.group.counts
             self._spent = Spent(
                 max(self._spent.cpu_seconds, group.cpu_seconds() or 0.0),
                 max(self._spent.memory_peak_bytes, group.memory_peak_bytes() or 0),
