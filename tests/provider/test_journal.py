@@ -14,9 +14,9 @@ from potluck.model.task import EndReason
 from potluck.provider import journal as journal_module
 from potluck.provider.journal import (
     Concluded,
-    Counted,
     Delivered,
     Forgotten,
+    ItemsCounted,
     Journal,
     Leased,
 )
@@ -49,7 +49,7 @@ def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> 
         for item in (0, 5, 9)
     ]
     journal = Journal.open(tmp_path)
-    journal.write([Leased(lease, task_id), *map(Counted, reports)])
+    journal.write([Leased(lease, task_id), *map(ItemsCounted, reports)])
     journal.write([Delivered(lease.attempt_id, 5)])
     journal.close()
     for _ in range(2):  # the second time it was written anew
@@ -109,7 +109,7 @@ def test_many_outcomes_that_wait_for_the_server_are_not_written_anew_each_time(
     journal.write([Leased(lease, task_id)])
     for item in range(200):
         outcome = ItemOutcome(item, EndReason.COMPLETED, 0.5, 0)
-        journal.write([Counted(ItemsDone(lease, (outcome,)))])
+        journal.write([ItemsCounted(ItemsDone(lease, (outcome,)))])
     journal.close()
     assert len(rewrites) < 5
 
@@ -166,7 +166,7 @@ from pathlib import Path
 from potluck.provider import journal
 from potluck.provider.journal import (
     Concluded,
-    Counted,
+    ItemsCounted,
     Delivered,
     Forgotten,
     Journal,

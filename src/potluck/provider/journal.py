@@ -39,7 +39,7 @@ class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
     finished: Finished
 
 
-class Counted(Struct, frozen=True, tag_field="record", tag="counted"):
+class ItemsCounted(Struct, frozen=True, tag_field="record", tag="counted"):
     """Items of it have these outcomes."""
 
     report: ItemsDone
@@ -58,7 +58,7 @@ class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
     attempt_id: AttemptId
 
 
-Record = Leased | Concluded | Counted | Delivered | Forgotten
+Record = Leased | Concluded | ItemsCounted | Delivered | Forgotten
 # To lose one of these with the power is harmless: a lease that nobody remembers is one that the
 # server takes back by itself, and of the others it is told once more.
 _NEED_NO_SYNC = (Leased, Delivered, Forgotten)
@@ -150,7 +150,7 @@ def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
             kept[lease.attempt_id] = Kept(record)
         case Concluded(finished) if finished.lease.attempt_id in kept:
             kept[finished.lease.attempt_id].finished = finished
-        case Counted(report) if report.lease.attempt_id in kept:
+        case ItemsCounted(report) if report.lease.attempt_id in kept:
             kept[report.lease.attempt_id].outcomes[report.first_item] = report
         case Delivered(attempt_id, item) if attempt_id in kept:
             kept[attempt_id].outcomes.pop(item, None)
@@ -160,7 +160,7 @@ def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
 
 def _records(kept: Kept) -> list[Record]:
     concluded = [] if kept.finished is None else [Concluded(kept.finished)]
-    return [kept.leased, *map(Counted, kept.outcomes.values()), *concluded]
+    return [kept.leased, *map(ItemsCounted, kept.outcomes.values()), *concluded]
 
 
 def _framed(record: Record) -> bytes:

@@ -52,9 +52,9 @@ from potluck.provider.instruction import (
 )
 from potluck.provider.journal import (
     Concluded,
-    Counted,
     Delivered,
     Forgotten,
+    ItemsCounted,
     Journal,
     Kept,
     Leased,
@@ -342,7 +342,7 @@ def _record(instruction: Instruction) -> Record | None:
         case Conclude(finished):
             return Concluded(finished)
         case Keep(report):
-            return Counted(report)
+            return ItemsCounted(report)
         case Drop(report):
             return Delivered(report.lease.attempt_id, report.first_item)
         case Forget(attempt_id):
