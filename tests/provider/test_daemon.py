@@ -29,7 +29,7 @@ from potluck.provider.announcement import (
 from potluck.provider.control.message import Done, Reclaim
 from potluck.provider.daemon import provide
 from potluck.provider.data_directory import attempts_directory, tidy
-from potluck.provider.ship import CUT_MARK
+from potluck.provider.ship_log import CUT_MARK
 from potluck.store.mint import new_account_id
 from potluck.wire.provider import Preparing, Started
 from tests.asking import ask_once

@@ -41,7 +41,7 @@ from potluck.provider.exchange import Call, Exchange
 from potluck.provider.heartbeat import Pulse, Tidings, beat_forever
 from potluck.provider.link import Link, ListHeld, open_link, open_session
 from potluck.provider.report import ReportSender
-from potluck.provider.ship import CUT_MARK, ship_log
+from potluck.provider.ship_log import CUT_MARK, ship_log
 from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told

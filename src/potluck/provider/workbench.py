@@ -66,7 +66,7 @@ from potluck.provider.report import ReportSender
 from potluck.provider.runner import Runner
 from potluck.provider.sandbox.driver import Recall
 from potluck.provider.settings import ProviderSettings
-from potluck.provider.ship import ship_log
+from potluck.provider.ship_log import ship_log
 from potluck.provider.spool import LogSpool, remove_strays
 from potluck.provider.state import Attempts
 from potluck.provider.throttle import Throttle
