@@ -37,7 +37,7 @@ from potluck.provider.event import (
 from potluck.provider.files.courier import Courier
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
-from potluck.provider.files.ship import ship_parcels
+from potluck.provider.files.ship_parcels import ship_parcels
 from potluck.provider.instruction import (
     Conclude,
     Drop,

@@ -16,7 +16,7 @@ from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.courier import Courier
 from potluck.provider.files.freight import Freight
 from potluck.provider.files.outbox import Outbox, Role
-from potluck.provider.files.ship import ship_parcels
+from potluck.provider.files.ship_parcels import ship_parcels
 from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from tests.provider.build import a_lease

@@ -28,7 +28,7 @@ async def ship_parcels(
     tell: Callable[[list[Event]], bool],
 ) -> None:
     """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
-    shipment = _Shipment(freight, attempt_id, log, tell)
+    delivery = _Delivery(freight, attempt_id, log, tell)
     outbox, done = freight.outbox, freight.outbox.shipped
     if done:
         tell([ParcelsShipped(attempt_id, done, log.pieces)])
@@ -36,7 +36,7 @@ async def ship_parcels(
         await outbox.more_than(done)
         some = _some(outbox.parcels[done:])
         try:
-            await shipment.send(some)
+            await delivery.send(some)
         except StaleLease:
             tell([LeaseLost(attempt_id)])
             return
@@ -58,7 +58,7 @@ def _some(waiting: list[Parcel]) -> list[Parcel]:
     return some
 
 
-class _Shipment:
+class _Delivery:
     def __init__(
         self,
         freight: Freight,
