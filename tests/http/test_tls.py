@@ -16,7 +16,7 @@ from cryptography import x509
 from potluck.consumer.pin import pin_ca, pinned
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
-from potluck.provider.exchange import Call, Exchange
+from potluck.provider.exchange import Exchange, Request
 from potluck.server.http import authority
 from potluck.server.http.tls import open_tls
 from potluck.server.settings import ServerSettings, read_settings
@@ -169,7 +169,7 @@ def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess
 
 
 async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -> None:
-    asked = Call(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
+    asked = Request(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
     async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
         assert (await Exchange(session, secure.url).send(asked, Health)).status == "ok"
     async with aiohttp.ClientSession(connector=secured_by(trust.context(None))) as session:

@@ -37,7 +37,7 @@ from potluck.provider.event import (
     LogAcknowledged,
     LogCut,
 )
-from potluck.provider.exchange import Call, Exchange
+from potluck.provider.exchange import Exchange, Request
 from potluck.provider.heartbeat import Pulse, Tidings, beat_forever
 from potluck.provider.link import Link, ListHeld, open_link, open_session
 from potluck.provider.report import ReportSender
@@ -144,8 +144,8 @@ async def test_why_nothing_answers_is_told_in_few_words() -> None:
     url, patience = f"http://127.0.0.1:{free_port()}", aiohttp.ClientTimeout(total=5)
     async with open_session(url, None) as session:
         with pytest.raises(ServerUnreachable) as caught:
-            call = Call(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
-            await Exchange(session, url).send(call, object)
+            request = Request(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
+            await Exchange(session, url).send(request, object)
     assert caught.value.detail == f"Nothing answers at {url} (Connection refused)."
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _CHUNK_BYTES = 2**18
 
 
-class Call(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """What is asked of the server, and how long to wait for its answer."""
 
     route: Route
@@ -37,44 +37,44 @@ class Exchange:
         self._session = session
         self.url = url
 
-    async def send(self, call: Call, kind: type[T], token: str | None = None) -> T:
-        async with self._respond(call, token) as response:
+    async def send(self, request: Request, kind: type[T], token: str | None = None) -> T:
+        async with self._respond(request, token) as response:
             return self._answer(response.status, await response.read(), kind)
 
     @asynccontextmanager
     async def stream(
-        self, call: Call, token: str
+        self, request: Request, token: str
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
         """The status of a good answer, and its bytes as they come.
 
         Where the server names another place, that one is asked, without the token.
         """
         async with AsyncExitStack() as open_ones:
-            response = await open_ones.enter_async_context(self._respond(call, token))
+            response = await open_ones.enter_async_context(self._respond(request, token))
             if response.status == ELSEWHERE:
                 place = elsewhere(response.headers.get("Location", ""), self.url)
                 # Taken as it stands: quoted anew, its signature would be of something else.
                 quoted = type(response.url)(place, encoded=True)
-                response = await open_ones.enter_async_context(self._elsewhere(call, quoted))
+                response = await open_ones.enter_async_context(self._elsewhere(request, quoted))
             if response.status >= 300:
                 raise failure(response.status, await response.read(), self.url)
             yield response.status, response.content.iter_chunked(_CHUNK_BYTES)
 
     @asynccontextmanager
     async def _respond(
-        self, call: Call, token: str | None
+        self, request: Request, token: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Content-Type": call.content_type, **call.headers}
+        headers = {"Content-Type": request.content_type, **request.headers}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         try:
             async with self._session.request(
-                call.route.method,
-                self.url + call.path,
-                params=call.parameters,
-                data=call.body,
+                request.route.method,
+                self.url + request.path,
+                params=request.parameters,
+                data=request.body,
                 headers=headers,
-                timeout=call.patience,
+                timeout=request.patience,
                 # A redirect would carry the token to a place that nobody named.
                 allow_redirects=False,
             ) as response:
@@ -84,12 +84,12 @@ class Exchange:
 
     @asynccontextmanager
     async def _elsewhere(
-        self, call: Call, place: aiohttp.typedefs.StrOrURL
+        self, request: Request, place: aiohttp.typedefs.StrOrURL
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {name: value for name, value in call.headers.items() if name == "Range"}
+        headers = {name: value for name, value in request.headers.items() if name == "Range"}
         try:
             async with self._session.get(
-                place, headers=headers, timeout=call.patience, allow_redirects=False
+                place, headers=headers, timeout=request.patience, allow_redirects=False
             ) as response:
                 yield response
         except (aiohttp.ClientError, ValueError, TimeoutError, OSError) as error:

@@ -16,7 +16,7 @@ from potluck.provider.data_directory import (
     known_urls,
     load_node_id,
 )
-from potluck.provider.exchange import Call, Exchange
+from potluck.provider.exchange import Exchange, Request
 from potluck.provider.identity import NodeKey, forget_delegation, forget_key, load_key
 from potluck.provider.link import open_session
 from potluck.provider.node_session import NodeSession
@@ -80,5 +80,5 @@ async def _say(exchange: Exchange, key: NodeKey, node_id: str) -> None:
     patience = aiohttp.ClientTimeout(total=_PATIENCE_SECONDS)
     token = await NodeSession(exchange, key, patience).token()
     body = encode_json(LeaveNode(is_for_good=True))
-    call = Call(routes.LEAVE, routes.LEAVE.url(node_id=node_id), body, patience)
-    await exchange.send(call, object, token)
+    request = Request(routes.LEAVE, routes.LEAVE.url(node_id=node_id), body, patience)
+    await exchange.send(request, object, token)

@@ -36,7 +36,7 @@ from potluck.model.error import (
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
-from potluck.provider.exchange import Call, Exchange
+from potluck.provider.exchange import Exchange, Request
 from potluck.provider.identity import NodeKey
 from potluck.provider.node_session import NodeSession
 from potluck.provider.settings import ProviderSettings
@@ -175,9 +175,9 @@ class Link:
 
     async def _explained(self, error: InvalidInput) -> PotluckError:
         """A server of another version may not know what we say; that is no nonsense of ours."""
-        call = Call(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
+        request = Request(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
         try:
-            health = await self._exchange.send(call, Health)
+            health = await self._exchange.send(request, Health)
         except PotluckError:
             return error
         return explained(error, health.version)
@@ -265,7 +265,7 @@ class Link:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Its bytes from `start` on. Tries once: whoever reads knows how far he has come."""
         path = routes.GET_INPUT.url(node_id=self.node_id, sha256=sha256)
-        call = Call(
+        request = Request(
             routes.GET_INPUT,
             path,
             b"",
@@ -278,7 +278,7 @@ class Link:
         )
         token = await self._node_session.token()
         try:
-            async with self._exchange.stream(call, token) as (status, chunks):
+            async with self._exchange.stream(request, token) as (status, chunks):
                 yield chunks if status == _PARTIAL or not start else _behind(chunks, start)
         except NotSignedIn:
             await self._node_session.token(refused=token)
@@ -353,13 +353,13 @@ class Link:
         extra = extra or Extra()
         path = route.url(node_id=self._node_id or "", **extra.names)
         headers = {} if extra.lease is None else {_LEASE: extra.lease.token}
-        call = Call(route, path, body, patience, extra.content_type, headers)
+        request = Request(route, path, body, patience, extra.content_type, headers)
         token = await self._node_session.token()
         try:
-            return await self._exchange.send(call, kind, token)
+            return await self._exchange.send(request, kind, token)
         except NotSignedIn:
             newer = await self._node_session.token(refused=token)
-        return await self._exchange.send(call, kind, newer)
+        return await self._exchange.send(request, kind, newer)
 
     def _patience(self, wait_seconds: float = 0.0) -> aiohttp.ClientTimeout:
         return aiohttp.ClientTimeout(
