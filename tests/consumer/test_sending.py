@@ -17,7 +17,7 @@ from potluck.consumer import Potluck
 from potluck.consumer.functions import collector
 from potluck.consumer.functions.dispatch import Remembered
 from potluck.consumer.functions.fetching import Fetches
-from potluck.consumer.functions.sender import Parcel, Sender
+from potluck.consumer.functions.sender import Sender, Submission
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId
@@ -138,8 +138,8 @@ def test_a_list_that_can_not_be_read_is_sent_one_by_one(
     sender = Sender(client.transport)
     one, other = Addressee(), Addressee()
     with sender._turn:  # so that both go in one list
-        sender.put(Parcel(REQUEST, one))
-        sender.put(Parcel(REQUEST, other))
+        sender.put(Submission(REQUEST, one))
+        sender.put(Submission(REQUEST, other))
     assert sender.flush(10)
     sender.close()
     assert one.task_id == TASK_ID and isinstance(other.error, InvalidInput)
@@ -161,7 +161,7 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
         addressees = Addressee(), Addressee()
         with sender._turn:
             for addressee in addressees:
-                sender.put(Parcel(REQUEST, addressee))
+                sender.put(Submission(REQUEST, addressee))
         assert sender.flush(10)
         assert [each.task_id for each in addressees] == taken
         sent = _sent(server, BATCH)
@@ -175,7 +175,7 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
 def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:
     sender = Sender(client.transport)
     with sender._turn:
-        sender.put(Parcel(REQUEST, addressee := Addressee()))
+        sender.put(Submission(REQUEST, addressee := Addressee()))
         assert sender.take_back(addressee)
     assert sender.flush(10)
     sender.close()
@@ -189,11 +189,11 @@ def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
     sender = Sender(client.transport)
     one, other, later = Addressee(), Addressee(), Addressee()
     with sender._turn:
-        sender.put(Parcel(broken, one))
-        sender.put(Parcel(REQUEST, other))
+        sender.put(Submission(broken, one))
+        sender.put(Submission(REQUEST, other))
     assert sender.flush(10)
     assert isinstance(one.error, InvalidInput) and other.task_id == TASK_ID
-    sender.put(Parcel(REQUEST, later))
+    sender.put(Submission(REQUEST, later))
     assert sender.flush(10) and later.task_id == TASK_ID, "the thread lives"
     sender.close()
 
@@ -204,11 +204,11 @@ def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
     server = SlowAnswers()
     with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
         sender = Sender(slow.transport)
-        sender.put(Parcel(REQUEST, first := Addressee()))
+        sender.put(Submission(REQUEST, first := Addressee()))
         await_true(lambda: _sent(server, BATCH), "the first is on its way")
 
         def take_back() -> None:
-            sender.put(Parcel(REQUEST, second := Addressee()))
+            sender.put(Submission(REQUEST, second := Addressee()))
             sender.take_back(second)
 
         behind = threading.Timer(0.05, take_back)

@@ -20,7 +20,7 @@ from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap
 from potluck.consumer.functions.options import Wishes, understood
 from potluck.consumer.functions.pickling import pickled_call
-from potluck.consumer.functions.sender import Parcel
+from potluck.consumer.functions.sender import Submission
 from potluck.model.error import InvalidInput, PotluckError
 
 P = ParamSpec("P")
@@ -51,7 +51,7 @@ class RemoteFunction(Generic[P, R]):
         inputs = dispatch.value(data)
         request = self._order.request(dispatch, inputs)
         future: TaskFuture[R] = TaskFuture(dispatch, self._order.opener(dispatch))
-        dispatch.sender.put(Parcel(request, future))
+        dispatch.sender.put(Submission(request, future))
         return future
 
     @overload

@@ -18,7 +18,7 @@ from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.ending import failures_of, item_ended
 from potluck.consumer.functions.opening import Failed, Opener
 from potluck.consumer.functions.pickling import pickled_items
-from potluck.consumer.functions.sender import Parcel
+from potluck.consumer.functions.sender import Submission
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.error import InvalidInput, PotluckError, UntrustedResult
 from potluck.model.ids import TaskId
@@ -129,7 +129,7 @@ class TaskMap(Generic[T]):
         inputs = self._dispatch.value(item_file.pack(items))
         request = self._order.request(self._dispatch, inputs, len(items))
         array = _Array(self._dispatch, self._inbox, self._sent, len(items))
-        self._dispatch.sender.put(Parcel(request, array))
+        self._dispatch.sender.put(Submission(request, array))
         self._arrays.append(array)
         self._sent += len(items)
         self._reader.sent()

@@ -41,7 +41,7 @@ class Addressee(Protocol):
     def refused(self, error: PotluckError) -> None: ...
 
 
-class Parcel(Struct, eq=False):
+class Submission(Struct, eq=False):
     request: TaskRequest
     addressee: Addressee
 
@@ -55,15 +55,15 @@ class Sender:
     def __init__(self, transport: Transport):
         self._transport = transport
         self._turn = threading.Condition()
-        self._waiting: deque[Parcel] = deque()
+        self._waiting: deque[Submission] = deque()
         self._waiting_bytes = 0
         self._unwanted: deque[TaskId] = deque()
-        self._unanswered: set[Parcel] = set()
+        self._unanswered: set[Submission] = set()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="potluck-sender", daemon=True)
         self._thread.start()
 
-    def put(self, parcel: Parcel) -> None:
+    def put(self, submission: Submission) -> None:
         with self._turn:
             while (
                 len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES
@@ -71,19 +71,19 @@ class Sender:
                 self._turn.wait()
             if self._is_closed:
                 raise _closed()
-            self._waiting.append(parcel)
-            self._waiting_bytes += parcel.content_bytes
-            self._unanswered.add(parcel)
+            self._waiting.append(submission)
+            self._waiting_bytes += submission.content_bytes
+            self._unanswered.add(submission)
             self._turn.notify_all()
 
     def take_back(self, addressee: Addressee) -> bool:
         """What was not sent yet is not sent; false if it is on its way."""
         with self._turn:
-            for parcel in self._waiting:
-                if parcel.addressee is addressee:
-                    self._waiting.remove(parcel)
-                    self._waiting_bytes -= parcel.content_bytes
-                    self._unanswered.remove(parcel)
+            for submission in self._waiting:
+                if submission.addressee is addressee:
+                    self._waiting.remove(submission)
+                    self._waiting_bytes -= submission.content_bytes
+                    self._unanswered.remove(submission)
                     self._turn.notify_all()
                     return True
         return False
@@ -120,52 +120,52 @@ class Sender:
                 self._unwanted.clear()
                 self._unanswered.clear()
                 self._turn.notify_all()
-            for parcel in left:
-                parcel.addressee.refused(_closed())
+            for submission in left:
+                submission.addressee.refused(_closed())
 
     def _deliver(self) -> None:
-        while (parcels := self._next()) is not None:
-            if parcels:
-                self._send(parcels)
+        while (submissions := self._next()) is not None:
+            if submissions:
+                self._send(submissions)
                 with self._turn:
-                    self._unanswered.difference_update(parcels)
+                    self._unanswered.difference_update(submissions)
                     self._turn.notify_all()
             else:
                 self._cancel()
 
-    def _next(self) -> list[Parcel] | None:
+    def _next(self) -> list[Submission] | None:
         """All that waits, up to the measure of a list; none, if something is to be cancelled."""
         with self._turn:
             self._turn.wait_for(lambda: self._waiting or self._unwanted or self._is_closed)
             if not self._waiting:
                 return [] if self._unwanted else None
-            taken: list[Parcel] = []
+            taken: list[Submission] = []
             size = 0
             while self._waiting and len(taken) < MOST_TASKS:
                 size += self._waiting[0].content_bytes * 4 // 3 + _ENVELOPE_BYTES
                 if taken and size > _LIST_BYTES:
                     break
                 taken.append(self._waiting.popleft())
-            self._waiting_bytes -= sum(parcel.content_bytes for parcel in taken)
+            self._waiting_bytes -= sum(submission.content_bytes for submission in taken)
             self._turn.notify_all()
             return taken
 
-    def _send(self, parcels: list[Parcel]) -> None:
+    def _send(self, submissions: list[Submission]) -> None:
         try:
-            answers = self._answers(_encoded(parcels), len(parcels))
+            answers = self._answers(_encoded(submissions), len(submissions))
         except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
             refusal = error if isinstance(error, PotluckError) else _mistake(error)
-            if len(parcels) > 1 and isinstance(refusal, InvalidInput):
+            if len(submissions) > 1 and isinstance(refusal, InvalidInput):
                 # One of them may be what is wrong; it is no matter to the others. No other error
                 # says that none was entered, and under new keys they would be there twice.
-                for parcel in parcels:
-                    self._send([parcel])
+                for submission in submissions:
+                    self._send([submission])
                 return
-            for parcel in parcels:
-                parcel.addressee.refused(refusal)
+            for submission in submissions:
+                submission.addressee.refused(refusal)
         else:
-            for parcel, answer in zip(parcels, answers, strict=True):
-                _tell(parcel.addressee, answer)
+            for submission, answer in zip(submissions, answers, strict=True):
+                _tell(submission.addressee, answer)
 
     def _answers(self, body: bytes, number: int) -> list[Submitted]:
         """Asked under one key until there is an answer; the network may take its time."""
@@ -197,9 +197,9 @@ class Sender:
             self._turn.notify_all()
 
 
-def _encoded(parcels: Sequence[Parcel]) -> bytes:
+def _encoded(submissions: Sequence[Submission]) -> bytes:
     try:
-        return encode_json(SubmitTasks(tuple(parcel.request for parcel in parcels)))
+        return encode_json(SubmitTasks(tuple(submission.request for submission in submissions)))
     except Exception as error:
         raise InvalidInput(
             f"The task can not be sent: {type(error).__name__}: {error}.", "Look at its options."
