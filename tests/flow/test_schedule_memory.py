@@ -142,6 +142,16 @@ async def test_what_is_free_again_is_given_again(pool: Pool) -> None:
     await pool.check()
 
 
+async def test_a_node_that_registered_with_an_older_server_gets_work(pool: Pool) -> None:
+    """It did not say what only newer ones are asked for."""
+    await pool.offer()
+    await pool.sql("UPDATE nodes SET description = description - 'python_version'")
+    await pool.sql("UPDATE devices SET description = description - 'vendor'")
+    memory = await begun(pool)
+    task = await pool.submit()
+    assert await placed(pool, memory) == [task.id]
+
+
 async def test_a_node_that_failed_a_task_is_not_asked_again(pool: Pool) -> None:
     bad = await pool.offer()
     task = await pool.submit(max_attempts=3)

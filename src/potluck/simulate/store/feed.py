@@ -157,7 +157,7 @@ def _offered(data: Data, row: Row) -> Row:
         "labels": msgspec.json.encode(said.get("labels", [])),
         "sandbox": msgspec.json.encode(said["sandbox"]),
         "containers": said.get("containers") and msgspec.json.encode(said["containers"]),
-        "python_version": said["python_version"],
+        "python_version": said.get("python_version", ""),
         "wallet": owner and owner["address"],
     }
 
@@ -177,7 +177,8 @@ def _device(row: Row) -> Row:
     return {
         **{of: row[of] for of in _DEVICE},
         "free_memory_bytes": max(0, row["memory_bytes"] - row["used_memory_bytes"]),
-        **{of: said.get(of) for of in ("vendor", "compute_capability")},
+        "vendor": said.get("vendor", ""),
+        "compute_capability": said.get("compute_capability"),
         "is_partition": said.get("is_partition", False),
         "terms": said.get("terms", {}),
     }

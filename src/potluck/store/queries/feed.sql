@@ -131,7 +131,8 @@ LEFT JOIN LATERAL (
         coalesce(description -> 'labels', '[]') AS labels,
         description -> 'sandbox' AS sandbox,
         nullif(description -> 'containers', 'null') AS containers,
-        description ->> 'python_version' AS python_version, address AS wallet
+        -- Those that registered with an older server did not say.
+        coalesce(description ->> 'python_version', '') AS python_version, address AS wallet
     FROM nodes JOIN accounts ON accounts.id = account_id
     WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
 ) AS offered ON true
@@ -139,7 +140,7 @@ CROSS JOIN LATERAL (
     SELECT coalesce(jsonb_agg(each ORDER BY each.position), '[]') AS devices FROM (
         SELECT id, kind, model, memory_bytes, price_micro_per_hour, free_milli,
             greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes, availability,
-            description ->> 'vendor' AS vendor,
+            coalesce(description ->> 'vendor', '') AS vendor,
             description ->> 'compute_capability' AS compute_capability,
             coalesce((description ->> 'is_partition')::boolean, false) AS is_partition,
             coalesce(description -> 'terms', '{}') AS terms, position
