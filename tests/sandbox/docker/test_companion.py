@@ -6,9 +6,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import PYTHON, Touched, View
+from potluck.provider.sandbox.driver import PYTHON, NoErrand, Touched, View, WorkDirectory
 from tests.sandbox.conftest import confinement
 from tests.sandbox.docker.engine import Started
 
@@ -61,6 +62,42 @@ class Speaker:
     def close(self) -> None:
         self._ours.close()
         self._theirs.close()
+
+
+class Listener(NoErrand):
+    """Hears what is said until nothing will be, before the directory goes."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._ours.setblocking(False)
+        self.stdin = self._theirs.fileno()
+        self.heard = b""
+
+    async def talk(self, view: View) -> Touched | None:
+        self._theirs.close()
+        return None
+
+    async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(20):
+            while data := await loop.sock_recv(self._ours, 100):
+                self.heard += data
+        self._ours.close()
+
+
+async def test_the_end_of_one_that_is_killed_is_heard(docker: Started, tmp_path: Path) -> None:
+    driver, listener = docker.driver(tmp_path), Listener()
+    await driver.probe()
+    source = "import os, time; os.write(0, b'last words'); time.sleep(60)"
+    killed = replace(confinement(command=(PYTHON, "-I", "-c", source)), seconds=1.0)
+    ended = await driver.run(killed, _nowhere, companion=listener, errand=listener)
+
+    assert ended.reason is EndReason.TIME_LIMIT
+    assert listener.heard == b"last words"
+
+
+async def _nowhere(_: str, __: bytes) -> None:
+    pass
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ class Bridge:
             return
         finally:
             self._close_streams()
+            self._fall_silent()
             self._changed.set()
             self._is_over.set()
 
@@ -110,9 +111,8 @@ class Bridge:
             self.is_crowded = True
         elif kind == first.MESSAGE:
             await self._tell_companion(payload)
-        elif kind == first.SILENCE and self._companion is not None:
-            with suppress(OSError):
-                self._companion.shutdown(socket.SHUT_WR)
+        elif kind == first.SILENCE:
+            self._fall_silent()
         elif kind == first.EXIT:
             self.wait_status = wait_status(payload)
             self._close_streams()
@@ -122,6 +122,12 @@ class Bridge:
         if self._companion is not None:
             with suppress(OSError):  # he does not listen any more
                 await asyncio.get_running_loop().sock_sendall(self._companion, message)
+
+    def _fall_silent(self) -> None:
+        """The companion hears the end, also of one that was killed."""
+        if self._companion is not None:
+            with suppress(OSError):
+                self._companion.shutdown(socket.SHUT_WR)
 
     async def _bring_in(self, companion: socket.socket) -> None:
         loop = asyncio.get_running_loop()
