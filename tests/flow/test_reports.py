@@ -10,7 +10,7 @@ from potluck.model.error import Conflict
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow import cancel, expire
-from potluck.wire.provider import Grant, Preparing, Started
+from potluck.wire.provider import Grant, Preparing, Report, Started
 from tests.flow.arrays import give, succeeded
 from tests.flow.pool import Pool, done, lease_of
 
@@ -120,7 +120,7 @@ async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(po
         node = await pool.offer()
         task = await pool.submit(items=4)
         grant = await give(pool, node, task.id, 0, 4)
-        bits = [
+        bits: list[Report] = [
             Started(lease_of(grant)),
             succeeded(grant, 0),
             succeeded(grant, 1, 2),
