@@ -166,6 +166,20 @@ async def test_what_the_server_does_not_take_waits_inside(
     assert (await running).ended.reason is EndReason.COMPLETED
 
 
+async def test_who_calls_an_array_back_does_not_wait_for_the_server(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "MOST_BYTES", MIB)
+    running = asyncio.create_task(walled.run(items_of(hundred_kilobytes, range(60))))
+    async with asyncio.timeout(20):
+        while not walled.backlogs or walled.backlogs[-1].has_room:
+            await asyncio.sleep(0.01)
+    walled.recall.ask(EndReason.RECLAIMED, 0.1)
+    async with asyncio.timeout(8):
+        ran = await running
+    assert ran.ended.reason is EndReason.RECLAIMED
+
+
 async def test_what_the_server_has_taken_makes_room(
     server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

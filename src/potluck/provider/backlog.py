@@ -24,6 +24,10 @@ class Backlog:
         """The server has it."""
         self._change(-carried_bytes(report))
 
+    @property
+    def has_room(self) -> bool:
+        return self._room.is_set()
+
     async def room(self) -> None:
         await self._room.wait()
 

@@ -23,7 +23,7 @@ from potluck.provider.files.porter import Porter
 from potluck.provider.kinds.job import Job, Outcome
 from potluck.provider.line import one_line
 from potluck.provider.outcomes import MOST_OUTCOMES, Outcomes
-from potluck.provider.sandbox.driver import Confinement, Ended, Touched
+from potluck.provider.sandbox.driver import Confinement, Ended, Recalled, Touched
 from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.warm.arguments import MOST_ITEMS, Arguments
 from potluck.provider.warm.channel import Gone
@@ -165,10 +165,17 @@ class FunctionRange:
             if heard.files:
                 await self._take_files(interpreter, heard.files)
             await self._conclude(heard, count)
-            await self._job.freight.backlog.room()
+            await self._until_there_is_room()
             self._heard.set()
             interpreter.served_items += count
             visit.begin_clock()
+
+    async def _until_there_is_room(self) -> None:
+        """Whoever calls it back does not wait for the server: the rest inside is little."""
+        backlog = self._job.freight.backlog
+        if not backlog.has_room:
+            with suppress(Recalled):
+                await self._job.recall.unless(backlog.room())
 
     def _note(self, visit: Visit, item: int) -> None:
         """Its time begins; each is told once."""
