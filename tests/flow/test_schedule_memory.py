@@ -142,6 +142,31 @@ async def test_what_is_free_again_is_given_again(pool: Pool) -> None:
     await pool.check()
 
 
+async def test_news_do_not_go_through_all_that_wait_for_others(pool: Pool) -> None:
+    """A million may wait for one task, and one that nobody waits for may have just ended."""
+    first, *others = [(await pool.submit()).id for _ in range(3)]
+    await pool.sql(
+        "INSERT INTO tasks (id, account_id, name, kind, sealed_spec, requirements, limits,"
+        " request_hash, priority, max_attempts, waits_for)"
+        " SELECT 'task_' || number, account_id, name, kind, sealed_spec, requirements, limits,"
+        " request_hash, priority, max_attempts, 1 FROM tasks, generate_series(1, 3000) AS number"
+        " WHERE id = $1",
+        first,
+    )
+    await pool.sql(
+        "INSERT INTO dependencies (task_id, after_id) SELECT id, $1 FROM tasks WHERE waits_for = 1",
+        first,
+    )
+    await pool.sql(
+        "INSERT INTO ended_tasks (after_id, outcome) SELECT unnest($1::text[]), 'succeeded'", others
+    )
+    async with pool.parts.database.transaction() as connection:
+        now = await connection.fetchval("SELECT pg_current_snapshot()::text")
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {feed._sql.news}", now, 100)
+    told = [line for (line,) in plan if "on dependencies" in line]
+    assert told and all("rows=0" in line.partition("actual")[2] for line in told), told
+
+
 async def test_a_node_that_registered_with_an_older_server_gets_work(pool: Pool) -> None:
     """It did not say what only newer ones are asked for."""
     await pool.offer()

@@ -488,6 +488,23 @@ async def test_a_report_that_the_server_can_not_read_holds_nobody_up(server: Fak
     assert server.reports == [completed(other), completed(good)]
 
 
+async def test_one_by_one_too_nothing_goes_before_what_was_to_be_said_first(
+    server: FakeServer,
+) -> None:
+    bad, _ = a_lease()
+    lease = lease_of(a_grant(items=range(1)))
+    items = ItemsDone(lease, (ItemOutcome(0, EndReason.COMPLETED, 0.1, 0),))
+    async with linked(server) as provider:
+        sender = ReportSender(provider.link, provider.tell)
+        sender.send(Finished(bad, EndReason.COMPLETED, detail="two\nlines"))  # so: one by one
+        server.report_codes = ["internal"]  # of the items, the first time
+        sender.send(items)
+        sender.send(completed(lease))
+        async with during(sender.run()):
+            await until(provider.heard(FinishAccepted(lease.attempt_id)))
+    assert server.reports == [items, completed(lease)]
+
+
 async def test_what_is_withdrawn_is_not_reported(server: FakeServer) -> None:
     (gone, _), (stays, _) = a_lease(), a_lease()
     async with linked(server) as provider:

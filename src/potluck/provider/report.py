@@ -137,11 +137,20 @@ class ReportSender:
     async def _deliver_singly(self, batch: list[Report], error: InvalidInput) -> bool:
         """One report that the server can not read must not hold up its neighbours."""
         if len(batch) > 1:
-            return all([await self._deliver(partial(self._still, report)) for report in batch])
+            return await self._deliver_each(batch)
         log.error("report refused", report=type(batch[0]).__name__, detail=error.detail)
         self._remove(batch[0])
         self._tell([LeaseLost(batch[0].lease.attempt_id)])
         return True
+
+    async def _deliver_each(self, batch: list[Report]) -> bool:
+        """But nothing of an attempt goes before what was to be said of it first."""
+        held_up: set[AttemptId] = set()
+        for report in batch:
+            attempt_id = report.lease.attempt_id
+            if attempt_id in held_up or not await self._deliver(partial(self._still, report)):
+                held_up.add(attempt_id)
+        return not held_up
 
     def _still(self, report: Report) -> list[Report]:
         """The report alone, unless it was withdrawn."""

@@ -31,7 +31,7 @@ WITH changed AS (
     FROM changed WHERE is_over GROUP BY node_id
 ), node AS (
     SELECT nodes.id FROM nodes WHERE id IN (SELECT node_id FROM given_back)
-    ORDER BY id FOR UPDATE
+    ORDER BY id FOR NO KEY UPDATE  -- whoever tells of a node shares its key
 ), freed_node AS (
     UPDATE nodes SET
         used_cores = used_cores - given_back.cores,

@@ -14,8 +14,9 @@ CREATE FUNCTION lock_attempts(wanted text[]) RETURNS TABLE (
     has_others boolean, other_nodes_lost bigint, item_losses bigint, declines bigint,
     taken_at timestamptz, now timestamptz, is_expired boolean, was_fetched boolean,
     is_available boolean)
--- Planned once, not for each number of attempts: planning takes longer than all the rest.
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+-- Planned once, not for each number of attempts: planning takes longer than all the rest. It may have
+-- been planned when the tables were small, and still goes by the indexes.
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tasks
