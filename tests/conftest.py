@@ -25,8 +25,6 @@ from tests.tally import show_tallies
 # Where bytecode is not kept, each of the hundreds of processes that tests start compiles all anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# Each of them would read the certificates of the system's, too, and nothing here leaves loopback.
-os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -32,7 +32,8 @@ class CommandLine:
 
     def __init__(self, directory: Path, url: str | None = None, token: str = "secret"):
         kept = {name: value for name, value in os.environ.items() if not _is_ours(name)}
-        self.variables = {**kept, "POTLUCK_CONFIG_DIR": str(directory), "NO_COLOR": "1"}
+        own = {"POTLUCK_CONFIG_DIR": str(directory), "XDG_DATA_HOME": str(directory / "share")}
+        self.variables = {**kept, **own, "NO_COLOR": "1"}
         if url is not None:
             self.variables |= {"POTLUCK_URL": url, "POTLUCK_TOKEN": token}
 

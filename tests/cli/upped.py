@@ -1,5 +1,6 @@
 """`potluck up` as a real process, with its events read and everything ended afterwards."""
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -62,6 +63,13 @@ class Upped:
             return list(psutil.Process(self.process.pid).children(recursive=True))
         except psutil.NoSuchProcess:
             return []
+
+    def interrupt_a_thread(self) -> None:
+        """Any but the first."""
+        pid = self.process.pid
+        others = [int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()]
+        others.remove(pid)
+        assert ctypes.CDLL(None).tgkill(pid, others[0], signal.SIGINT) == 0
 
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)

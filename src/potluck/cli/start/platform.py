@@ -1,5 +1,7 @@
 """The running platform: starts the parts one after the other, watches them, ends them in order."""
 
+import contextlib
+import math
 import queue
 import signal
 import time
@@ -31,6 +33,7 @@ from potluck.consumer.profile import Profile, profile_path, saved_url
 from potluck.model.error import NodeKeyRefused, PotluckError, SandboxUnavailable, StartFailed
 
 SERVER, PROVIDER = "server", "provider"
+_LOOK_UP_SECONDS = 1.0
 _ANEW = (
     "its key was revoked, or the database is another: your wallet has authorised it anew",
     "`potluck up --no-provider` leaves it out.",
@@ -242,11 +245,7 @@ class Platform:
         return news
 
     def _hear(self, deadline: float | None) -> Happening | None:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            news = self._inbox.get(timeout=left)
-        except queue.Empty:
-            return None
+        news = self._collect(deadline)
         if isinstance(news, Signalled):
             raise Interrupted
         if isinstance(news, Said) and news.values.get("event") in ("ready", "registered"):
@@ -254,6 +253,14 @@ class Platform:
         if isinstance(news, Said) and news.values.get("event") == "draining":
             self._part(news.part).is_to_end = True
         return news
+
+    def _collect(self, deadline: float | None) -> Happening | None:
+        """Looks up now and then: a signal that met another thread of ours wakes nobody."""
+        while deadline is None or time.monotonic() < deadline:
+            left = math.inf if deadline is None else deadline - time.monotonic()
+            with contextlib.suppress(queue.Empty):
+                return self._inbox.get(timeout=max(0.0, min(_LOOK_UP_SECONDS, left)))
+        return None
 
     def _part(self, name: str) -> Part:
         return self._server if name == SERVER else self._provider
@@ -278,9 +285,8 @@ class Platform:
     def _await_end(self, part: Part) -> None:
         deadline = time.monotonic() + self._plan.stop_seconds
         while part.is_running:
-            try:
-                news = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
+            news = self._collect(deadline)
+            if news is None:
                 part.kill()
                 return
             if isinstance(news, Signalled):  # the second one: at once
