@@ -155,6 +155,8 @@ class Pool:
     def upload(self, content: bytes) -> dict[str, Any]:
         blob = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
         upload = self.client.post("/v1/uploads", {"blob": blob})
+        if upload["complete"]:  # of a test before this one
+            return blob
         path, size = f"/v1/uploads/{upload['upload_id']}", upload["part_bytes"]
         for number in range(-(-len(content) // size)):
             part = content[number * size :][:size]
