@@ -11,7 +11,7 @@ from potluck.provider.sandbox.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver
 from tests.orphans import orphans_are_let_go
 from tests.provider.fake_server import FakeServer, fake_server
-from tests.provider.warm_calls import Shop
+from tests.provider.warm_calls import Shop, open_shop
 
 __all__ = ["orphans_are_let_go", "server"]
 
@@ -39,7 +39,5 @@ async def bwrap(tmp_path: Path) -> Driver:
 
 @pytest_asyncio.fixture
 async def walled(bwrap: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
-    it = Shop(bwrap, tmp_path)
-    yield it
-    await it.pool.close()
-    assert it.held == []
+    async with open_shop(bwrap, tmp_path) as shop:
+        yield shop

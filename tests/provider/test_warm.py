@@ -41,7 +41,7 @@ from potluck.provider.warm.serve import ANSWER, AT, HEADER, MOST_ERROR_BYTES
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode, encode
 from tests.provider.build import a_grant
-from tests.provider.warm_calls import LIMITS, Shop, call_of, items_of, key
+from tests.provider.warm_calls import LIMITS, Shop, call_of, items_of, key, open_shop
 
 OTHER = AccountId("account_01j00000000000000000000001")
 COUNTED: list[int] = []
@@ -66,10 +66,8 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
 
 @pytest.fixture
 async def shop(driver: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
-    it = Shop(driver, tmp_path)
-    yield it
-    await it.pool.close()
-    assert it.held == []
+    async with open_shop(driver, tmp_path) as shop:
+        yield shop
 
 
 def count() -> tuple[int, int]:

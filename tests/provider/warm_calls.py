@@ -2,7 +2,8 @@
 
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -108,6 +109,15 @@ class Ran:
     def value(self) -> Any:
         assert self.outcome.value is not None, self.ended
         return decode(self.outcome.value.data)
+
+
+@asynccontextmanager
+async def open_shop(driver: Driver, directory: Path) -> AsyncIterator["Shop"]:
+    """Closed afterwards; nothing is held by then."""
+    shop = Shop(driver, directory)
+    yield shop
+    await shop.pool.close()
+    assert shop.held == []
 
 
 class Shop:

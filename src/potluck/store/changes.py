@@ -14,6 +14,7 @@ from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.model.usage import Usage
+from potluck.store import events
 from potluck.store.database import Connection
 from potluck.store.events import Event
 from potluck.store.named import load
@@ -79,7 +80,7 @@ async def write(connection: Connection, vault: Vault, changes: Changes) -> None:
         *_columns([_attempt_row(each) for each in changes.attempts], 16),
         *_columns([_task_row(each, changes.results) for each in changes.tasks], 18),
         *sealed_columns(vault, changes.results),
-        *_columns([_event_row(each) for each in changes.events], 5),
+        *events.columns(changes.events),
     )
 
 
@@ -132,7 +133,3 @@ def _task_row(change: TaskChange, results: Sequence[NewResult]) -> tuple[Any, ..
         sum(piece.task_id == change.task_id for piece in results),
         change.state.is_final,
     )
-
-
-def _event_row(event: Event) -> tuple[Any, ...]:
-    return (event.account_id, event.task_id, event.node_id, event.kind, event.data)

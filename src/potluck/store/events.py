@@ -30,8 +30,12 @@ async def append(connection: Connection, events: Sequence[Event]) -> None:
     """In this order, by one statement."""
     if not events:
         return
-    await connection.execute(
-        _sql.append,
+    await connection.execute(_sql.append, *columns(events))
+
+
+def columns(events: Sequence[Event]) -> tuple[list[Any], ...]:
+    """As a statement takes them, in their order."""
+    return (
         [event.account_id for event in events],
         [event.task_id for event in events],
         [event.node_id for event in events],

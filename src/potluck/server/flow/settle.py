@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.decide import retry
-from potluck.decide.arrays.items import ArrayPart, RangeEnd, after_range
+from potluck.decide.arrays.items import ArrayPart, ItemFailure, RangeEnd, after_range
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
     attempt_may_become,
@@ -47,6 +47,16 @@ class Ending(Struct, frozen=True):
     value: Value | None = None  # that a function gave
 
 
+class _Settled(Struct, frozen=True):
+    """An attempt that ends, and all that comes of it."""
+
+    course: Course
+    end: AttemptChange
+    move: TaskChange
+    given_up: ItemFailure | None
+    results: tuple[NewResult, ...]
+
+
 async def end_attempt(parts: Parts, connection: Connection, course: Course, ending: Ending) -> None:
     await end_attempts(parts, connection, [(course, ending)])
 
@@ -55,24 +65,28 @@ async def end_attempts(
     parts: Parts, connection: Connection, endings: Sequence[tuple[Course, Ending]]
 ) -> None:
     """Ends live attempts of different tasks, locked in this transaction; pays, and tells."""
-    ends = [(course, _end(course, ending)) for course, ending in endings]
-    afters = [_after(parts, course.attempt, ending) for course, ending in endings]
-    moves = [
-        (course, _change(course, [end], ending, after))
-        for (course, end), (_, ending), after in zip(ends, endings, afters, strict=True)
-    ]
-    given = [
-        values.given(course.attempt, ending.reason, ending.value, after.given_up, change.state)
-        for (course, ending), after, (_, change) in zip(endings, afters, moves, strict=True)
-    ]
-    results = [(*course.results, *new) for (course, _), new in zip(endings, given, strict=True)]
-    await _apply(parts, connection, ends, moves, [piece for each in results for piece in each])
-    for (course, _), after in zip(endings, afters, strict=True):
-        if after.given_up is not None:
-            attempt = course.attempt
-            await items.fail(connection, attempt.task_id, attempt.id, [after.given_up])
-    for (course, _), pieces in zip(endings, results, strict=True):
-        await values.hold_blobs(connection, course.attempt, pieces)
+    settled = [_settle(parts, course, ending) for course, ending in endings]
+    await _apply(
+        parts,
+        connection,
+        [(each.course, each.end) for each in settled],
+        [(each.course, each.move) for each in settled],
+        [piece for each in settled for piece in each.results],
+    )
+    for each in settled:
+        if each.given_up is not None:
+            attempt = each.course.attempt
+            await items.fail(connection, attempt.task_id, attempt.id, [each.given_up])
+    for each in settled:
+        await values.hold_blobs(connection, each.course.attempt, each.results)
+
+
+def _settle(parts: Parts, course: Course, ending: Ending) -> _Settled:
+    attempt, end = course.attempt, _end(course, ending)
+    after = _after(parts, attempt, ending)
+    move = _change(course, [end], ending, after)
+    given = values.given(attempt, ending.reason, ending.value, after.given_up, move.state)
+    return _Settled(course, end, move, after.given_up, (*course.results, *given))
 
 
 async def cancel_attempts(

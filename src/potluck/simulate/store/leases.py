@@ -17,6 +17,7 @@ from potluck.simulate.store.capacity import (
     take_device,
 )
 from potluck.simulate.store.data import Data
+from potluck.simulate.store.nodes import staying
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.store.named import load
@@ -34,10 +35,8 @@ def beat(
     lasting: timedelta,
     overrun: timedelta,
 ) -> list[Row]:
-    node = data.nodes.get(node_id)
-    if node is None or node["state"] == "left":
-        return []
-    if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
+    node = staying(data, node_id, account_id, node_key_id)
+    if node is None:
         return []
     for attempt_id in set(held):
         _renew(data, attempt_id, node_id, lasting, overrun)
@@ -122,10 +121,8 @@ def ask(
     held: list[str],
     moment: timedelta,
 ) -> list[Row]:
-    node = data.nodes.get(node_id)
-    if node is None or node["state"] == "left":
-        return []
-    if (node["account_id"], node["node_key_id"]) != (account_id, node_key_id):
+    node = staying(data, node_id, account_id, node_key_id)
+    if node is None:
         return []
     (known,) = look(data, node_id, account_id, held)
     is_due = not node["is_polling"] or node["heartbeat_at"] <= data.now - moment

@@ -141,8 +141,8 @@ def offer_device(
 def hear(
     data: Data, node_id: str, account_id: str, node_key_id: str | None, moment: timedelta
 ) -> list[Row]:
-    node = _own(data, node_id, account_id, node_key_id)
-    if node is None or node["state"] == "left":
+    node = staying(data, node_id, account_id, node_key_id)
+    if node is None:
         return []
     if node["heartbeat_at"] <= data.now - moment:
         data.nodes.update(node, {"heartbeat_at": data.now})
@@ -151,8 +151,8 @@ def hear(
 
 @models(_sql.come_back)
 def come_back(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> list[Row]:
-    node = _own(data, node_id, account_id, node_key_id)
-    if node is None or node["state"] == "left":
+    node = staying(data, node_id, account_id, node_key_id)
+    if node is None:
         return []
     data.nodes.update(node, {"state": "online", "heartbeat_at": data.now})
     return [{"state_before": node["state"]}]
@@ -195,6 +195,12 @@ def _is_forgiven(data: Data, node: Row) -> bool:
     leader = data.the_leader()
     until, beat_at = leader["forgiven_until"], leader["forgiven_beat_at"]
     return until is not None and until > data.now and bool(node["heartbeat_at"] <= beat_at)
+
+
+def staying(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> Row | None:
+    """The caller's own, if it has not left."""
+    node = _own(data, node_id, account_id, node_key_id)
+    return None if node is None or node["state"] == "left" else node
 
 
 def _own(data: Data, node_id: str, account_id: str, node_key_id: str | None) -> Row | None:
