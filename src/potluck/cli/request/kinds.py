@@ -1,15 +1,11 @@
 """What is run: a script, a command, an image or a template."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from potluck.cli.request.asked import Asked, Way, asked_for
-from potluck.cli.request.check import parse_environment
-from potluck.local.template import Template
+from potluck.cli.request.asked import Way
 from potluck.local.template import template as named_template
 
 _PANEL = "What is run, if no script"
@@ -68,10 +64,7 @@ class KindOptions:
         typer.Option(metavar="NAME=VALUE", help="For the script; repeatable.", show_default=False),
     ] = None
 
-    @property
-    def ready(self) -> Template | None:
-        return None if self.template is None else named_template(self.template)
-
-    def asked(self, words: Sequence[str], folder: Path | None) -> Asked:
-        way = Way(self.command, self.image, self.ready, self.parameter or ())
-        return asked_for(words, way, parse_environment(self.env or []), folder)
+    def way(self) -> Way:
+        """With the template, if one is named, read."""
+        ready = None if self.template is None else named_template(self.template)
+        return Way(self.command, self.image, ready, self.parameter or ())

@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.cli.pick import pick_task_id
-from potluck.cli.request.check import checked
+from potluck.cli.request.asked import asked_for
+from potluck.cli.request.check import checked, parse_environment
 from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import Inputs, checked_inputs, uploaded
 from potluck.cli.request.kinds import KindOptions
@@ -50,12 +51,12 @@ class Draft(Struct, frozen=True):
 def drafted(words: Sequence[str], said: TaskOptions, screen: Screen) -> Draft:
     """Every mistake that can be seen from here is told here, before anything is sent."""
     sent, walls, timing = said.sent, said.walls, said.timing
-    asked = said.kind.asked(words, sent.folder)
+    way = said.kind.way()
+    asked = asked_for(words, way, parse_environment(said.kind.env or []), sent.folder)
     inputs = checked_inputs(asked.folder, sent.file or ())
-    ready = said.kind.ready
     request = TaskRequest(
         spec=asked.spec,
-        name=said.name if said.name or ready is None else ready.name,
+        name=said.name if said.name or way.template is None else way.template.name,
         requirements=said.devices.requirements(walls),
         limits=Limits(
             run_seconds=parse_seconds(walls.time, "--time"),
