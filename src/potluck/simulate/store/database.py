@@ -48,10 +48,6 @@ class ModelConnection:
     async def execute(self, statement: str, *arguments: Any) -> None:
         statements.answer(self._data, statement, arguments)
 
-    async def executemany(self, statement: str, calls: Iterable[Sequence[Any]]) -> None:
-        for arguments in calls:
-            statements.answer(self._data, statement, tuple(arguments))
-
     async def fetchmany(self, statement: str, calls: Iterable[Sequence[Any]]) -> list[Record]:
         return [
             row
