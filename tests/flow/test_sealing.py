@@ -99,7 +99,8 @@ async def test_swapped_specs_do_not_open(pool: Pool) -> None:
 
 async def test_a_task_that_nobody_can_open_does_not_keep_others_from_the_node(pool: Pool) -> None:
     damaged = (await pool.submit(max_attempts=5)).id
-    await pool.sql("UPDATE tasks SET sealed_spec = set_byte(sealed_spec, 40, 0)")
+    damage = "set_byte(sealed_spec, 40, get_byte(sealed_spec, 40) # 1)"
+    await pool.sql(f"UPDATE tasks SET sealed_spec = {damage}")
     await enter(pool)
     assert await granted(pool) == [request().spec]
     task = await pool.task(damaged)
