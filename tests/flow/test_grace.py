@@ -90,6 +90,22 @@ async def test_a_gap_is_forgiven_also_when_the_first_answer_was_lost(pool: Pool)
     assert await expired(pool) == 0
 
 
+@pytest.mark.parametrize("are_all_back", [True, False])
+async def test_who_asks_for_work_before_there_is_a_leader_loses_nothing(
+    pool: Pool, are_all_back: bool
+) -> None:
+    """It is heard by that, and what it holds is renewed only by its next beat."""
+    node_id, grant = await pool.started()
+    if not are_all_back:
+        await pool.started()
+    await lead_until_now(pool)
+    await sleep(pool, 120)
+    assert await pool.fetch(node_id, lease_of(grant)) == []
+    await take_over(pool)
+    assert await expired(pool) == 0
+    await pool.check()
+
+
 async def test_the_grace_is_over_after_ten_minutes(pool: Pool) -> None:
     node_id, _ = await pool.started()
     await lead_until_now(pool)

@@ -572,7 +572,8 @@ class Author:
 
     def _forgive(self) -> Act:
         now = self._data.now
-        grace = Grace(now - timedelta(seconds=20), now, timedelta(seconds=self._one([1, 30])))
+        lasting = timedelta(seconds=self._one([1, 30]))
+        grace = Grace(now - timedelta(seconds=20), self._one([None, now]), now, lasting)
         return _of(leases.forgive, self._leadership(), grace)
 
     def _move_on(self) -> Act:

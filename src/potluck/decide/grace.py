@@ -47,7 +47,8 @@ class Silence(Struct, frozen=True):
 
     now: datetime
     forgiven_beat_at: datetime | None  # silence that began by then has been forgiven
-    last_beat_at: datetime | None  # the last one while the term before this one ran
+    led_until: datetime | None  # when the term before this one ended, if there was one
+    last_beat_at: datetime | None  # of a node that was not heard since then
     next_beat_at: datetime | None  # the first one after that
     recent: int = 0  # nodes that were heard until lately
     quiet: int = 0  # those of them that have fallen silent, and were not forgiven for it
@@ -55,22 +56,29 @@ class Silence(Struct, frozen=True):
 
 
 class Grace(Struct, frozen=True):
-    """For nodes that were last heard after `since` and not after `beat_at`."""
+    """For nodes that were last heard after `since`, and not after `heard_until` if that is said."""
 
     since: datetime
-    beat_at: datetime
+    heard_until: datetime | None
+    beat_at: datetime  # silence that began by then is forgiven herewith
     lasting: timedelta
 
 
 def for_gap(silence: Silence, times: Times) -> Grace | None:
-    """Decided once, when a term begins."""
+    """Decided once, when a term begins.
+
+    Nodes that are back before the leader is have a part in it: they were heard, but what they hold
+    was not yet renewed. If all of them are, nothing tells when the last beat before the gap was.
+    """
     last = silence.last_beat_at
+    if last is None and silence.next_beat_at is not None:
+        last = silence.led_until
     if last is None or _is_forgiven(last, silence):
         return None
     gap = (silence.next_beat_at or silence.now) - last
     if gap <= times.heartbeat * _LATEST_BEAT:
         return None
-    return Grace(last - times.lease, last, min(gap, LONGEST))
+    return Grace(last - times.lease, None, last, min(gap, LONGEST))
 
 
 def for_mass_loss(silence: Silence, times: Times) -> Grace | None:
@@ -79,7 +87,7 @@ def for_mass_loss(silence: Silence, times: Times) -> Grace | None:
     if newest is None or silence.quiet < max(FEWEST_NODES, silence.recent / _MASS):
         return None
     since = silence.now - times.quiet_after - times.together
-    return Grace(since, newest, min(silence.now - newest, LONGEST))
+    return Grace(since, newest, newest, min(silence.now - newest, LONGEST))
 
 
 def _is_forgiven(beat_at: datetime, silence: Silence) -> bool:

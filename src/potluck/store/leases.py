@@ -168,5 +168,5 @@ async def forgive(connection: Connection, leadership: Leadership, grace: Grace) 
     )
     if found is None:
         return False
-    await connection.execute(_sql.prolong, grace.since, grace.beat_at, grace.lasting)
+    await connection.execute(_sql.prolong, grace.since, grace.heard_until, grace.lasting)
     return True

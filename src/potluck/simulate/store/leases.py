@@ -16,7 +16,7 @@ from potluck.simulate.store.capacity import (
     shares_device,
     take_device,
 )
-from potluck.simulate.store.data import Data
+from potluck.simulate.store.data import NEVER, Data
 from potluck.simulate.store.nodes import staying
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
@@ -294,6 +294,7 @@ def silence(
         {
             "now": data.now,
             "forgiven_beat_at": forgiven,
+            "led_until": None if led_until == NEVER else led_until,
             "last_beat_at": max((at for at in beats if at <= led_until), default=None),
             "next_beat_at": min((at for at in beats if at > led_until), default=None),
             "recent": len(recent),
@@ -312,11 +313,15 @@ def forgive(data: Data, holder: str, term: int, beat_at: datetime, lasting: time
 
 
 @models(_sql.prolong)
-def prolong(data: Data, since: datetime, beat_at: datetime, lasting: timedelta) -> list[Row]:
+def prolong(
+    data: Data, since: datetime, heard_until: datetime | None, lasting: timedelta
+) -> list[Row]:
     for attempt in data.attempts.of("live", None):
         node = data.nodes.get(attempt["node_id"])
         assert node is not None, "an attempt has a node"
-        if attempt["fetched_at"] is not None and since < node["heartbeat_at"] <= beat_at:
+        heard_at = node["heartbeat_at"]
+        is_meant = since < heard_at and (heard_until is None or heard_at <= heard_until)
+        if attempt["fetched_at"] is not None and is_meant:
             by = max(attempt["lease_expires_at"], data.now + lasting)
             data.attempts.update(attempt, {"lease_expires_at": by})
     return []

@@ -200,6 +200,7 @@ ORDER BY lease_expires_at LIMIT 1000
 -- name: silence
 -- What the last heartbeat of every node tells. `led_until` is when the term before this one ended.
 SELECT now() AS now, leader.forgiven_beat_at,
+    CASE WHEN isfinite($1::timestamptz) THEN $1 END AS led_until,
     (SELECT max(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at <= $1) AS last_beat_at,
     (SELECT min(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at > $1) AS next_beat_at,
     fallen.recent, fallen.quiet, fallen.newest_quiet_at
@@ -222,11 +223,12 @@ WHERE holder = $1 AND term = $2 AND expires_at > now()
 RETURNING term
 
 -- name: prolong
--- Leases of the nodes that were last heard within this time.
+-- Leases of the nodes that were last heard within this time; without an end, also of those that are
+-- back already: whoever asks for work is heard, and his leases are renewed by his next beat only.
 WITH live AS (
     SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
     WHERE finished_at IS NULL AND fetched_at IS NOT NULL
-        AND heartbeat_at > $1 AND heartbeat_at <= $2
+        AND heartbeat_at > $1 AND heartbeat_at <= coalesce($2::timestamptz, 'infinity')
     ORDER BY attempts.id FOR UPDATE OF attempts
 )
 UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + $3::interval)
