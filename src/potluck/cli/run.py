@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from potluck.cli.fetch import check_output
+from potluck.cli.grouped import grouped
 from potluck.cli.options import JsonOption, ServerOption, connect, directory
-from potluck.cli.request.grouped import grouped
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.screen import Screen
 from potluck.cli.story import where_shown

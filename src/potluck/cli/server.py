@@ -1,11 +1,13 @@
 """`potluck server`: the central server in the foreground."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from potluck.cli.grouped import grouped
 from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.screen import Screen
 from potluck.model.error import StartFailed
@@ -14,68 +16,57 @@ if TYPE_CHECKING:
     from potluck.server.assemble import Running
 
 
-def server(
-    host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None,
+@dataclass(frozen=True)
+class ServerOptions:
+    """Settings, by their names; None leaves one to the environment and the defaults."""
+
+    host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None
+    port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None
     public_url: Annotated[
         str | None, typer.Option(help="Where people reach it, if that is not where it listens.")
-    ] = None,
+    ] = None
     operator: Annotated[
         str | None, typer.Option(help="Wallet address of the pool's first admin.")
-    ] = None,
+    ] = None
     registration: Annotated[
         str | None,
         typer.Option(help="Who gets an account: open, invite or closed.", show_default="by host"),
-    ] = None,
+    ] = None
     tls: Annotated[
         str | None,
         typer.Option(help="`auto` makes a certificate, and prints how clients trust it."),
-    ] = None,
+    ] = None
     tls_cert: Annotated[
         str | None, typer.Option(metavar="FILE", help="A certificate of your own, as PEM.")
-    ] = None,
-    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, as PEM.")] = None,
+    ] = None
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, as PEM.")] = None
     behind_proxy: Annotated[
         list[str] | None,
         typer.Option(metavar="CIDR", help="Serve proxies in this network only, without TLS."),
-    ] = None,
-    data_dir: DataDirOption = None,
+    ] = None
+    data_directory: DataDirOption = None
     database_url: Annotated[
         str | None,
         typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
-    ] = None,
+    ] = None
     encryption_key_file: Annotated[
         str | None,
         typer.Option(
             metavar="FILE", help="Holds the encryption keys.", show_default="in the data directory"
         ),
-    ] = None,
+    ] = None
     encryption_key_command: Annotated[
         str | None, typer.Option(help="Prints the encryption keys, instead of a file.")
-    ] = None,
+    ] = None
     redis_url: Annotated[
         str | None, typer.Option(help="Redis or Valkey, for several instances.")
-    ] = None,
-    json: JsonOption = False,
-) -> None:
+    ] = None
+
+
+@grouped
+def server(said: ServerOptions, json: JsonOption = False) -> None:
     """Run the central server, with its own PostgreSQL unless you name one."""
-    options = {
-        "host": host,
-        "port": port,
-        "public_url": public_url,
-        "operator": operator,
-        "registration": registration,
-        "tls": tls,
-        "tls_cert": tls_cert,
-        "tls_key": tls_key,
-        "behind_proxy": behind_proxy or None,
-        "data_directory": data_dir,
-        "database_url": database_url,
-        "encryption_key_file": encryption_key_file,
-        "encryption_key_command": encryption_key_command,
-        "redis_url": redis_url,
-    }
-    _serve(options, Screen(json), json)
+    _serve(asdict(said), Screen(json), json)
 
 
 def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:

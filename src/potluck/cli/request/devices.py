@@ -1,7 +1,7 @@
 """On what a task runs."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -12,7 +12,6 @@ from potluck.model.node import SandboxStrength
 from potluck.model.task import Requirements
 from potluck.model.units import parse_bytes, parse_credits, parse_milli
 
-_PANEL = "What it needs"
 _ME = "me"
 
 
@@ -20,84 +19,58 @@ _ME = "me"
 class DeviceOptions:
     """Devices, and the nodes that they are on."""
 
-    gpu: Annotated[
-        int, typer.Option(min=0, max=64, help="GPUs; 0 takes any device.", rich_help_panel=_PANEL)
-    ] = 0
-    device_kind: Annotated[
-        DeviceKind | None, typer.Option(help="Only this kind.", rich_help_panel=_PANEL)
-    ] = None
+    panel: ClassVar = "What it needs"
+
+    gpu: Annotated[int, typer.Option(min=0, max=64, help="GPUs; 0 takes any device.")] = 0
+    device_kind: Annotated[DeviceKind | None, typer.Option(help="Only this kind.")] = None
     device_memory: Annotated[
-        str,
-        typer.Option(metavar="SIZE", help="On each device, such as 8GB.", rich_help_panel=_PANEL),
+        str, typer.Option(metavar="SIZE", help="On each device, such as 8GB.")
     ] = "0"
     fraction: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
             help="A part of one GPU: 0.25, or 250m; of a processor --cores takes its share.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     share: Annotated[
         bool,
-        typer.Option(
-            "--share",
-            help="The rest of the device may serve other accounts meanwhile.",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option("--share", help="The rest of the device may serve other accounts meanwhile."),
     ] = False
-    vendor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Such as NVIDIA.", rich_help_panel=_PANEL),
-    ] = None
+    vendor: Annotated[str | None, typer.Option(metavar="NAME", help="Such as NVIDIA.")] = None
     model: Annotated[
-        str | None,
-        typer.Option(metavar="PATTERN", help='Such as "RTX 40*|A100".', rich_help_panel=_PANEL),
+        str | None, typer.Option(metavar="PATTERN", help='Such as "RTX 40*|A100".')
     ] = None
     capability: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X.Y", help="CUDA compute capability, at least.", rich_help_panel=_PANEL
-        ),
+        str | None, typer.Option(metavar="X.Y", help="CUDA compute capability, at least.")
     ] = None
     label: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LABEL",
             help="That the node has, word for word, such as region=eu; repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
     min_reliability: Annotated[
         float | None,
         typer.Option(
-            min=0,
-            max=1,
-            metavar="SHARE",
-            help="Of its attempts, the node ended so many: 0.95.",
-            rich_help_panel=_PANEL,
+            min=0, max=1, metavar="SHARE", help="Of its attempts, the node ended so many: 0.95."
         ),
     ] = None
-    sandbox: Annotated[
-        SandboxStrength | None,
-        typer.Option(help="At least this strong.", rich_help_panel=_PANEL),
-    ] = None
+    sandbox: Annotated[SandboxStrength | None, typer.Option(help="At least this strong.")] = None
     owner: Annotated[
         list[str] | None,
         typer.Option(
             metavar="WALLET",
             help="Only on nodes of this wallet; `me` is my own; repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
     max_price: Annotated[
         str | None,
         typer.Option(
-            metavar="CREDITS",
-            help="At most, an hour, for all that the task takes of its devices.",
-            rich_help_panel=_PANEL,
+            metavar="CREDITS", help="At most, an hour, for all that the task takes of its devices."
         ),
     ] = None
 

@@ -1,14 +1,13 @@
 """What is run: a script, a command, an image or a template."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
+from potluck.cli.grouped import GENERAL
 from potluck.cli.request.asked import Way
 from potluck.local.template import template as named_template
-
-_PANEL = "What is run, if no script"
 
 
 def _defaults_of(context: typer.Context, name: str | None) -> str | None:
@@ -22,12 +21,12 @@ def _defaults_of(context: typer.Context, name: str | None) -> str | None:
 class KindOptions:
     """And with which variables."""
 
+    panel: ClassVar = "What is run, if no script"
+
     command: Annotated[
         bool,
         typer.Option(
-            "--command",
-            help="A program of the node, such as nvidia-smi, with its arguments.",
-            rich_help_panel=_PANEL,
+            "--command", help="A program of the node, such as nvidia-smi, with its arguments."
         ),
     ] = False
     image: Annotated[
@@ -35,7 +34,6 @@ class KindOptions:
         typer.Option(
             metavar="IMAGE",
             help="A container image; what follows is the command in it, if not its own.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     template: Annotated[
@@ -45,7 +43,6 @@ class KindOptions:
             callback=_defaults_of,
             is_eager=True,
             help="A ready task, or the path of a folder with one; `potluck templates` lists them.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     parameter: Annotated[
@@ -55,13 +52,17 @@ class KindOptions:
             "-p",
             metavar="NAME=VALUE",
             help="Of the template; repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
     env: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For the script; repeatable.", show_default=False),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="For the script; repeatable.",
+            show_default=False,
+            rich_help_panel=GENERAL,
+        ),
     ] = None
 
     def way(self) -> Way:

@@ -1,18 +1,18 @@
 """Arrays: one task, many items."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from potluck.model.task import MOST_ITEMS
 
-_PANEL = "Many at once"
-
 
 @dataclass(frozen=True)
 class ArrayOptions:
     """How many items, and how many of them may fail."""
+
+    panel: ClassVar = "Many at once"
 
     array: Annotated[
         int | None,
@@ -21,16 +21,9 @@ class ArrayOptions:
             max=MOST_ITEMS,
             metavar="N",
             help="Run it N times; POTLUCK_ITEM says which, from 0.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     allow_failures: Annotated[
         int,
-        typer.Option(
-            min=0,
-            max=MOST_ITEMS,
-            metavar="N",
-            help="It succeeds if no more items fail.",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(min=0, max=MOST_ITEMS, metavar="N", help="It succeeds if no more items fail."),
     ] = 0

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from potluck.cli.options import directory
 
-_PANEL = "Files and secrets"
-
 
 @dataclass(frozen=True)
 class SentOptions:
     """Files are looked at before anything is sent; secrets are read then, too."""
+
+    panel: ClassVar = "Files and secrets"
 
     folder: Annotated[
         Path | None,
@@ -21,7 +21,6 @@ class SentOptions:
             parser=directory,
             metavar="DIR",
             help="Goes along, without what its .gitignore names; the task works in it.",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     file: Annotated[
@@ -29,7 +28,6 @@ class SentOptions:
         typer.Option(
             metavar="SRC[:DST]",
             help="Goes along, for reading; DST is its name there; repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
@@ -38,7 +36,6 @@ class SentOptions:
         typer.Option(
             metavar="TIME",
             help="How often $POTLUCK_CHECKPOINT is brought to safety, for the next attempt.",
-            rich_help_panel=_PANEL,
         ),
     ] = "60s"
     secret: Annotated[
@@ -47,7 +44,6 @@ class SentOptions:
             metavar="NAME",
             help="A variable that only my own nodes get; taken from my environment, or asked for;"
             " repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
@@ -56,7 +52,6 @@ class SentOptions:
         typer.Option(
             metavar="WALLET",
             help="Nodes of this wallet may have the secrets too; repeatable.",
-            rich_help_panel=_PANEL,
             show_default=False,
         ),
     ] = None
@@ -65,6 +60,5 @@ class SentOptions:
         typer.Option(
             "--secrets-to-strangers",
             help="Every node may have the secrets: whoever owns it can read them.",
-            rich_help_panel=_PANEL,
         ),
     ] = False

@@ -1,26 +1,25 @@
 """How much a task gets, and for how long."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
-
-_PANEL = "Its walls"
 
 
 @dataclass(frozen=True)
 class WallOptions:
     """What it can not go beyond."""
 
-    cores: Annotated[int, typer.Option(min=1, max=4096, rich_help_panel=_PANEL)] = 1
-    memory: Annotated[str, typer.Option(metavar="SIZE", rich_help_panel=_PANEL)] = "1GiB"
-    disk: Annotated[str, typer.Option(metavar="SIZE", rich_help_panel=_PANEL)] = "256MiB"
+    panel: ClassVar = "Its walls"
+
+    cores: Annotated[int, typer.Option(min=1, max=4096)] = 1
+    memory: Annotated[str, typer.Option(metavar="SIZE")] = "1GiB"
+    disk: Annotated[str, typer.Option(metavar="SIZE")] = "256MiB"
     time: Annotated[
         str,
         typer.Option(
             metavar="TIME",
             help="It is ended after this: 90s, 15m, 1h30m …; of an array, each item.",
-            rich_help_panel=_PANEL,
         ),
     ] = "6h"
     stop_after_silence: Annotated[
@@ -28,6 +27,5 @@ class WallOptions:
         typer.Option(
             metavar="TIME",
             help="The node ends it when the server is silent for so long; else it goes on.",
-            rich_help_panel=_PANEL,
         ),
     ] = None

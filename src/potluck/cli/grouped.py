@@ -1,16 +1,19 @@
 """Options that belong together are one value: a command takes the group, typer sees its options.
 
 A group is a frozen dataclass whose fields are annotated as a command's parameters are. It may hold
-other groups.
+other groups. If it has a `panel`, that is where the help shows those of its options that name no
+other.
 """
 
 import inspect
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import is_dataclass
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 R = TypeVar("R")
+GENERAL = "Options"  # typer's own panel, of options that name none
 
 
 def grouped(command: Callable[..., R]) -> Callable[..., R]:
@@ -38,8 +41,18 @@ def _spread(each: inspect.Parameter) -> Iterator[inspect.Parameter]:
     if group is None:
         yield each
         return
+    panel: str | None = getattr(group, "panel", None)
     for field in _parameters(group):
-        yield from _spread(field)
+        for option in _spread(field):
+            yield option if panel is None else _within(option, panel)
+
+
+def _within(each: inspect.Parameter, panel: str) -> inspect.Parameter:
+    """The option in the panel; a copy, since other commands may have it elsewhere."""
+    kind, said = get_args(each.annotation)
+    shown = copy(said)
+    shown.rich_help_panel = said.rich_help_panel or panel
+    return each.replace(annotation=Annotated[kind, shown])
 
 
 def _value(each: inspect.Parameter, said: dict[str, Any]) -> Any:
