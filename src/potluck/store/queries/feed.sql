@@ -15,22 +15,14 @@ FROM (SELECT
     pg_current_snapshot()::text AS position,
     extract(epoch FROM clock_timestamp())::double precision AS now,
     ARRAY(
-        SELECT id FROM nodes
-        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        SELECT id FROM nodes WHERE is_news(changed, $1::text::pg_snapshot)
         UNION
-        SELECT node_id FROM devices
-        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        SELECT node_id FROM devices WHERE is_news(changed, $1::text::pg_snapshot)
     ) AS node_ids,
     ARRAY(
-        SELECT account_id FROM balances
-        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        SELECT account_id FROM balances WHERE is_news(changed, $1::text::pg_snapshot)
         UNION
-        SELECT id FROM accounts
-        WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-            AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+        SELECT id FROM accounts WHERE is_news(changed, $1::text::pg_snapshot)
     ) AS account_ids,
     -- Whether anybody waits for one that has ended, at whatever time. From the few that ended, by
     -- the index: a million may wait.
@@ -42,8 +34,7 @@ FROM (SELECT
 ) AS news
 LEFT JOIN LATERAL (
     SELECT *, changed::text AS changed_by FROM scheduled_tasks
-    WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-        AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+    WHERE is_news(changed, $1::text::pg_snapshot)
     ORDER BY changed, id
     LIMIT $2
 ) AS task ON true
@@ -109,13 +100,9 @@ WHERE id = ANY($1) AND (NOT is_waiting OR has_to_wait)
     AND pg_visible_in_snapshot(changed, $2::text::pg_snapshot)
 
 -- name: changed_nodes
-SELECT id FROM nodes
-WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+SELECT id FROM nodes WHERE is_news(changed, $1::text::pg_snapshot)
 UNION
-SELECT node_id FROM devices
-WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+SELECT node_id FROM devices WHERE is_news(changed, $1::text::pg_snapshot)
 
 -- name: online_nodes
 SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
@@ -172,13 +159,9 @@ CROSS JOIN LATERAL (
 ORDER BY place
 
 -- name: changed_accounts
-SELECT account_id FROM balances
-WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+SELECT account_id FROM balances WHERE is_news(changed, $1::text::pg_snapshot)
 UNION
-SELECT id FROM accounts
-WHERE changed >= pg_snapshot_xmin($1::text::pg_snapshot)
-    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+SELECT id FROM accounts WHERE is_news(changed, $1::text::pg_snapshot)
 
 -- name: all_accounts
 SELECT id FROM accounts WHERE id > $1 ORDER BY id LIMIT $2

@@ -1,4 +1,4 @@
-"""What items of arrays took, for those of the same name."""
+"""What items of arrays took, for those of the same name; and what is news to a snapshot."""
 
 from potluck.store.migrations.sql import run_beside
 

@@ -1,3 +1,9 @@
+-- Whether a snapshot has not seen the transaction that changed a row. Both halves: by the first an
+-- index finds the few that may be. Plain enough for PostgreSQL to put it in the place of its call.
+CREATE FUNCTION is_news(changed xid8, seen pg_snapshot) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN changed >= pg_snapshot_xmin(seen) AND NOT pg_visible_in_snapshot(changed, seen);
+
 -- Arrays teach how long their items take, as single tasks do.
 CREATE OR REPLACE VIEW scheduled_tasks AS
 SELECT id, account_id, priority, name, requirements, limits, is_waiting, changed,
