@@ -18,7 +18,7 @@ from potluck.provider.link import Link, open_link
 from potluck.wire import routes
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.provider.build import settings_for
-from tests.provider.test_link import REGISTRATION, during, saying
+from tests.provider.linked import REGISTRATION, during, saying
 from tests.wallets import Wallet
 
 (CARD,) = REGISTRATION.description.devices

@@ -16,7 +16,7 @@ from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 from tests.conftest import need
 from tests.provider.build import KEY, settings_for
 from tests.provider.fake_server import FakeServer
-from tests.provider.test_link import REGISTRATION, during
+from tests.provider.linked import REGISTRATION, during
 
 SEED = "5eed" * 16
 (CPU,) = REGISTRATION.description.devices

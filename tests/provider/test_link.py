@@ -3,16 +3,12 @@
 import asyncio
 import runpy
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
 
-from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import (
     BadSettings,
     Forbidden,
@@ -21,39 +17,23 @@ from potluck.model.error import (
     NotSignedIn,
     ServerUnreachable,
 )
-from potluck.model.ids import NodeId
-from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider import heartbeat
 from potluck.provider.acquire import Rhythm, acquire_forever
-from potluck.provider.announcement import Announcement, ServerAnswers, ServerSilent
-from potluck.provider.attempt_log import AttemptLog
-from potluck.provider.event import (
-    Event,
-    FinishAccepted,
-    Granted,
-    ItemsAccepted,
-    LeaseLost,
-    LogAcknowledged,
-    LogCut,
-)
+from potluck.provider.announcement import ServerAnswers, ServerSilent
+from potluck.provider.event import FinishAccepted, Granted, ItemsAccepted, LeaseLost
 from potluck.provider.exchange import Exchange, Request
-from potluck.provider.heartbeat import Pulse, Tidings, beat_forever
-from potluck.provider.link import Link, ListHeld, open_link, open_session
+from potluck.provider.heartbeat import Pulse, beat_forever
+from potluck.provider.link import open_link, open_session
 from potluck.provider.report import ReportSender
-from potluck.provider.ship_log import CUT_MARK, ship_log
-from potluck.provider.spool import LogSpool
-from potluck.provider.throttle import Throttle
 from potluck.provider.told import Told
 from potluck.store.mint import new_node_id
 from potluck.wire import routes
 from potluck.wire.provider import (
     Finished,
-    HeartbeatAnswer,
     ItemOutcome,
     ItemsDone,
     NodeRegistered,
-    PackedLogPiece,
     RegisterNode,
     Reports,
     Started,
@@ -61,68 +41,12 @@ from potluck.wire.provider import (
 from tests.processes import free_port
 from tests.provider.build import KEY, a_grant, a_lease, completed, lease_of, settings_for
 from tests.provider.fake_server import SERVER_NOT_READY, FakeServer
-
-REGISTRATION = RegisterNode(
-    NodeDescription(
-        name="test-node",
-        platform="Linux",
-        python_version="3.11.2",
-        potluck_version="0.1.0",
-        cores=2,
-        memory_bytes=2**30,
-        disk_bytes=2**28,
-        sandbox=SandboxReport("bwrap"),
-        devices=(DeviceDescription(DeviceKind.CPU, "cpu-1", "vendor", "model", 2**30),),
-    )
-)
-
-
-class Provider:
-    """A link with everything that came of it."""
-
-    def __init__(self, link: Link, announced: list[Announcement], ids: list[NodeId]) -> None:
-        self.link = link
-        self.announced = announced
-        self.ids = ids
-        self.events: list[Event] = []
-        self.answers: list[HeartbeatAnswer] = []
-
-    def tell(self, events: list[Event]) -> bool:
-        self.events += events
-        return bool(events)
-
-    def hear(self, answer: HeartbeatAnswer) -> None:
-        self.answers.append(answer)
-
-    def heard(self, *events: Event) -> Callable[[], bool]:
-        return lambda: all(event in self.events for event in events)
-
-
-@asynccontextmanager
-async def linked(
-    server: FakeServer, registration: RegisterNode = REGISTRATION
-) -> AsyncIterator[Provider]:
-    announced: list[Announcement] = []
-    ids: list[NodeId] = []
-    settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(settings, KEY, lambda: registration, announced.append, ids.append) as link:
-        await link.register()
-        yield Provider(link, announced, ids)
+from tests.provider.linked import REGISTRATION, during, linked, saying, until
 
 
 def polling_for(wait_seconds: float) -> Rhythm:
     """Of a node that has nothing to report."""
     return Rhythm(wait_seconds, 0.02, asyncio.Event().wait)
-
-
-@asynccontextmanager
-async def during(duty: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(duty)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_registration_keeps_the_id_that_the_server_gives(server: FakeServer) -> None:
@@ -157,10 +81,6 @@ async def test_a_refusal_at_registration_is_final(
     with pytest.raises(type(refusal)):
         async with linked(server):
             pass
-
-
-def saying(held: ListHeld, news: Told | None = None) -> Tidings:
-    return Tidings(held, tuple, lambda: 0, news or Told())
 
 
 async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> None:
@@ -558,100 +478,10 @@ async def test_a_beat_after_an_outage_lists_what_is_held_then(server: FakeServer
     assert server.beats[0].held == (new,)
 
 
-def a_written_log(directory: Path, *pieces: bytes) -> tuple[AttemptLog, Any]:
-    lease, _ = a_lease()
-    spool = LogSpool.open(directory, lease.attempt_id)
-    for data in pieces:
-        spool.append(PackedLogPiece("stdout", data))
-    return AttemptLog(spool, 0.01), lease
-
-
-async def test_a_log_arrives_whole_and_in_order_through_lost_answers(
-    server: FakeServer, tmp_path: Path
-) -> None:
-    log, lease = a_written_log(tmp_path, *(b"%d " % number for number in range(2500)))
-    async with linked(server) as provider:
-        server.swallow_answers = 3
-        async with during(ship_log(provider.link, lease, log, provider.tell, Throttle())):
-            await until(provider.heard(LogAcknowledged(lease.attempt_id, 2500)))
-    expected = "".join(f"{number} " for number in range(2500))
-    assert server.text(lease.attempt_id) == expected
-
-
-async def test_pieces_that_an_earlier_life_sent_are_not_doubled(
-    server: FakeServer, tmp_path: Path
-) -> None:
-    log, lease = a_written_log(tmp_path, b"one ", b"two ", b"three ")
-    server.logs[lease.attempt_id] = [
-        PackedLogPiece("stdout", b"one "),
-        PackedLogPiece("stdout", b"two "),
-    ]
-    async with (
-        linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell, Throttle())),
-    ):
-        await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
-    assert server.text(lease.attempt_id) == "one two three "
-
-
-async def test_a_server_that_lost_pieces_gets_them_again(
-    server: FakeServer, tmp_path: Path
-) -> None:
-    log, lease = a_written_log(tmp_path, b"one ", b"two ")
-    async with (
-        linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell, Throttle())),
-    ):
-        await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
-        server.logs.clear()
-        await log.write("stdout", b"three")
-        await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
-    assert server.text(lease.attempt_id) == "one two three"
-
-
-async def test_a_log_past_the_servers_cap_is_cut_there_and_marked(
-    server: FakeServer, tmp_path: Path
-) -> None:
-    log, lease = a_written_log(tmp_path, *[b"." * 100] * 20, b"x" * 1_000)
-    server.log_cap_bytes = 2_500
-    async with (
-        linked(server) as provider,
-        during(ship_log(provider.link, lease, log, provider.tell, Throttle())) as shipping,
-    ):
-        await asyncio.wait_for(shipping, 30)
-    assert provider.events[-1] == LogCut(lease.attempt_id)
-    assert server.text(lease.attempt_id) == "." * 2_000 + CUT_MARK
-
-
-async def test_a_cap_that_leaves_no_room_for_the_mark_ends_the_log_all_the_same(
-    server: FakeServer, tmp_path: Path
-) -> None:
-    log, lease = a_written_log(tmp_path, b"one ")
-    server.log_cap_bytes = 2
-    async with linked(server) as provider:
-        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell, Throttle()), 30)
-    assert provider.events == [LogCut(lease.attempt_id)]
-
-
-async def test_a_stale_lease_ends_the_shipping(server: FakeServer, tmp_path: Path) -> None:
-    log, lease = a_written_log(tmp_path, b"one ")
-    await server.call_off(lease.attempt_id)
-    async with linked(server) as provider:
-        await asyncio.wait_for(ship_log(provider.link, lease, log, provider.tell, Throttle()), 30)
-    assert provider.events == [LeaseLost(lease.attempt_id)]
-
-
 async def tries(server: FakeServer) -> None:
     """Waits for two more calls, so for one at least that began after this."""
     calls = server.calls
     await until(lambda: server.calls >= calls + 2)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """For what shows on our side of the link, where nobody signals."""
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def test_silence_is_measured_where_there_are_no_clocks_to_be_named(

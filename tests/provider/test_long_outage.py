@@ -17,7 +17,7 @@ from potluck.provider.link import Link, open_link
 from potluck.wire.provider import Heartbeat, RegisterNode
 from tests.processes import free_port
 from tests.provider.build import KEY, settings_for
-from tests.provider.test_link import REGISTRATION
+from tests.provider.linked import REGISTRATION
 
 HOUR_SECONDS = 3_600.0
 LONGEST_SECONDS = 15.0

@@ -15,7 +15,7 @@ from potluck.provider.sandbox.driver import InputFailed
 from potluck.provider.throttle import Throttle
 from tests.provider.build import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.test_link import linked
+from tests.provider.linked import linked
 
 DATA = bytes(range(256)) * 20
 

@@ -21,7 +21,7 @@ from potluck.provider.spool import LogSpool
 from potluck.provider.throttle import Throttle
 from tests.provider.build import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.test_link import linked
+from tests.provider.linked import linked
 
 LARGE = bytes(range(256)) * 1025
 
