@@ -35,10 +35,10 @@ def nothing(number: int) -> int:
 
 def cold_ms(client: potluck.Potluck) -> float:
     began = time.time_ns()
-    task = client.submit(TaskRequest(ScriptSpec("clock.py", _CLOCK)))
-    ended = client.wait(task.id)
+    task = client.tasks.submit(TaskRequest(ScriptSpec("clock.py", _CLOCK)))
+    ended = client.tasks.wait(task.id)
     assert ended.state is TaskState.SUCCEEDED, ended
-    said = b"".join(piece.data for piece in client.logs(task.id).pieces)
+    said = b"".join(piece.data for piece in client.tasks.logs(task.id).pieces)
     return (int(said) - began) / 1e6
 
 

@@ -116,18 +116,18 @@ def test_a_task_that_nothing_fits_says_why_and_can_be_cancelled(
 ) -> None:
     shown = person.run("run", "--detach", "--gpu", "64", "--json", write(tmp_path, "print()"))
     (task,) = shown.lines()
-    await_true(lambda: client.task(task["id"]).waiting is not None, "the reason is known")
+    await_true(lambda: client.tasks.get(task["id"]).waiting is not None, "the reason is known")
     waiting = person.run("result", task["id"])
     assert waiting.status == 1
     assert "has not ended yet: queued: " in waiting.stderr
     assert person.run("cancel", task["id"]).status == 0
     assert person.run("cancel", task["id"]).status == 0  # once more is fine
     assert person.run("result", task["id"]).status == 0
-    assert client.wait(task["id"]).state is TaskState.CANCELLED
+    assert client.tasks.wait(task["id"]).state is TaskState.CANCELLED
 
 
 def test_an_ended_task_can_not_be_cancelled(person: CommandLine, client: Potluck) -> None:
-    task = client.wait(client.submit(TaskRequest(ScriptSpec("a.py", "print()"))).id)
+    task = client.tasks.wait(client.tasks.submit(TaskRequest(ScriptSpec("a.py", "print()"))).id)
     told = person.run("cancel", task.id)
     assert told.status == 1
     assert "Error: " in told.stderr
@@ -140,14 +140,14 @@ def test_ctrl_c_cancels_what_runs(up: Upped, home: Path, client: Potluck, tmp_pa
         assert process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
-    assert client.tasks(limit=1).tasks[0].state is TaskState.CANCELLED
+    assert client.tasks.list(limit=1).tasks[0].state is TaskState.CANCELLED
 
 
 def test_follow_from_python(client: Potluck) -> None:
     source = "for n in range(200): print(n, flush=True)"
     needs = Requirements(memory_bytes=2**28)
-    task = client.submit(TaskRequest(ScriptSpec("a.py", source), requirements=needs))
-    pages = [event.page for event in client.follow(task.id) if isinstance(event, FollowedLog)]
+    task = client.tasks.submit(TaskRequest(ScriptSpec("a.py", source), requirements=needs))
+    pages = [event.page for event in client.tasks.follow(task.id) if isinstance(event, FollowedLog)]
     written = b"".join(piece.data for page in pages for piece in page.pieces)
     assert written.decode().split() == [str(n) for n in range(200)]
     assert [page.offset for page in pages[1:]] == [page.next_offset for page in pages[:-1]]

@@ -65,7 +65,7 @@ def potluck(server: FakeServer) -> Iterator[Potluck]:
 def test_submit_sends_the_request_with_token_and_key(server: FakeServer, potluck: Potluck) -> None:
     task = a_task()
     server.plays("/v1/tasks", says(task, 201))
-    assert potluck.submit(REQUEST) == task
+    assert potluck.tasks.submit(REQUEST) == task
     (sent,) = server.requests
     assert sent.headers["Authorization"] == "Bearer secret"
     assert len(sent.headers["Idempotency-Key"]) >= 16
@@ -74,7 +74,7 @@ def test_submit_sends_the_request_with_token_and_key(server: FakeServer, potluck
 
 def test_submit_is_repeated_with_the_same_key(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/tasks", hang_up(), refuses(error.Unavailable("later")), says(a_task(), 201))
-    potluck.submit(REQUEST)
+    potluck.tasks.submit(REQUEST)
     keys = {request.headers["Idempotency-Key"] for request in server.requests}
     assert len(server.requests) == 3
     assert len(keys) == 1
@@ -82,8 +82,8 @@ def test_submit_is_repeated_with_the_same_key(server: FakeServer, potluck: Potlu
 
 def test_two_submits_have_two_keys(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/tasks", says(a_task(), 201))
-    potluck.submit(REQUEST)
-    potluck.submit(REQUEST)
+    potluck.tasks.submit(REQUEST)
+    potluck.tasks.submit(REQUEST)
     assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 2
 
 
@@ -97,14 +97,14 @@ def test_a_call_that_makes_something_is_not_repeated(server: FakeServer, potluck
 def test_tries_come_to_an_end(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/me", refuses(error.Unavailable("The database starts.", "Wait a little.")))
     with pytest.raises(error.Unavailable, match="The database starts"):
-        potluck.me()
+        potluck.account.me()
     assert len(server.requests) == HASTE.tries
 
 
 def test_what_can_not_get_better_is_asked_once(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/me", refuses(error.NotSignedIn("Unknown token.", "Copy it again.")))
     with pytest.raises(error.NotSignedIn) as raised:
-        potluck.me()
+        potluck.account.me()
     assert raised.value.hint == "Copy it again."
     assert len(server.requests) == 1
 
@@ -165,21 +165,21 @@ def test_garbage_is_an_error_of_ours(
 ) -> None:
     server.plays("/v1/tasks", scene)
     with pytest.raises(expected) as raised:
-        potluck.tasks()
+        potluck.tasks.list()
     assert raised.value.hint
 
 
 def test_nothing_answers() -> None:
     client = Potluck(f"http://127.0.0.1:{free_port()}", "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="is the server running") as raised:
-        client.me()
+        client.account.me()
     assert "potluck up" in raised.value.hint
 
 
 def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate(server: FakeServer) -> None:
     client = Potluck(server.url.replace("http:", "https:"), "secret", HASTE)
     with pytest.raises(error.ServerUnreachable, match="does not speak https"):
-        client.me()
+        client.account.me()
 
 
 def test_a_silent_server_is_not_waited_for_for_ever() -> None:
@@ -187,15 +187,15 @@ def test_a_silent_server_is_not_waited_for_for_ever() -> None:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         client = Potluck(url, "secret", Patience(read_seconds=0.05, tries=1))
         with pytest.raises(error.ServerUnreachable, match="too long"):
-            client.me()
+            client.account.me()
 
 
 def test_the_query_names_only_what_was_asked(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/tasks", says(TaskPage([])))
-    potluck.tasks(limit=5, states=[TaskState.FAILED])
+    potluck.tasks.list(limit=5, states=[TaskState.FAILED])
     assert server.requests[0].path == "/v1/tasks?limit=5&state=failed"
     noon = datetime(2026, 1, 2, 13, tzinfo=timezone(timedelta(hours=1)))
-    potluck.tasks(states=[TaskState.QUEUED, TaskState.RUNNING], name="a&b", since=noon)
+    potluck.tasks.list(states=[TaskState.QUEUED, TaskState.RUNNING], name="a&b", since=noon)
     assert server.requests[1].path == (
         "/v1/tasks?state=queued&state=running&name=a%26b&since=2026-01-02T12%3A00%3A00%2B00%3A00"
     )
@@ -203,14 +203,17 @@ def test_the_query_names_only_what_was_asked(server: FakeServer, potluck: Potluc
 
 def test_devices_and_failed_items_come_in_pages(server: FakeServer, potluck: Potluck) -> None:
     server.plays("/v1/devices", says(DevicePage([])))
-    assert potluck.devices(kind=DeviceKind.GPU, model="A100|H*", free_milli=250).devices == []
+    assert (
+        potluck.resources.devices(kind=DeviceKind.GPU, model="A100|H*", free_milli=250).devices
+        == []
+    )
     assert server.requests[0].path == "/v1/devices?kind=gpu&model=A100%7CH%2A&free_milli=250"
     task_id = new_task_id()
     server.plays(f"/v1/tasks/{task_id}/items", says(FailedItemPage([], 7)))
-    assert potluck.failed_items(task_id, 3, 4).next_cursor == 7
+    assert potluck.tasks.failed_items(task_id, 3, 4).next_cursor == 7
     assert server.requests[1].path == f"/v1/tasks/{task_id}/items?cursor=3&limit=4"
     server.plays(f"/v1/tasks/{task_id}/attempts", says(AttemptPage([], 9)))
-    assert potluck.attempts(task_id, 12, item=0).next_cursor == 9
+    assert potluck.tasks.attempts(task_id, 12, item=0).next_cursor == 9
     assert server.requests[2].path == f"/v1/tasks/{task_id}/attempts?cursor=12&item=0"
 
 
@@ -221,13 +224,13 @@ def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: 
     server.plays(f"/v1/tasks/{running.id}", says(running))
     server.plays(f"/v1/tasks/{over.id}", says(over))
     server.plays("/v1/results", nothing, nothing, something)
-    assert potluck.results(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
-    assert potluck.results(over.id) == gave, "it ended between the two questions"
+    assert potluck.results.get(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
+    assert potluck.results.get(over.id) == gave, "it ended between the two questions"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
     with pytest.raises(error.NotFound):
-        potluck.task("../me?x=1")
+        potluck.tasks.get("../me?x=1")
     assert server.requests[0].path == "/v1/tasks/..%2Fme%3Fx%3D1"
 
 
@@ -256,7 +259,7 @@ def test_follow_survives_cuts_and_loses_and_doubles_nothing(
         streams(second[:10], second[10:]),
         streams(state_event(4, done)),
     )
-    events = list(potluck.follow(queued.id))
+    events = list(potluck.tasks.follow(queued.id))
     states = [event.task.state for event in events if isinstance(event, FollowedState)]
     logs = [event.page.pieces[0].data for event in events if isinstance(event, FollowedLog)]
     assert states == [TaskState.QUEUED, TaskState.SUCCEEDED]
@@ -273,7 +276,7 @@ def test_follow_goes_on_after_an_interruption(server: FakeServer, potluck: Potlu
         streams(state_event(1, queued), state_event(2, queued)),
         streams(state_event(3, done)),
     )
-    follow = potluck.follow(queued.id)
+    follow = potluck.tasks.follow(queued.id)
     for _ in follow:
         break
     assert [event.task.state for event in follow if isinstance(event, FollowedState)] == ["failed"]
@@ -285,7 +288,7 @@ def test_follow_gives_up(server: FakeServer, potluck: Potluck) -> None:
     server.plays(follow_path(task.id), streams(state_event(1, task)), hang_up())
     gaps: list[error.PotluckError] = []
     with pytest.raises(error.ServerUnreachable):
-        list(potluck.follow(task.id, gaps.append))
+        list(potluck.tasks.follow(task.id, gaps.append))
     assert gaps
 
 
@@ -302,7 +305,7 @@ def test_follow_does_not_repeat_what_can_not_get_better(
 ) -> None:
     server.plays(follow_path("task_1"), scene)
     with pytest.raises(expected):
-        list(potluck.follow("task_1"))
+        list(potluck.tasks.follow("task_1"))
     assert len(server.requests) == 1
 
 
@@ -311,4 +314,4 @@ def test_wait_returns_the_final_task(server: FakeServer, potluck: Potluck) -> No
     done = a_task(TaskState.SUCCEEDED, id=queued.id, exit_code=0)
     server.plays(f"/v1/tasks/{queued.id}", says(queued))
     server.plays(follow_path(queued.id), streams(state_event(1, queued), state_event(2, done)))
-    assert potluck.wait(queued.id) == done
+    assert potluck.tasks.wait(queued.id) == done

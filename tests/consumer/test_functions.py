@@ -236,7 +236,9 @@ def test_a_map_that_nobody_wants_any_more_is_called_off(
         assert potluck.flush(30)
         (task_id,) = results.task_ids
         del results
-        await_true(lambda: client.task(task_id).state is TaskState.CANCELLED, "it is called off")
+        await_true(
+            lambda: client.tasks.get(task_id).state is TaskState.CANCELLED, "it is called off"
+        )
     finally:
         node.accepts_refusals = True
         held.set()
@@ -247,13 +249,13 @@ def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potl
     future, other = elsewhere.submit(1), elsewhere.submit(2)
     assert potluck.flush(30) and future.task_id is not None
     assert future.cancel() and future.cancelled()
-    assert client.task(future.task_id).state is TaskState.CANCELLED
+    assert client.tasks.get(future.task_id).state is TaskState.CANCELLED
     with pytest.raises(futures.CancelledError):
         future.result(0)
     done, waiting = futures.wait([future, other], 5, futures.FIRST_COMPLETED)
     assert done == {future} and waiting == {other}
     assert other.task_id is not None
-    client.cancel(other.task_id)  # by somebody else
+    client.tasks.cancel(other.task_id)  # by somebody else
     with pytest.raises(TaskFailed, match="was cancelled"):
         other.result(30)
 
@@ -334,7 +336,7 @@ def test_a_client_that_is_closed_leaves_nobody_waiting(
         future.result(5)
     assert future.task_id is not None, "what was submitted is sent before it closes"
     with Potluck(server.url, server.token) as client:
-        client.cancel(future.task_id)
+        client.tasks.cancel(future.task_id)
 
 
 PROGRAM = """

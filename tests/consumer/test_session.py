@@ -61,8 +61,8 @@ def asked(server: FakeServer) -> list[str]:
 def test_a_token_that_lasts_is_used_as_it_is(server: FakeServer) -> None:
     save(server)
     with Potluck() as potluck:
-        potluck.me()
-        potluck.me()
+        potluck.account.me()
+        potluck.account.me()
     assert asked(server) == ["/v1/me access-1"] * 2
 
 
@@ -71,7 +71,7 @@ def test_a_token_about_to_end_is_renewed_first_and_the_new_one_is_kept(server: F
     server.plays("/v1/auth/refresh", tokens(2), NO)
     for _ in range(2):
         with Potluck() as potluck:
-            potluck.me()
+            potluck.account.me()
     assert asked(server) == ["/v1/auth/refresh nobody", "/v1/me access-2", "/v1/me access-2"]
     assert msgspec.json.decode(server.requests[0].body, type=Refresh).refresh_token == "refresh-1"
     saved = saved_profile()
@@ -84,7 +84,7 @@ def test_a_refused_token_is_renewed_once(server: FakeServer) -> None:
     server.plays("/v1/me", NO, says(ME))
     server.plays("/v1/auth/refresh", tokens(2), NO)
     with Potluck() as potluck:
-        assert potluck.me() == ME
+        assert potluck.account.me() == ME
     assert asked(server) == ["/v1/me access-1", "/v1/auth/refresh nobody", "/v1/me access-2"]
 
 
@@ -94,7 +94,7 @@ def test_a_key_in_the_variable_that_is_refused_is_named(
     monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_old")
     server.plays("/v1/me", NO)
     with Potluck(server.url) as potluck, pytest.raises(NotSignedIn) as raised:
-        potluck.me()
+        potluck.account.me()
     assert "The key in POTLUCK_TOKEN is not accepted." in raised.value.detail
     assert "unset POTLUCK_TOKEN" in raised.value.hint
 
@@ -104,7 +104,7 @@ def test_a_new_token_that_is_refused_too_is_the_end_of_it(server: FakeServer) ->
     server.plays("/v1/me", NO)
     server.plays("/v1/auth/refresh", tokens(2), tokens(3))
     with Potluck() as potluck, pytest.raises(NotSignedIn):
-        potluck.me()
+        potluck.account.me()
     assert [line.split()[0] for line in asked(server)].count("/v1/me") == 2
 
 
@@ -112,10 +112,10 @@ def test_what_another_process_got_meanwhile_is_taken(server: FakeServer) -> None
     save(server)
     server.plays("/v1/me", says(ME), NO, says(ME))
     with Potluck() as potluck:
-        potluck.me()
+        potluck.account.me()
         ends = datetime.now(UTC) + timedelta(seconds=600)
         save_profile(Profile(server.url, Session("0xAb", "access-7", ends, "refresh-7")))
-        potluck.me()
+        potluck.account.me()
     assert "/v1/auth/refresh" not in " ".join(asked(server))
     assert asked(server)[-1] == "/v1/me access-7"
 
@@ -128,7 +128,7 @@ def test_threads_of_one_process_refresh_once(server: FakeServer) -> None:
     def call() -> None:
         try:
             with Potluck() as potluck:
-                potluck.me()
+                potluck.account.me()
         except BaseException as error:  # noqa: BLE001 - the test looks at them
             failed.append(error)
 
@@ -154,7 +154,7 @@ def test_without_a_wallet_the_person_is_asked_to_sign_in_again(server: FakeServe
     save(server, seconds_left=5)
     server.plays("/v1/auth/refresh", NO)
     with Potluck() as potluck, pytest.raises(NotSignedIn, match="has ended") as raised:
-        potluck.me()
+        potluck.account.me()
     assert f"potluck login {server.url}" in raised.value.hint
 
 
@@ -170,9 +170,9 @@ def test_a_wallet_that_needs_no_person_signs_in_again(server: FakeServer, is_the
     with Potluck() as potluck:
         if not is_theirs:
             with pytest.raises(NotSignedIn, match="has ended"):
-                potluck.me()
+                potluck.account.me()
             return
-        potluck.me()
+        potluck.account.me()
     sent = next(each for each in server.requests if each.path == "/v1/auth/login")
     login = msgspec.json.decode(sent.body, type=Login)
     assert read(login.message).uri == server.url

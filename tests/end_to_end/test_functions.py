@@ -92,8 +92,8 @@ def test_what_is_warm_is_told_and_makes_way(pool: Pool) -> None:
     warm = await_true(pool.warm, "an interpreter is idle")
     assert all(each.memory_bytes > 2**20 for each in warm)
 
-    task = pool.own.submit(TaskRequest(ScriptSpec("script.py", "print('hello')")))
-    ended = pool.own.wait(task.id)
+    task = pool.own.tasks.submit(TaskRequest(ScriptSpec("script.py", "print('hello')")))
+    ended = pool.own.tasks.wait(task.id)
 
     assert ended.state is TaskState.SUCCEEDED
     assert not set(_devices(warm)) & set(_devices(pool.warm()))

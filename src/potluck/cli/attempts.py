@@ -36,7 +36,7 @@ def attempts(
         every = attempts_at(potluck, task_id, item)
         found = list(islice(every, limit))
         has_more = len(found) == limit and next(every, None) is not None
-        total = potluck.task(task_id).attempt_count if has_more and item is None else None
+        total = potluck.tasks.get(task_id).attempt_count if has_more and item is None else None
     if json:
         screen.emit({"attempts": found})
     elif found:
@@ -52,7 +52,7 @@ def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> It
     """The newest first; of an array, those that were granted this item."""
     cursor: int | None = None
     while True:
-        page = potluck.attempts(task_id, cursor, item=item)
+        page = potluck.tasks.attempts(task_id, cursor, item=item)
         yield from page.attempts
         cursor = page.next_cursor
         if cursor is None:

@@ -9,7 +9,7 @@ def cancel(task: TaskArgument, server: ServerOption = None, json: JsonOption = F
     """Call a task off, whether it waits or runs."""
     screen = Screen(json)
     with connect(server) as potluck:
-        cancelled = potluck.cancel(pick_task_id(potluck, task))
+        cancelled = potluck.tasks.cancel(pick_task_id(potluck, task))
     if json:
         screen.emit(cancelled)
     else:

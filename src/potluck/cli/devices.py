@@ -50,7 +50,7 @@ def _all(
 ) -> Iterator[PoolDevice]:
     cursor: str | None = None
     while True:
-        page = potluck.devices(cursor, kind=kind, model=model, free_milli=free_milli)
+        page = potluck.resources.devices(cursor, kind=kind, model=model, free_milli=free_milli)
         yield from page.devices
         cursor = page.next_cursor
         if cursor is None:

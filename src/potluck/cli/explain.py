@@ -13,7 +13,7 @@ def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = 
     """Say why a task waits, what would help, and when it may start."""
     screen = Screen(json)
     with connect(server) as potluck:
-        said = potluck.explain(pick_task_id(potluck, task))
+        said = potluck.tasks.explain(pick_task_id(potluck, task))
     if json:
         screen.emit(said)
     else:

@@ -30,7 +30,7 @@ def files(
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.files.of_task(task_id, attempt)
-        about = None if found.files else potluck.task(task_id)
+        about = None if found.files else potluck.tasks.get(task_id)
     if about is not None and attempt is not None:
         _check_number(about, attempt)
     if json:

@@ -37,7 +37,7 @@ def finally_failed(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:
     """Items that will not be tried again, in order."""
     cursor: int | None = None
     while True:
-        page = potluck.failed_items(task_id, cursor)
+        page = potluck.tasks.failed_items(task_id, cursor)
         yield from (item for item in page.items if item.is_final)
         cursor = page.next_cursor
         if cursor is None:

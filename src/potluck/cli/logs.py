@@ -44,7 +44,7 @@ def logs(
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         if follow:
-            _refuse_array(potluck.task(task_id))
+            _refuse_array(potluck.tasks.get(task_id))
         if item is not None:
             attempt = _attempt_at(potluck, task_id, item, screen)
         pages = _followed(potluck, task_id) if follow else log_pages(potluck, task_id, attempt)
@@ -74,7 +74,7 @@ def _attempt_at(potluck: "Potluck", task_id: str, item: int, screen: Screen) -> 
     """The number of the newest attempt that had this item, perhaps among others."""
     found = next(attempts_at(potluck, task_id, item), None)
     if found is None or found.items is None:
-        if potluck.task(task_id).items is None:
+        if potluck.tasks.get(task_id).items is None:
             raise InvalidInput(
                 f"{short_id(task_id)} is no array, so it has no items.", "Leave out --item."
             )
@@ -94,12 +94,12 @@ def _attempt_at(potluck: "Potluck", task_id: str, item: int, screen: Screen) -> 
 
 def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> Iterator[LogPage]:
     """All that there is now of one attempt's log; the newest attempt's unless numbered."""
-    newest = last_attempt(potluck.task(task_id))
+    newest = last_attempt(potluck.tasks.get(task_id))
     # Named in every call: another attempt may begin while this one's log is read.
     number = attempt or (newest.number if newest else None)
     offset, is_last = 0, number is None
     while not is_last:
-        page = potluck.logs(task_id, number, offset)
+        page = potluck.tasks.logs(task_id, number, offset)
         yield page
         is_last = page.next_offset <= offset
         offset = page.next_offset
@@ -108,7 +108,7 @@ def log_pages(potluck: "Potluck", task_id: str, attempt: int | None = None) -> I
 def _followed(potluck: "Potluck", task_id: str) -> Iterator[LogPage]:
     """Of a log that has nothing, the end says why."""
     is_empty = True
-    for event in potluck.follow(task_id):
+    for event in potluck.tasks.follow(task_id):
         if isinstance(event, FollowedLog):
             is_empty = False
             yield event.page

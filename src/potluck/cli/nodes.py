@@ -17,7 +17,7 @@ def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show the machines in the pool and their devices."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found, url = potluck.nodes(), potluck.url
+        found, url = potluck.resources.nodes(), potluck.url
     if json:
         screen.emit({"nodes": found})
     elif found:

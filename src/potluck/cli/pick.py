@@ -60,7 +60,7 @@ def _fits(task_id: str, wanted: str) -> bool:
 def _newest_ids(potluck: "Potluck") -> Iterator[str]:
     cursor = None
     for _ in range(SEARCHED_TASKS // _PAGE):
-        page = potluck.tasks(limit=_PAGE, cursor=cursor)
+        page = potluck.tasks.list(limit=_PAGE, cursor=cursor)
         yield from (task.id for task in page.tasks)
         cursor = page.next_cursor
         if cursor is None:

@@ -72,7 +72,7 @@ class _Wanted(NamedTuple):
 def _newest(potluck: "Potluck", wanted: _Wanted, limit: int | None) -> Iterator[TaskView]:
     cursor, left = None, limit
     while left is None or left > 0:
-        page = potluck.tasks(
+        page = potluck.tasks.list(
             min(left or _PAGE, _PAGE),
             cursor,
             wanted.states,

@@ -50,7 +50,7 @@ def result(
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
-        found = potluck.wait(task_id) if wait else _finished(potluck, task_id)
+        found = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         files = _files(potluck, found, output, screen)
         gave = returned(potluck, found)
         shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
@@ -87,7 +87,7 @@ def _failed_items(potluck: "Potluck", task: TaskView) -> list[FailedItem]:
 
 
 def _finished(potluck: "Potluck", task_id: str) -> TaskView:
-    found = potluck.task(task_id)
+    found = potluck.tasks.get(task_id)
     if found.state.is_final:
         return found
     raise Conflict(

@@ -28,7 +28,7 @@ def roles(
     """Show what my account is here, or choose: consumer, provider, both or none."""
     screen = Screen(json)
     with connect(server) as potluck:
-        me = potluck.account.choose_roles(own_choice(chosen)) if chosen else potluck.me()
+        me = potluck.account.choose_roles(own_choice(chosen)) if chosen else potluck.account.me()
     if json:
         screen.emit({"address": me.address, "roles": me.roles})
     else:

@@ -61,7 +61,7 @@ def run(
         request = sent_along(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output))
-        submitted = potluck.submit(request)
+        submitted = potluck.tasks.submit(request)
     if json:
         screen.emit(submitted)
     else:

@@ -51,7 +51,7 @@ def _submitted(
     potluck: "Potluck", request: TaskRequest, screen: Screen, line: LiveLine
 ) -> TaskView:
     try:
-        return potluck.submit(request)
+        return potluck.tasks.submit(request)
     except KeyboardInterrupt:
         line.hide()
         if not screen.json:
@@ -80,7 +80,9 @@ class Watcher:
 
     def watch(self) -> bool:
         """To its end; False when the person does not want to wait for that."""
-        follow = self._potluck.follow(self._task.id, lambda error: self._inbox.put(Gap(error)))
+        follow = self._potluck.tasks.follow(
+            self._task.id, lambda error: self._inbox.put(Gap(error))
+        )
         threading.Thread(target=self._listen, args=(follow,), daemon=True).start()
         while not self._task.state.is_final:
             try:
@@ -142,9 +144,9 @@ class Watcher:
 
     def _cancel(self) -> None:
         try:
-            self._task = self._potluck.cancel(self._task.id)
+            self._task = self._potluck.tasks.cancel(self._task.id)
         except Conflict:  # it ended at the same moment; its end is what is shown
-            self._task = self._potluck.task(self._task.id)
+            self._task = self._potluck.tasks.get(self._task.id)
 
     def _detach(self) -> None:
         end = short_id(self._task.id)

@@ -20,7 +20,7 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show my wallet, its roles and credits, the server, and how I am signed in."""
     screen = Screen(json)
     with connect(server) as potluck:
-        me, url = potluck.me(), potluck.url
+        me, url = potluck.account.me(), potluck.url
         ends_at = _session_end(potluck, me)
     if json:
         screen.emit({**asdict(me), "url": url, "session_expires_at": ends_at})

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from potluck.consumer.ask import ask, tell
+from potluck.consumer.sign_in import challenge
 from potluck.consumer.transport import Transport
 from potluck.model.account import Role, Scope
 from potluck.wire import routes
 from potluck.wire.identity import (
+    Challenge,
     ChooseRoles,
     Delegation,
     KeyList,
@@ -27,6 +29,14 @@ class OwnAccount:
 
     def __init__(self, transport: Transport):
         self._transport = transport
+
+    def me(self) -> Me:
+        """The account behind the credential, and what that covers."""
+        return ask(self._transport, routes.ME, Me)
+
+    def challenge(self) -> Challenge:
+        """A nonce for what a wallet signs next."""
+        return challenge(self._transport)
 
     def choose_roles(self, roles: Sequence[Role]) -> Me:
         body = ChooseRoles(tuple(roles))

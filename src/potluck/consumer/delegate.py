@@ -14,14 +14,14 @@ from potluck.wire.own_origin import own_origin
 
 def become_provider(client: Potluck) -> None:
     """Whoever lets a node key work for them is a provider."""
-    roles = client.me().roles
+    roles = client.account.me().roles
     if Role.PROVIDER not in roles:
         client.account.choose_roles([*roles, Role.PROVIDER])
 
 
 def authorise(client: Potluck, wallet: Wallet, key_address: str, machine: str) -> Delegation:
     """Signs it and hands it to the server; the answer is what the provider keeps."""
-    asked = client.challenge()
+    asked = client.account.challenge()
     now = int(datetime.now(UTC).timestamp())
     word = Delegation(
         wallet=wallet.address,

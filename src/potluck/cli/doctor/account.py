@@ -25,7 +25,7 @@ def _signed_in(patient: Patient) -> Finding:
     hasty = Patience(connect_seconds=patient.seconds, read_seconds=patient.seconds, tries=1)
     try:
         with Potluck(patient.url, patience=hasty) as potluck:
-            me = potluck.me()
+            me = potluck.account.me()
     except NotSignedIn as error:
         return wrong("account", error.detail, _IN, f"potluck login {patient.url}")
     except PotluckError as error:

@@ -30,7 +30,7 @@ def earnings(
     begin = parse_moment(since or "30d", "--since", datetime.now(UTC))
     with connect(server) as potluck:
         found = potluck.own_nodes.earnings(begin)
-        models = {} if json else _models(potluck.nodes())
+        models = {} if json else _models(potluck.resources.nodes())
     if json:
         screen.emit(found)
     elif found.earned:

@@ -29,7 +29,7 @@ class Elsewhere:
 
     @cached_property
     def _picked(self) -> NodeView:
-        return pick_node(self._word, self._potluck.nodes())
+        return pick_node(self._word, self._potluck.resources.nodes())
 
     def shown(self) -> tuple[Machine, NodeView]:
         node = self._node()
@@ -64,4 +64,4 @@ class Elsewhere:
         return Effect.NEXT_HEARTBEAT
 
     def _node(self) -> NodeView:
-        return self._potluck.node(self.node_id)
+        return self._potluck.resources.node(self.node_id)

@@ -86,7 +86,7 @@ def sent_along(potluck: "Potluck", draft: Draft, screen: Screen) -> TaskRequest:
     """With the tasks that come first, and with its files, which the server has from here on."""
     wanted = draft.request.requirements
     if draft.on_own_nodes:
-        wanted = replace(wanted, owners=(*wanted.owners, potluck.me().address))
+        wanted = replace(wanted, owners=(*wanted.owners, potluck.account.me().address))
     first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in draft.after)
     spec = uploaded(potluck, draft.request.spec, draft.inputs, screen)
     return replace(draft.request, requirements=wanted, spec=spec, after=tuple(first))

@@ -53,7 +53,7 @@ def begin_first_task(profile: Profile, node_id: str, inbox: Inbox) -> None:
 def _check(profile: Profile, node_id: str, inbox: Inbox) -> None:
     try:
         with Potluck.as_saved(profile) as potluck:
-            _check_open(potluck.node(node_id))
+            _check_open(potluck.resources.node(node_id))
             inbox.put(Checked(_run(potluck, inbox)))
     except PotluckError as error:
         inbox.put(Checked(error))
@@ -70,9 +70,9 @@ def _check_open(node: NodeView) -> None:
 
 
 def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
-    task = potluck.submit(TaskRequest(ScriptSpec("first-task.py", SCRIPT), name="first task"))
+    task = potluck.tasks.submit(TaskRequest(ScriptSpec("first-task.py", SCRIPT), name="first task"))
     written = b""
-    for event in potluck.follow(task.id):
+    for event in potluck.tasks.follow(task.id):
         if isinstance(event, FollowedState):
             task = event.task
             if not task.state.is_final:

@@ -81,6 +81,6 @@ def _still_holds(saved: Profile, address: str) -> bool:
         return False
     try:
         with Potluck.as_saved(saved) as potluck:
-            return potluck.me().address == address
+            return potluck.account.me().address == address
     except NotSignedIn:
         return False

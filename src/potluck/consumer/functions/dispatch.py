@@ -66,14 +66,14 @@ class Dispatch:
     def cancel(self, task_id: TaskId) -> bool:
         """Whether it is called off now."""
         try:
-            return self.client.cancel(task_id).state is TaskState.CANCELLED
+            return self.client.tasks.cancel(task_id).state is TaskState.CANCELLED
         except PotluckError:
             return False
 
     @property
     def wallet(self) -> str:
         if self._wallet is None:
-            self._wallet = self.client.me().address
+            self._wallet = self.client.account.me().address
         return self._wallet
 
     def check_python(self) -> None:
@@ -82,7 +82,7 @@ class Dispatch:
             return
         found = {
             ".".join(node.python_version.split(".")[:2])
-            for node in self.client.nodes()
+            for node in self.client.resources.nodes()
             if node.state is NodeState.ONLINE and TaskKind.FUNCTION in node.sandbox.kinds
         }
         if found and PYTHON not in found:

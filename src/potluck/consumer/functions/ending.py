@@ -41,7 +41,7 @@ def failures_of(client: Potluck, task_id: TaskId, items: Sequence[int]) -> dict[
     limit = min(_PAGE_ITEMS, items[-1] + 1 - items[0])
     try:
         while behind is not None and behind < items[-1]:
-            page = client.failed_items(task_id, behind, limit)
+            page = client.tasks.failed_items(task_id, behind, limit)
             found |= {each.item: each for each in page.items}
             behind = page.next_cursor
     except PotluckError:

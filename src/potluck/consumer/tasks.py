@@ -1,0 +1,116 @@
+"""Tasks: submit, look, wait, cancel."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from potluck.consumer.ask import ask, path_of
+from potluck.consumer.follow import Follow
+from potluck.consumer.transport import Transport
+from potluck.model.error import PotluckError
+from potluck.model.task import TaskRequest, TaskState
+from potluck.wire import routes
+from potluck.wire.consumer import (
+    AttemptPage,
+    Explanation,
+    FailedItemPage,
+    FollowedState,
+    LogPage,
+    TaskPage,
+    TaskView,
+)
+
+
+class Tasks:
+    """Of one account at one server."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def submit(self, request: TaskRequest) -> TaskView:
+        """Puts a task into the queue, once, however often the network makes us ask."""
+        return ask(
+            self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=_idempotent()
+        )
+
+    def get(self, task_id: str) -> TaskView:
+        return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
+
+    def list(
+        self,
+        limit: int | None = None,
+        cursor: str | None = None,
+        states: Sequence[TaskState] = (),
+        *,
+        name: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> TaskPage:
+        """My tasks, newest first; `next_cursor` of the answer asks for the older ones.
+
+        Only those in one of the states, of that name and kind, submitted since and before then.
+        """
+        query = {
+            "limit": limit,
+            "cursor": cursor,
+            "state": tuple(states) or None,
+            "name": name,
+            "kind": kind,
+            "since": since and since.astimezone(UTC).isoformat(),
+            "until": until and until.astimezone(UTC).isoformat(),
+        }
+        return ask(self._transport, routes.LIST_TASKS, TaskPage, query=query)
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task waits, what would help, and when it may start."""
+        return ask(self._transport, routes.EXPLAIN_TASK, Explanation, {"task_id": task_id})
+
+    def cancel(self, task_id: str) -> TaskView:
+        """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=_idempotent())
+
+    def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
+        """A part of the log of the attempt with this number; of the newest without one."""
+        query = {"attempt": attempt, "offset": offset}
+        return ask(self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query)
+
+    def follow(self, task_id: str, on_gap: Callable[[PotluckError], None] | None = None) -> Follow:
+        """States and log as they happen, until the task is final and its log is complete."""
+        return Follow(self._transport, path_of(routes.FOLLOW_TASK, {"task_id": task_id}), on_gap)
+
+    def wait(self, task_id: str) -> TaskView:
+        """The task in its final state."""
+        task = self.get(task_id)
+        if task.state.is_final:
+            return task
+        for event in self.follow(task_id):
+            if isinstance(event, FollowedState):
+                task = event.task
+        return task
+
+    def attempts(
+        self,
+        task_id: str,
+        cursor: int | None = None,
+        *,
+        item: int | None = None,
+        limit: int | None = None,
+    ) -> AttemptPage:
+        """Attempts at a task, newest first, before the number `cursor`; of an array, at an item."""
+        query = {"cursor": cursor, "item": item, "limit": limit}
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.LIST_ATTEMPTS, AttemptPage, named, query=query)
+
+    def failed_items(
+        self, task_id: str, cursor: int | None = None, limit: int | None = None
+    ) -> FailedItemPage:
+        """Items of an array that failed, in order, behind the item `cursor`."""
+        query = {"cursor": cursor, "limit": limit}
+        named = {"task_id": task_id}
+        return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, named, query=query)
+
+
+def _idempotent() -> dict[str, str]:
+    return {"Idempotency-Key": uuid4().hex}
