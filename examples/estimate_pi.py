@@ -10,7 +10,7 @@ import potluck
 DARTS = 1_000
 
 
-@potluck.task(memory="64MiB")
+@potluck.task(ram="64MiB")
 def hits(seed: int) -> int:
     """How many of a thousand darts land within the circle."""
     import random

@@ -141,7 +141,7 @@ def test_set_alone_shows_what_the_pool_was_told(user: CommandLine, pool: FakeSer
     (said,) = user.run("provider", "set", "--node", "attic", "--json").lines()
     values = {name: each["value"] for name, each in said["terms"].items()}
     assert (values["price"], values["hours"], values["cores"]) == ("differs", "sat", "16")
-    assert values["memory"] == "64GiB"
+    assert values["ram"] == "64GiB"
     assert "bandwidth" not in values
 
 

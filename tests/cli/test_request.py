@@ -21,9 +21,9 @@ def test_a_good_request_passes_unchanged() -> None:
 @pytest.mark.parametrize(
     ("changes", "option"),
     [
-        ({"requirements": Requirements(memory_bytes=1)}, "--memory"),
+        ({"requirements": Requirements(memory_bytes=1)}, "--ram"),
         ({"requirements": Requirements(disk_bytes=1)}, "--disk"),
-        ({"requirements": Requirements(device_memory_bytes=2**70)}, "--device-memory"),
+        ({"requirements": Requirements(device_memory_bytes=2**70)}, "--memory"),
         ({"requirements": Requirements(device_model="")}, "--model"),
         ({"limits": Limits(run_seconds=1e9)}, "--time"),
         ({"name": "two\nlines"}, "--name"),

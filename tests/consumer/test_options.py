@@ -15,7 +15,7 @@ WALLET = "0x" + "ab" * 20
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"gpus": 1}, "A task has no option `gpus`."),
     ({"memory": "much"}, "memory 'much' is not a size."),
-    ({"memory": 1}, "memory is not possible: expected a whole number"),
+    ({"ram": 1}, "ram is not possible: expected a whole number"),
     ({"gpu": -1}, "gpu is not possible: expected a whole number of 1 or more"),
     ({"timeout": "soon"}, "timeout 'soon' is not a length of time."),
     ({"dependencies": "numpy"}, "dependencies is a list of texts."),
@@ -46,8 +46,8 @@ def test_words_become_what_the_server_understands() -> None:
     options = understood(
         {
             "gpu": "RTX 40*",
-            "memory": "2GiB",
-            "device_memory": "24GB",
+            "ram": "2GiB",
+            "memory": "24GB",
             "timeout": "1m",
             "retries": 2,
             "max_price": "0.5",

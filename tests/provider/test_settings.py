@@ -80,7 +80,7 @@ def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:
 
 BAD = [
     ({"cores": 0}, {}, "--cores"),
-    ({"memory_bytes": 5}, {}, "--memory"),
+    ({"memory_bytes": 5}, {}, "--ram"),
     ({"name": "two\nlines"}, {}, "--name"),
     ({}, {"POTLUCK_PROVIDER_POLL_SECONDS": "soon"}, "POTLUCK_PROVIDER_POLL_SECONDS"),
     ({}, {"POTLUCK_PROVIDER_POLL_SECONDS": "61"}, "POTLUCK_PROVIDER_POLL_SECONDS"),

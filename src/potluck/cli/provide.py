@@ -52,7 +52,7 @@ class OfferOptions:
         ),
     ] = False
     cores: Annotated[int | None, typer.Option(help="All if not given.")] = None
-    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="60 % if not given.")] = None
+    ram: Annotated[str | None, typer.Option(metavar="SIZE", help="60 % if not given.")] = None
     disk: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Out of memory too; 20 % of it if not given."),
@@ -60,13 +60,13 @@ class OfferOptions:
 
     def settings(self) -> dict[str, Any]:
         """By their names; None leaves it to the environment, and to the defaults."""
-        price, memory, disk = self.price, self.memory, self.disk
+        price, ram, disk = self.price, self.ram, self.disk
         return {
             "price_micro_per_hour": price and parse_credits(price, "--price"),
             "labels": parse_labels(self.label) if self.label else None,
             "share_between_accounts": self.share_between_accounts or None,
             "cores": self.cores,
-            "memory_bytes": memory and parse_bytes(memory, "--memory"),
+            "memory_bytes": ram and parse_bytes(ram, "--ram"),
             "disk_bytes": disk and parse_bytes(disk, "--disk"),
         }
 

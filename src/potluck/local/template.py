@@ -4,7 +4,7 @@
     script = "multiply.py"          # or command = ["./run.sh"], or image = "busybox"
 
     [options]                       # as `potluck run` has them; whoever runs it may say otherwise
-    memory = "2GiB"
+    ram = "2GiB"
 
     [parameters.size]               # reaches the script as --size=1024
     help = "Rows and columns."

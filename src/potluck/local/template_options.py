@@ -17,13 +17,13 @@ class TemplateOptions(
 
     gpu: int | None = None
     device_kind: ShortText | None = None
-    device_memory: ShortText | None = None
+    memory: ShortText | None = None
     fraction: ShortText | None = None
     vendor: ShortText | None = None
     model: ShortText | None = None
     capability: ShortText | None = None
     cores: int | None = None
-    memory: ShortText | None = None
+    ram: ShortText | None = None
     disk: ShortText | None = None
     time: ShortText | None = None
     checkpoint: ShortText | None = None

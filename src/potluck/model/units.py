@@ -1,7 +1,7 @@
 """Sizes, times and credits as people write them.
 
 GB is a thousand million bytes and GiB is 2^30, as the standards say; that also lets a card sold as
-24 GB, which reports a little less than 24 GiB, meet `--device-memory 24GB`.
+24 GB, which reports a little less than 24 GiB, meet `--memory 24GB`.
 """
 
 import re

@@ -87,7 +87,7 @@ _SPELLED = {
     "data_directory": "--data-dir",
     "price_micro_per_hour": "--price",
     "labels": "--label",
-    "memory_bytes": "--memory",
+    "memory_bytes": "--ram",
     "disk_bytes": "--disk",
     "stop_after_silence_seconds": "--stop-after-silence",
     "environments_bytes": "--environments",

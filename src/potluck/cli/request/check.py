@@ -18,14 +18,14 @@ _OPTIONS = {
     "$.priority": "--priority",
     "$.max_attempts": "--attempts",
     "$.requirements.device_count": "--gpu",
-    "$.requirements.device_memory_bytes": "--device-memory",
+    "$.requirements.device_memory_bytes": "--memory",
     "$.requirements.device_vendor": "--vendor",
     "$.requirements.device_model": "--model",
     "$.requirements.compute_capability": "--capability",
     "$.requirements.labels": "--label",
     "$.requirements.max_price_micro_per_hour": "--max-price",
     "$.requirements.cores": "--cores",
-    "$.requirements.memory_bytes": "--memory",
+    "$.requirements.memory_bytes": "--ram",
     "$.requirements.disk_bytes": "--disk",
     "$.limits.run_seconds": "--time",
     "$.limits.stop_after_silence_seconds": "--stop-after-silence",
@@ -46,8 +46,8 @@ _OPTIONS = {
 
 
 _UNITS: dict[str, Callable[[float], str]] = {
-    "--device-memory": lambda number: show_bytes(int(number)),
     "--memory": lambda number: show_bytes(int(number)),
+    "--ram": lambda number: show_bytes(int(number)),
     "--disk": lambda number: show_bytes(int(number)),
     "--time": show_seconds,
     "--stop-after-silence": show_seconds,

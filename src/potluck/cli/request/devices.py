@@ -23,7 +23,7 @@ class DeviceOptions:
 
     gpu: Annotated[int, typer.Option(min=0, max=64, help="GPUs; 0 takes any device.")] = 0
     device_kind: Annotated[DeviceKind | None, typer.Option(help="Only this kind.")] = None
-    device_memory: Annotated[
+    memory: Annotated[
         str, typer.Option(metavar="SIZE", help="On each device, such as 8GB.")
     ] = "0"
     fraction: Annotated[
@@ -85,7 +85,7 @@ class DeviceOptions:
             device_kind=kind,
             device_count=count,
             device_milli=parse_milli(fraction, "--fraction") if fraction else None,
-            device_memory_bytes=parse_bytes(self.device_memory, "--device-memory"),
+            device_memory_bytes=parse_bytes(self.memory, "--memory"),
             device_vendor=self.vendor,
             device_model=self.model,
             compute_capability=self.capability,
@@ -96,6 +96,6 @@ class DeviceOptions:
             owners=tuple(each for each in self.owner or () if each != _ME),
             shares_device=self.share,
             cores=walls.cores,
-            memory_bytes=parse_bytes(walls.memory, "--memory"),
+            memory_bytes=parse_bytes(walls.ram, "--ram"),
             disk_bytes=parse_bytes(walls.disk, "--disk"),
         )

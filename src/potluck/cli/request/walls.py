@@ -13,7 +13,7 @@ class WallOptions:
     panel: ClassVar = "Its walls"
 
     cores: Annotated[int, typer.Option(min=1, max=4096)] = 1
-    memory: Annotated[str, typer.Option(metavar="SIZE")] = "1GiB"
+    ram: Annotated[str, typer.Option(metavar="SIZE")] = "1GiB"
     disk: Annotated[str, typer.Option(metavar="SIZE")] = "256MiB"
     time: Annotated[
         str,

@@ -1,6 +1,6 @@
 """`@potluck.task`: a function that runs here when it is called, and elsewhere when it is submitted.
 
-@potluck.task(memory="2GiB", dependencies=["numpy"])
+@potluck.task(ram="2GiB", dependencies=["numpy"])
 def norm(size: int) -> float: ...
 
 norm(3)                      # here

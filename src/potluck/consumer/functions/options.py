@@ -28,8 +28,8 @@ Secrets = Sequence[str] | Mapping[str, str]
 _OPTIONS = {
     "device_count": "gpu",
     "device_model": "gpu",
-    "device_memory_bytes": "device_memory",
-    "memory_bytes": "memory",
+    "device_memory_bytes": "memory",
+    "memory_bytes": "ram",
     "disk_bytes": "disk",
     "max_price_micro_per_hour": "max_price",
     "run_seconds": "timeout",
@@ -44,9 +44,9 @@ class Wishes(TypedDict, total=False):
 
     name: str
     gpu: bool | int | str  # one, so many, or one of a model such as "RTX 40*|A100"
-    device_memory: Size
+    memory: Size  # of each device
     cores: int
-    memory: Size
+    ram: Size
     disk: Size
     labels: Sequence[str]
     max_price: str  # credits an hour
@@ -138,8 +138,8 @@ def _requirements(wishes: Wishes) -> Requirements:
         wanted["device_count"] = 1 if isinstance(gpu, str) else int(gpu)
         wanted["device_model"] = gpu if isinstance(gpu, str) else None
     for name, field in (
-        ("device_memory", "device_memory_bytes"),
-        ("memory", "memory_bytes"),
+        ("memory", "device_memory_bytes"),
+        ("ram", "memory_bytes"),
         ("disk", "disk_bytes"),
     ):
         size = wishes.get(name)

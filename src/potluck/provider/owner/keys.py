@@ -283,7 +283,7 @@ KEYS: tuple[Key, ...] = (
         True,
     ),
     Key(
-        "memory",
+        "ram",
         "memory_bytes",
         "Of the machine, for all tasks together.",
         "32GB",

@@ -102,7 +102,7 @@ class Rules:
         options = {
             "--price": (said.price_micro_per_hour, self._beneath.price_micro_per_hour),
             "--cores": (said.cores, self._beneath_limits.cores),
-            "--memory": (said.memory_bytes, self._beneath_limits.memory_bytes),
+            "--ram": (said.memory_bytes, self._beneath_limits.memory_bytes),
             "--disk": (said.disk_bytes, self._beneath_limits.disk_bytes),
             "--share-between-accounts": (said.shares_accounts, self._beneath.shares_accounts),
             "--unsafe-no-sandbox": (not has_walls, self._is_unsafe),
