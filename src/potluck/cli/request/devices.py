@@ -23,9 +23,7 @@ class DeviceOptions:
 
     gpu: Annotated[int, typer.Option(min=0, max=64, help="GPUs; 0 takes any device.")] = 0
     device_kind: Annotated[DeviceKind | None, typer.Option(help="Only this kind.")] = None
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="On each device, such as 8GB.")
-    ] = "0"
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="On each device, such as 8GB.")] = "0"
     fraction: Annotated[
         str | None,
         typer.Option(
