@@ -38,8 +38,8 @@ def test_the_examples_are_good_and_survive_the_file(key: Key) -> None:
         ("kinds", "script, Function", (TaskKind.SCRIPT, TaskKind.FUNCTION)),
         ("kinds", ["script"], (TaskKind.SCRIPT,)),
         ("kinds", "", ()),
-        ("memory", "32GiB", 32 * 2**30),
-        ("memory", 2**30 + 1, 2**30 + 1),
+        ("ram", "32GiB", 32 * 2**30),
+        ("ram", 2**30 + 1, 2**30 + 1),
         ("hours", "", ""),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_people_write(name: str, written: Written, value: object) -> None:
         ("deny", [WALLET.replace("3FC", "3fC")], "checksum"),
         ("allow", f"{WALLET},{WALLET.lower()[:-1]}", "not a wallet address"),
         ("cores", True, "not a number"),
-        ("memory", "lots", "not a size"),
+        ("ram", "lots", "not a size"),
         ("sandbox", "a\x1b[2J", "is not known"),
     ],
 )
