@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Self
 
+from potluck.cli.cells import cut
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.units import show_seconds
 
@@ -72,8 +73,7 @@ class LiveLine:
 
     def _draw(self, spinner: str) -> None:
         elapsed = show_seconds(time.monotonic() - self._began)
-        room = self._pane.width - len(elapsed) - 6
-        text = self._text if len(self._text) <= room else self._text[: max(room - 1, 0)] + "…"
+        text = cut(self._text, self._pane.width - len(elapsed) - 6)
         painted = self._pane.paint(f"{spinner} {text}", self._tone)
         self._pane.write(f"{_ERASE}{painted} {self._pane.paint('· ' + elapsed, Tone.FAINT)}")
         self._is_drawn = True

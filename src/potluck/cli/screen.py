@@ -109,5 +109,18 @@ def leave_the_pipe() -> None:
 
 
 def printable(text: str) -> str:
-    """Text from strangers, without what a terminal would obey."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+    """Text from strangers, without what a terminal would obey, and without what joins characters
+    into one picture or chooses how one looks: terminals disagree about how wide that is.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    shown = (each for each in text if each not in _JOINERS and not _is_variation(each))
+    return "".join(each if each.isprintable() else "\ufffd" for each in shown)
+
+
+_JOINERS = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
+
+
+def _is_variation(character: str) -> bool:
+    """A selector of how the one before it looks, or a skin's colour."""
+    return "\ufe00" <= character <= "\ufe0f" or "\U0001f3fb" <= character <= "\U0001f3ff"

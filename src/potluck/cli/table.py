@@ -5,9 +5,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from potluck.cli.cells import padded, width
 from potluck.cli.screen import Pane, Tone, printable
 
-_RICH_STYLES = {
+RICH_STYLES = {
     Tone.GOOD: "green",
     Tone.BAD: "bold red",
     Tone.BUSY: "cyan",
@@ -47,7 +48,9 @@ def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Ce
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column, width in zip(columns, _widths(columns, rows, pane.width), strict=True):
+    shown = [[Cell(printable(cell.text), cell.tone) for cell in row] for row in rows]
+    sizes = widths(columns, shown, pane.width)
+    for column, size in zip(columns, sizes, strict=True):
         side: Literal["left", "right"] = "right" if column.is_number else "left"
         overflow: Literal["fold", "ellipsis"] = "fold" if column.wraps else "ellipsis"
         table.add_column(
@@ -55,41 +58,40 @@ def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Ce
             justify=side,
             overflow=overflow,
             no_wrap=not column.wraps,
-            max_width=width,
+            max_width=size,
         )
-    for row in rows:
-        table.add_row(*(Text(printable(cell.text), _RICH_STYLES[cell.tone]) for cell in row))
+    for row in shown:
+        table.add_row(*(Text(cell.text, RICH_STYLES[cell.tone]) for cell in row))
     console = Console(color_system="auto" if pane.has_colour else None, width=pane.width)
     console.print(table)
 
 
-def _widths(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
-) -> list[int | None]:
-    """How wide each column may be: those that shrink share what the others leave."""
+def widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> list[int]:
+    """How wide each column is in a line with so much room: those that shrink share what the others
+    leave.
+    """
     wanted = [
-        max([len(column.title), *(len(row[place].text) for row in rows)])
+        max([len(column.title), *(width(row[place].text) for row in rows)])
         for place, column in enumerate(columns)
     ]
     fixed = sum(size for size, column in zip(wanted, columns, strict=True) if not column.shrinks)
-    left = width - fixed - _GAP * (len(columns) - 1)
-    shared: dict[int, int] = {}
+    left = room - fixed - _GAP * (len(columns) - 1)
     # The modest first, so that what they do not need goes to the others.
     shrinking = sorted((size, place) for place, size in enumerate(wanted) if columns[place].shrinks)
     for done, (size, place) in enumerate(shrinking):
-        shared[place] = max(_LEAST_WIDTH, min(size, left // (len(shrinking) - done)))
-        left -= shared[place]
-    return [shared.get(place) for place in range(len(columns))]
+        wanted[place] = max(_LEAST_WIDTH, min(size, left // (len(shrinking) - done)))
+        left -= wanted[place]
+    return wanted
 
 
 def _show_plain(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     lines = [[column.title for column in columns]]
     lines += [[printable(cell.text) or "-" for cell in row] for row in rows]
-    widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    sizes = [max(map(width, texts)) for texts in zip(*lines, strict=True)]
     for line in lines:
         pane.line(
             "  ".join(
-                text.rjust(width) if column.is_number else text.ljust(width)
-                for text, width, column in zip(line, widths, columns, strict=True)
+                padded(text, size, column.is_number)
+                for text, size, column in zip(line, sizes, columns, strict=True)
             ).rstrip()
         )
