@@ -10,7 +10,7 @@ from potluck.model.blob import INLINE_BYTES, BlobRef, PathText
 from potluck.model.error import InvalidInput, NotFound, QuotaExceeded, StaleLease, TooLarge
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.lease import Lease
-from potluck.server.flow import files
+from potluck.server.flow import files, follow
 from potluck.store import blobs
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint, TaskFiles
 from potluck.wire.provider import Grant
@@ -141,6 +141,7 @@ async def test_it_is_kept_for_a_while_after_the_end(pool: Pool) -> None:
     await pool.finish(grant)
     found = await listed(pool, grant.task_id)
     assert [each.path for each in found.files] == ["a"] and found.kept_until is not None
+    assert (await follow.view(pool.parts, pool.alice, grant.task_id)).kept_until == found.kept_until
     with pytest.raises(StaleLease):
         await leave(pool, node_id, grant, AddedFile("b", b"late"))
 

@@ -41,7 +41,7 @@ SETTINGS = ServerSettings(
 )
 Act = Callable[["Side"], Awaitable[object]]
 # Drawn by each side for itself, in its own order.
-_OWN = {"changed", "id"}
+_OWN = {"changed", "tx", "id"}
 _NUMBERED = ("ledger_entries", "events")
 
 
@@ -137,7 +137,7 @@ def told(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]
 
 
 def _lines(table: str, rows: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    dropped = {"changed", "id"} if table in _NUMBERED else {"changed"}
+    dropped = _OWN if table in _NUMBERED else _OWN - {"id"}
     for row in rows:
         yield {
             column: _cell(column, value)

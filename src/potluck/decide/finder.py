@@ -54,6 +54,19 @@ class Finder:
             return self._passed_over(task, now)
         return found
 
+    def preview(self, task: WaitingTask, account: Account, now: float) -> Assignment | Halt:
+        """What `find` would give first to a task on one node, which is not taken."""
+        if _is_at_quota(account):
+            return Halt.QUOTA
+        may_use = self._may_use(task, now)
+        first = self._aligned(task, may_use, now) if self._aligns else None
+        outcome = self._one(task, account, may_use, first)
+        if isinstance(outcome, Fit):
+            return self._assignments(task, account, [outcome]).assignments[0]
+        if outcome is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
+            return self._passed_over(task, now)
+        return outcome
+
     def _passed_over(self, task: WaitingTask, now: float) -> Halt:
         """Why it does not get room that there is."""
         permits = self._reservations.permission(task, now) if task.pending else None

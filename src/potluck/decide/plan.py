@@ -20,6 +20,7 @@ from potluck.decide.ahead.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.ahead.running import Running
 from potluck.decide.ahead.timetable import Timetable
 from potluck.decide.arrays.paces import Paces, Seen
+from potluck.decide.estimate import Estimated, Estimator
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.of_node import NodeExplained
 from potluck.decide.explain.sentences import Explained
@@ -82,13 +83,10 @@ class Scheduler:
         self._finder = Finder(
             self._capacity, reservations, self._timetable, self._paces, order.promises
         )
-        self._explainer = Explainer(
-            order,
-            self._lines,
-            self._accounts,
-            (self._capacity, self._suitability),
-            Foresight(reservations, self._rates, self._timetable),
-        )
+        foresight = Foresight(reservations, self._rates, self._timetable)
+        pool = (self._capacity, self._suitability)
+        self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
+        self._estimator = Estimator(self._lines, pool, self._finder, foresight)
         self._told = Told(self._lines, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
@@ -198,6 +196,14 @@ class Scheduler:
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
         return self._explainer.explain(task_id, now)
+
+    def estimate(self, task: WaitingTask, now: float) -> Estimated:
+        """What a task would meet that is not here."""
+        owners = task.requirements.owners
+        if owners and self._capacity.ask_for(owners):
+            self._pool_changed()
+        account = self._accounts.get(task.account_id) or Account(task.account_id)
+        return self._estimator.estimate(task, account, now)
 
     def explain_node(self, node_id: NodeId) -> NodeExplained | None:
         """Why a node gets no work, or no more; None if nothing is planned with it."""

@@ -6,6 +6,7 @@
     │   ├── TooLarge          413 too_large            the body is over the limit
     │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the bytes asked for are not there
     │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
+    │   ├── DestinationRefused 400 destination_refused an address that the server does not send to
     │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
     │   ├── SlowDown          400 slow_down            asked again before the interval was over
     │   ├── AccessDenied      400 access_denied        somebody refused it in a browser
@@ -94,6 +95,11 @@ class HeadersTooLarge(InvalidInput):
     code = "headers_too_large"
     status = 431
     title = "The headers are too large"
+
+
+class DestinationRefused(InvalidInput):
+    code = "destination_refused"
+    title = "The server does not send there"
 
 
 class AuthorizationPending(InvalidInput):

@@ -19,3 +19,5 @@ class EventKind(StrEnum):
     NODE_LEFT = "node.left"  # a provider's owner took it away
     DEVICE_SICK = "device.sick"  # a device does not work as it should, and gets no new work
     DEVICE_WELL = "device.well"  # it works again
+    WEBHOOK_PAUSED = "webhook.paused"  # an address takes no events any more, and gets none
+    WEBHOOK_TEST = "webhook.test"  # its owner tries an address; nothing else has happened

@@ -87,6 +87,7 @@ class TaskView(Struct, frozen=True):
     start_before: datetime | None = None
     expected_seconds: float | None = None
     items: ItemCounts | None = None
+    kept_until: datetime | None = None  # values, files and logs; None as long as it is not over
 
 
 class AttemptPage(Struct, frozen=True):

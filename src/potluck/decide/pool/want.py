@@ -138,6 +138,13 @@ class Want:
             and (not each.is_exclusive or _is_open(each, room, account_id))
         ]
 
+    def free_count(self, room: Room, account_id: AccountId) -> int:
+        """How many of its devices would do now, each of them; none if they are too few for one."""
+        devices = self.devices(room.profile)
+        if isinstance(devices, Refusal) or len(self.free(room, account_id)) < self.count:
+            return 0
+        return sum(_has_room(each, room) and _is_open(each, room, account_id) for each in devices)
+
     def suits(self, room: Room) -> bool:
         """Whether it would do if all of it were free."""
         return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)

@@ -94,6 +94,11 @@ class Lines:
     def line_of(self, task: WaitingTask) -> Line | None:
         return self._lines.get(_parts(task, self._has_spans))
 
+    def shape_of(self, task: WaitingTask) -> Shape:
+        """Also of one that stands in no line."""
+        line = self.line_of(task)
+        return self._shape(LineKey(*_parts(task, self._has_spans))) if line is None else line.shape
+
     def put(self, task: WaitingTask) -> Line:
         """Puts a task into its line; what was known of it is replaced."""
         line = self._line(task)
@@ -190,7 +195,7 @@ class Lines:
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
         """How many go before it that ask for the same; of other accounts as many as of its own."""
-        shape = self._lines[_parts(task, self._has_spans)].shape
+        shape = self.shape_of(task)
         alike = [line for line in self._lines.values() if line.shape == shape]
         own = [line for line in alike if line.key.account_id == task.account_id]
         ahead = sum(self._ahead(line, task) for line in own)

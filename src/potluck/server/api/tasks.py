@@ -98,7 +98,7 @@ class TaskController(Controller):
         async with parts.database.transaction() as connection:
             ids = await listing.page(connection, request.user.id, wanted, before, limit)
             found = await tasks.views(connection, ids, request.user.id)
-        views = await follow.with_reasons(parts, request.user.id, found)
+        views = await follow.as_shown(parts, request.user.id, found)
         return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
     @get(routes.GET_TASK.template, operation_id="get_task")

@@ -4,6 +4,7 @@ from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
+from potluck.server.flow.follow import as_shown
 from potluck.server.flow.notify import ended_in_queue, hurry, tell
 from potluck.server.flow.settle import cancel_attempts
 from potluck.server.parts import Parts
@@ -20,7 +21,8 @@ async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskVi
     for node_id in nodes:
         await parts.live.wake(topics.node(node_id))
     await hurry(parts)
-    return view
+    (shown,) = await as_shown(parts, account_id, [view])
+    return shown
 
 
 async def _cancel(

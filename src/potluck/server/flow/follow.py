@@ -5,6 +5,7 @@ that was cut goes on exactly where it ended. The truth is read; wake-ups only hu
 """
 
 from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
 
 import msgspec
 from msgspec import Struct
@@ -49,10 +50,21 @@ async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView
     """The task as it is, with the reason for which it waits."""
     async with parts.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-    return (await with_reasons(parts, account_id, [task]))[0]
+    return (await as_shown(parts, account_id, [task]))[0]
 
 
-async def with_reasons(
+async def as_shown(parts: Parts, account_id: AccountId, found: list[TaskView]) -> list[TaskView]:
+    """With why they wait, and with how long what they leave is kept."""
+    kept = timedelta(seconds=parts.settings.keep_results_seconds)
+    return [
+        task
+        if task.finished_at is None
+        else msgspec.structs.replace(task, kept_until=task.finished_at + kept)
+        for task in await _with_reasons(parts, account_id, found)
+    ]
+
+
+async def _with_reasons(
     parts: Parts, account_id: AccountId, found: list[TaskView]
 ) -> list[TaskView]:
     """Those that wait for something to become free, with what the last round said about them."""

@@ -40,7 +40,7 @@ def shapes(
         "tasks": _tasks(now, mark),
         "attempts": _attempts(now),
         **_of_work(),
-        **_records(now, number),
+        **_records(now, mark, number),
     }
 
 
@@ -326,7 +326,9 @@ def _of_work() -> dict[str, Shape]:
     }
 
 
-def _records(now: Callable[[], datetime], number: Callable[[str], int]) -> dict[str, Shape]:
+def _records(
+    now: Callable[[], datetime], mark: Callable[[], int], number: Callable[[str], int]
+) -> dict[str, Shape]:
     return {
         "ledger_entries": Shape(
             key=("id",),
@@ -355,6 +357,7 @@ def _records(now: Callable[[], datetime], number: Callable[[str], int]) -> dict[
                 "id": lambda: number("events"),
                 **_none("account_id", "task_id", "node_id", "kind", "data", "delivered_at"),
                 "created_at": now,
+                "tx": mark,
             },
             references={"account_id": "accounts", "task_id": "tasks", "node_id": "nodes"},
             indexes={
