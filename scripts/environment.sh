@@ -59,7 +59,7 @@ lock() {
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --extra server --extra opencl pyproject.toml -o locks/run.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
-    --extra server --extra opencl --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
+    --extra server --extra opencl --extra notify --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
 }
 
 make_venv

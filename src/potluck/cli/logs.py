@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.attempts import attempts_at
+from potluck.cli.notify.notifier import notifier
+from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import pick_task_id, short_id
@@ -31,6 +33,7 @@ def logs(
         int | None,
         typer.Option(min=0, metavar="N", help="Of the newest attempt at item N of an array."),
     ] = None,
+    notify: NotifyOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -39,6 +42,7 @@ def logs(
         raise InvalidInput(
             "--follow, --attempt and --item each say whose log it is.", "Leave all but one out."
         )
+    at_the_end = notifier(notify if follow else None)
     screen = Screen(json)
     output = TaskOutput(screen)
     with connect(server) as potluck:
@@ -49,16 +53,23 @@ def logs(
             attempt = _attempt_at(potluck, task_id, item, screen)
         pages = _followed(potluck, task_id) if follow else log_pages(potluck, task_id, attempt)
         for page in pages:
-            output.show(page)
-            if page.elsewhere:
-                output.finish_line()
-                screen.err.line(
-                    "potluck: the rest of this log is kept by another instance of the server,"
-                    " the one that the node speaks to; ask that one with --server",
-                    Tone.FAINT,
-                )
-            if page.cleared:
-                screen.err.line("potluck: what it wrote is no longer kept", Tone.FAINT)
+            _show(page, output, screen)
+        if not at_the_end.is_silent:
+            output.finish_line()
+            at_the_end.tell(potluck.tasks.get(task_id), screen)
+
+
+def _show(page: LogPage, output: TaskOutput, screen: Screen) -> None:
+    output.show(page)
+    if page.elsewhere:
+        output.finish_line()
+        screen.err.line(
+            "potluck: the rest of this log is kept by another instance of the server,"
+            " the one that the node speaks to; ask that one with --server",
+            Tone.FAINT,
+        )
+    if page.cleared:
+        screen.err.line("potluck: what it wrote is no longer kept", Tone.FAINT)
 
 
 def _refuse_array(task: TaskView) -> None:

@@ -10,6 +10,8 @@ from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.kept import absence, size_of, written_bytes
 from potluck.cli.logs import log_pages
+from potluck.cli.notify.notifier import notifier
+from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect, directory
 from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.returned import Returned, returned
@@ -38,6 +40,7 @@ def result(
             help="Bring the files that it left into this directory.",
         ),
     ] = None,
+    notify: NotifyOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -47,10 +50,12 @@ def result(
 
     With -o the files that it left are brought; what is there already is not brought again.
     """
+    at_the_end = notifier(notify if wait else None)
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
         found = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
+        at_the_end.tell(found, screen)
         files = _files(potluck, found, output, screen)
         gave = returned(potluck, found)
         shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)

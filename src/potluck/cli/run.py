@@ -7,6 +7,8 @@ import typer
 
 from potluck.cli.fetch import check_output
 from potluck.cli.grouped import grouped
+from potluck.cli.notify.notifier import notifier
+from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, ServerOption, connect, directory
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.screen import Screen
@@ -41,6 +43,7 @@ def run(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
     ] = False,
+    notify: NotifyOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -57,10 +60,11 @@ def run(
     words = [] if script is None else [script, *(arguments or ())]
     draft = drafted(words, task, screen)
     check_output(output)
+    at_the_end = notifier(None if detach else notify)
     with connect(server) as potluck:
         request = sent_along(potluck, draft, screen)
         if not detach:
-            raise typer.Exit(watch(potluck, request, screen, output))
+            raise typer.Exit(watch(potluck, request, screen, output, at_the_end))
         submitted = potluck.tasks.submit(request)
     if json:
         screen.emit(submitted)

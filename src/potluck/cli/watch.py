@@ -19,6 +19,7 @@ from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import MOST_SHOWN, finally_failed, show_failed
 from potluck.cli.kept import none_there, size_of, written_bytes
 from potluck.cli.live_line import LiveLine
+from potluck.cli.notify.notifier import Notifier
 from potluck.cli.output import TaskOutput
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
@@ -34,17 +35,22 @@ _MARKS = {TaskState.SUCCEEDED: ("✓", Tone.GOOD), TaskState.CANCELLED: ("■", 
 
 
 def watch(
-    potluck: "Potluck", request: TaskRequest, screen: Screen, directory: Path | None = None
+    potluck: "Potluck",
+    request: TaskRequest,
+    screen: Screen,
+    directory: Path | None = None,
+    notifier: Notifier | None = None,
 ) -> int:
     """Submits, shows all that happens, and returns the exit status for the shell.
 
-    What the task leaves is brought into the directory, if one is named.
+    What the task leaves is brought into the directory, if one is named. Whoever wants to be told of
+    the end is told before that.
     """
     with LiveLine(screen) as line:
         line.say("submitting")
         watcher = Watcher(potluck, _submitted(potluck, request, screen, line), screen, line)
         is_detached = not watcher.watch()
-    return 0 if is_detached else watcher.finish(directory)
+    return 0 if is_detached else watcher.finish(directory, notifier or Notifier())
 
 
 def _submitted(
@@ -154,9 +160,10 @@ class Watcher:
         self._screen.err.line(f"It goes on without you ({self._task.id}).")
         self._screen.err.line(f"{where_shown(self._task)}, `potluck cancel {end}` ends it.")
 
-    def finish(self, directory: Path | None) -> int:
+    def finish(self, directory: Path | None, notifier: Notifier) -> int:
         """The end in a line, what failed of an array, and the files."""
         if self._screen.json:
+            notifier.tell(self._task, self._screen)
             if directory is not None:
                 found = fetch_files(self._potluck, self._task, directory, self._screen)
                 self._screen.emit({"event": "files", **brought(found, directory)})
@@ -167,6 +174,7 @@ class Watcher:
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
         self._tell_failed(pane)
+        notifier.tell(self._task, self._screen)
         if directory is not None:
             fetch_files(self._potluck, self._task, directory, self._screen)
         elif written_bytes(self._task):

@@ -8,7 +8,10 @@ from collections.abc import Callable
 
 # What a person tells one command; no process that it starts, or becomes, needs to know.
 SECRET_VARIABLES = frozenset(
-    {"POTLUCK_WALLET_KEY", "POTLUCK_WALLET_PASSWORD", "POTLUCK_TOKEN", "POTLUCK_INVITE"}
+    {
+        *("POTLUCK_WALLET_KEY", "POTLUCK_WALLET_PASSWORD", "POTLUCK_TOKEN", "POTLUCK_INVITE"),
+        "POTLUCK_NOTIFY",  # a URL there carries its secrets
+    }
 )
 _PR_SET_PDEATHSIG = 1
 

@@ -1,0 +1,1 @@
+"""How a person who looked away hears that a task has ended."""

@@ -1,0 +1,176 @@
+"""`--notify`: whoever looked away hears of a task's end, and only their own machine knows."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+from unittest import mock
+
+import msgspec
+import pytest
+
+from potluck.model.task import TaskState
+from tests.cli.command_line import CommandLine
+from tests.cli.terminal import Terminal
+from tests.consumer.fake_server import FakeServer, a_task, says, state_event, streams
+
+SECRET = "token-of-mine"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text("print(1)\n")
+    return path
+
+
+def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED) -> str:
+    end = a_task(state, name="<b>train</b>.py")
+    server.plays("/v1/tasks", says(msgspec.structs.replace(end, state=TaskState.QUEUED), 201))
+    server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
+    server.plays(f"/v1/tasks/{end.id}", says(end))
+    return end.id
+
+
+def test_the_bell_rings_once_at_the_end(
+    process_user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    plays(server)
+    with Terminal(process_user, "run", "--notify", "bell", script) as terminal:
+        shown = terminal.rest()
+        assert terminal.status() == 0
+    assert shown.count("\a") == 1
+    assert shown.index("\a") > shown.index("succeeded")
+
+
+def a_program(directory: Path, name: str, body: str) -> Path:
+    """Found on the PATH, as the system's own would be."""
+    directory.mkdir(exist_ok=True)
+    program = directory / name
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("notify-send", ["Potluck: <b>train</b>.py failed", "&lt;b&gt;train&lt;/b&gt;.py failed"]),
+        ("osascript", ["Potluck: <b>train</b>.py failed", "<b>train</b>.py failed"]),
+    ],
+)
+def test_the_desktop_is_told_by_what_is_there(
+    user: CommandLine,
+    server: FakeServer,
+    script: Path,
+    tmp_path: Path,
+    program: str,
+    words: list[str],
+) -> None:
+    plays(server, TaskState.FAILED)
+    told = tmp_path / "told"
+    programs = tmp_path / "programs"
+    a_program(programs, program, f"printf '%s\\n' \"$@\" > '{told}'")
+    user.variables["PATH"] = str(programs)
+    assert user.run("run", "--notify", "desktop", script).status == 1
+    assert told.read_text().splitlines()[-2:] == words
+
+
+def test_a_toast_has_its_words_in_variables(
+    user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
+) -> None:
+    plays(server)
+    told = tmp_path / "told"
+    programs = tmp_path / "programs"
+    say = f'printf "%s" "$POTLUCK_NOTICE_TITLE|$WSLENV|$*" > "{told}"'
+    a_program(programs, "powershell.exe", say)
+    user.variables["PATH"] = str(programs)
+    assert user.run("run", "--notify", "desktop", script).status == 0
+    title, named, arguments = told.read_text().split("|")
+    assert (title, named) == (
+        "Potluck: <b>train</b>.py succeeded",
+        "POTLUCK_NOTICE_TITLE:POTLUCK_NOTICE_TEXT",
+    )
+    assert "train" not in arguments
+
+
+def test_a_desktop_that_fails_is_a_remark(
+    user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
+) -> None:
+    plays(server)
+    a_program(tmp_path / "programs", "notify-send", "exit 3")
+    user.variables["PATH"] = str(tmp_path / "programs")
+    shown = user.run("run", "--notify", "desktop", script)
+    assert (shown.status, "could not be notified" in shown.stderr) == (0, True)
+
+
+def test_an_apprise_url_is_sent_to_from_here(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    """The receiver is the same fake server, so that nothing it was sent can be overlooked."""
+    task_id = plays(server)
+    server.plays("/hook", says({}))
+    url = f"json://{server.url.removeprefix('http://')}/hook?+X-Token={SECRET}"
+    for command in (
+        ("run", "--notify", url, script),
+        ("logs", "-f", "--notify", url, task_id),
+        ("result", "--wait", "--notify", url, task_id),
+    ):
+        server.requests.clear()
+        assert user.run(*command).status == 0
+        (sent,) = [each for each in server.requests if each.path == "/hook"]
+        body = msgspec.json.decode(sent.body)
+        assert (body["title"], body["type"]) == ("Potluck: <b>train</b>.py succeeded", "success")
+        assert "train" in body["message"] and sent.headers["X-Token"] == SECRET
+        others = [each for each in server.requests if each.path != "/hook"]
+        assert not any(SECRET in str(each) for each in others), "our server never learns of it"
+
+
+def test_the_variable_is_the_default_and_none_is_silent(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    plays(server)
+    server.plays("/hook", says({}))
+    user.variables["POTLUCK_NOTIFY"] = f"json://{server.url.removeprefix('http://')}/hook bell"
+    assert user.run("run", script).status == 0
+    assert [each.path for each in server.requests].count("/hook") == 1
+    plays(server)
+    assert user.run("run", "--notify", "none", script).status == 0
+    assert user.run("run", "--detach", script).status == 0
+    assert [each.path for each in server.requests].count("/hook") == 1
+
+
+def test_a_receiver_that_is_away_is_a_remark_without_its_url(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    plays(server)
+    shown = user.run("run", "--notify", f"json://127.0.0.1:9/{SECRET}", script)
+    assert (shown.status, "could not be sent" in shown.stderr) == (0, True)
+    assert SECRET not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "said"),
+    [
+        (f"nothing://{SECRET}", 64, "a URL that apprise does not understand"),
+        (f"bel-{SECRET}", 64, "does not know what it was told"),
+        ("desktop", 78, "finds none of the programs"),
+    ],
+)
+def test_what_can_not_be_told_is_refused_before_anything_runs(
+    user: CommandLine, server: FakeServer, script: Path, how: str, status: int, said: str
+) -> None:
+    user.variables["PATH"] = os.devnull
+    shown = user.run("run", "--notify", how, script)
+    assert shown.status == status
+    assert said in " ".join(shown.stderr.split()) and SECRET not in shown.stderr
+    assert not server.requests
+
+
+def test_without_apprise_the_extra_is_named(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    with mock.patch.dict(sys.modules, {"apprise": None}):
+        shown = user.run("run", "--notify", f"json://{SECRET}", script)
+    assert shown.status == 78
+    assert "Install potluck[notify]" in shown.stderr and SECRET not in shown.stderr
