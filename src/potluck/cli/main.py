@@ -12,6 +12,7 @@ from potluck.cli.admin.invites import invite, invites
 from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.attempts import attempts
+from potluck.cli.balance import balance
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.devices import devices
@@ -84,7 +85,7 @@ app.command(
 )(run)
 for task_command in (ps, explain, attempts, logs, result, files, cancel, templates):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
-for account_command in (login, logout, whoami, roles):
+for account_command in (login, logout, whoami, balance, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
 for pool_command in (up, server, provide, nodes, devices, doctor, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)

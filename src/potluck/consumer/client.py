@@ -6,8 +6,8 @@
 
 It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
 repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `files`, `account`,
-`own_nodes` and `admin`.
+What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `ledger`, `files`,
+`account`, `own_nodes` and `admin`.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from potluck.consumer.ask import ask
 from potluck.consumer.bearer import FixedToken
 from potluck.consumer.connect import as_saved, connect
 from potluck.consumer.files import Files
+from potluck.consumer.ledger import Ledger
 from potluck.consumer.own_nodes import OwnNodes
 from potluck.consumer.patience import Patience
 from potluck.consumer.profile import Profile
@@ -63,6 +64,7 @@ class Potluck:
         self.tasks = Tasks(transport)
         self.results = TaskResults(transport)
         self.resources = Resources(transport)
+        self.ledger = Ledger(transport)
         self.account = OwnAccount(transport)
         self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)

@@ -46,6 +46,8 @@ LIST_NODE_KEYS = Route("GET", "/v1/me/node-keys")
 AUTHORISE_NODE_KEY = Route("POST", "/v1/me/node-keys")
 REVOKE_NODE_KEY = Route("DELETE", "/v1/me/node-keys/{node_key_id}")
 EARNINGS = Route("GET", "/v1/me/earnings")
+LEDGER = Route("GET", "/v1/me/ledger")
+LEDGER_SUMMARY = Route("GET", "/v1/me/ledger/summary")
 
 LIST_ACCOUNTS = Route("GET", "/v1/accounts")
 SET_ROLES = Route("PUT", "/v1/accounts/{account_id}/roles")

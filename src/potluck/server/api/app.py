@@ -25,6 +25,7 @@ from potluck.server.api.explain import ExplainController
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
 from potluck.server.api.items import ItemController
+from potluck.server.api.ledger import LedgerController
 from potluck.server.api.me import MeController
 from potluck.server.api.node_files import NodeFileController
 from potluck.server.api.node_keys import NodeKeyController
@@ -45,6 +46,7 @@ _CONTROLLERS = [
     PageController,
     MeController,
     EarningsController,
+    LedgerController,
     NodeKeyController,
     NodeLoginController,
     TaskController,

@@ -41,6 +41,8 @@ POLICY: dict[str, Scope | None] = {
     "authorise_node_key": Scope.ACCOUNT_WRITE,
     "revoke_node_key": Scope.ACCOUNT_WRITE,
     "earnings": Scope.ACCOUNT_READ,
+    "ledger": Scope.ACCOUNT_READ,
+    "ledger_summary": Scope.ACCOUNT_READ,
     # tasks
     "submit_task": Scope.TASKS_WRITE,
     "submit_tasks": Scope.TASKS_WRITE,

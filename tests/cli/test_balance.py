@@ -1,0 +1,97 @@
+"""`potluck balance`: what there is, what came and went, and what it says of a free pool."""
+
+from datetime import UTC, date, datetime
+
+from msgspec.structs import replace
+
+from potluck.model.credit import EntryKind
+from potluck.model.ids import AttemptId, TaskId
+from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, says
+
+AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+TASK = TaskId("task_01jd0000000000000000000abc")
+SUMMARY = LedgerSummary(
+    available_micro=9_250_000,
+    held_micro=500_000,
+    since=AT,
+    until=AT,
+    granted_micro=10_000_000,
+    spent_micro=750_000,
+    earned_micro=500_000,
+    lines=[
+        LedgerLine(0, 750_000, 0, date(2026, 1, 31)),
+        LedgerLine(10_000_000, 0, 500_000, date(2026, 1, 30)),
+    ],
+    is_free=False,
+)
+BY_TASK = [
+    LedgerLine(0, 750_000, 0, None, TASK, "train\x1b[2J.py"),
+    LedgerLine(0, 0, 500_000, None, TASK),
+    LedgerLine(10_000_000, 0, 0),
+]
+ATTEMPT = AttemptId("attempt_01jd0000000000000000000abc")
+ENTRIES = [
+    LedgerEntry(5, AT, EntryKind.REWARD, 500_000, 0, TASK, None, ATTEMPT, "attic"),
+    LedgerEntry(4, AT, EntryKind.REFUND, 250_000, -250_000, TASK, "train.py", ATTEMPT, "barn"),
+    LedgerEntry(3, AT, EntryKind.CHARGE, 0, -750_000, TASK, "train.py", ATTEMPT, "barn"),
+    LedgerEntry(2, AT, EntryKind.HOLD, -1_000_000, 1_000_000, TASK, "train.py", ATTEMPT, "barn"),
+    LedgerEntry(1, AT, EntryKind.GRANT, 10_000_000, 0),
+]
+
+
+def plays(server: FakeServer, summary: LedgerSummary, entries: list[LedgerEntry]) -> None:
+    server.plays("/v1/me/ledger/summary", says(summary))
+    server.plays("/v1/me/ledger", says(LedgerPage(entries)))
+
+
+def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> None:
+    plays(server, SUMMARY, ENTRIES)
+    shown = user.run("balance").stdout.decode()
+    assert "9.25 credits available, 0.5 more held for tasks\n" in shown
+    assert "0.75 spent, 0.5 earned, 10 given to you" in shown
+    assert "2026-01-31   0.75       -      -\n2026-01-30      -     0.5     10\n" in shown
+    rows = [line.split()[2:] for line in shown.splitlines()[-5:]]
+    assert [row[:3] for row in rows] == [
+        ["+0.5", "-", "earned"],
+        ["+0.25", "-0.25", "not"],
+        ["-", "-0.75", "spent"],
+        ["-1", "+1", "set"],
+        ["+10", "-", "given"],
+    ]
+    assert "spent on train.py (00000abc) on barn" in shown
+    assert "earned by attic with 00000abc" in shown
+    assert "free of charge" not in shown
+
+
+def test_a_line_for_each_task(user: CommandLine, server: FakeServer) -> None:
+    plays(server, replace(SUMMARY, lines=BY_TASK), [])
+    shown = user.run("balance", "--by", "task").stdout.decode()
+    assert "train�[2J.py (00000abc)   0.75" in shown, "a terminal obeys nothing of it"
+    assert "00000abc on my machines" in shown and "credit from an admin" in shown
+    assert any("by=task" in each.path for each in server.requests)
+
+
+def test_a_free_pool_says_so(user: CommandLine, server: FakeServer) -> None:
+    nothing = LedgerSummary(0, 0, AT, AT, 0, 0, 0, [], is_free=True)
+    plays(server, nothing, [])
+    assert user.run("balance").stdout.decode() == (
+        "0 credits available\nThis pool is free of charge: none of its devices asks for credit.\n"
+    )
+    plays(server, replace(nothing, is_free=False), [])
+    assert "Nothing was spent or earned since" in user.run("balance").stdout.decode()
+
+
+def test_filters_and_json(user: CommandLine, server: FakeServer) -> None:
+    plays(server, SUMMARY, ENTRIES)
+    (told,) = user.run("balance", "--json", "--limit", "2", "--since", "2026-01-01").lines()
+    assert (told["available_micro"], len(told["entries"])) == (9_250_000, 2)
+    user.run("balance", "--kind", "hold", "--kind", "charge", "--task", TASK)
+    asked = server.requests[-1].path
+    assert "kind=hold&kind=charge" in asked and f"task_id={TASK}" in asked
+    wrong = user.run("balance", "--kind", "gift")
+    assert wrong.status == 64 and "gift" in wrong.stderr
+    server.requests.clear()
+    user.run("balance", "--limit", "0")
+    assert len(server.requests) == 1, "no movements were asked for"
