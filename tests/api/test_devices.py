@@ -81,7 +81,8 @@ def test_only_the_tasks_and_the_nodes_owner_see_which_attempt_a_device_serves(
 
 
 def test_filters_and_pages(server: ServerProcess, owner: Person) -> None:
-    model = the_device(owner.api, owner.node_id)["description"]["model"]
+    offered = the_device(owner.api, owner.node_id)["description"]
+    model, vendor, memory = offered["model"], offered["vendor"], offered["memory_bytes"]
     everything = [each["id"] for each in devices(owner.api)]
     assert everything == sorted(everything) and everything
     pages: list[str] = []
@@ -102,6 +103,13 @@ def test_filters_and_pages(server: ServerProcess, owner: Person) -> None:
         ("?model=%25nothing", False),
         ("?model=_______________", False),  # not PostgreSQL's own wildcards
         ("?free_milli=1000", True),
+        (f"?memory_bytes={memory}", True),
+        (f"?memory_bytes={memory + 1}", False),
+        ("?max_price_micro_per_hour=0", True),
+        (f"?vendor={vendor[:3].lower()}", True),
+        ("?vendor=%25%25%25", False),
+        ("?label=region%3Dnowhere", False),
+        ("?min_reliability=1", True),
     ]:
         assert bool(devices(owner.api, query.replace("|", "%7C"))) == is_there, query
 
@@ -114,8 +122,38 @@ def test_what_is_away_is_listed_but_not_as_free(server: ServerProcess) -> None:
     assert not any(each["is_mine"] for each in devices(away.api))
 
 
+def test_what_a_consumer_chooses_by(owner: Person, consumer: Person) -> None:
+    device = the_device(consumer.api, owner.node_id)
+    assert (device["reliability"], device["labels"], device["own_tasks_only"]) == (1.0, [], False)
+
+
+def test_the_pool_in_numbers(server: ServerProcess, owner: Person, consumer: Person) -> None:
+    before = consumer.api.get(routes.SHOW_POOL.path)
+    assert before["nodes"] >= 1 and before["gpus"]["free"] >= 1
+    assert before["cpus"] == {"free": 0, "busy": 0, "away": 0}
+    task = {"spec": SCRIPT, "requirements": {"device_kind": "gpu"}}
+    task_id = consumer.api.post(routes.SUBMIT_TASK.path, task)["id"]
+    await_true(lambda: consumer.api.task(task_id)["attempts"], "it is assigned")
+    after = consumer.api.get(routes.SHOW_POOL.path)
+    assert after["gpus"]["busy"] == before["gpus"]["busy"] + 1
+    assert after["running_attempts"] == before["running_attempts"] + 1
+    never = {"spec": SCRIPT, "requirements": {"device_kind": "cpu"}}
+    waiting_id = consumer.api.post(routes.SUBMIT_TASK.path, never)["id"]
+    waiting = consumer.api.get(routes.SHOW_POOL.path)["waiting_tasks"]
+    assert waiting == before["waiting_tasks"] + 1
+    for each in (task_id, waiting_id):
+        consumer.api.post(routes.CANCEL_TASK.url(task_id=each), {})
+    ended = consumer.api.get(routes.SHOW_POOL.path)
+    assert ended == before
+
+
 @pytest.mark.parametrize(
-    "query", ["?cursor=x", "?limit=0", "?limit=501", "?kind=tpu", "?free_milli=1001", "?model=%00"]
+    "query",
+    [
+        *("?cursor=x", "?limit=0", "?limit=501", "?kind=tpu", "?free_milli=1001", "?model=%00"),
+        *("?vendor=%00", "?label=%00", "?memory_bytes=-1", "?min_reliability=2", "?vendor="),
+        f"?max_price_micro_per_hour={2**63}",
+    ],
 )
 def test_a_bad_question_gets_a_sentence(server: ServerProcess, query: str) -> None:
     answer = server.client().call("GET", f"{routes.LIST_DEVICES.path}{query}")

@@ -8,27 +8,23 @@ import pytest
 from msgspec import structs
 
 from potluck.model.account import Credential, Quota, Role, Scope
-from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
+from potluck.model.device import Availability, DeviceDescription, DeviceKind
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
 from potluck.model.task import EndReason, ItemRange, TaskState, WaitingReason
-from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.consumer import (
     AttemptDevice,
     AttemptPage,
     AttemptView,
-    DevicePage,
-    DeviceUse,
     DeviceView,
     ItemCounts,
     LogPage,
     LogPiece,
     NodeList,
     NodeView,
-    PoolDevice,
     TaskPage,
     TaskView,
 )
@@ -101,45 +97,6 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
     assert "None of your tasks is like that" in user.run("ps", "--since", "2h").stderr
     wrong = user.run("ps", "--since", "yesterday")
     assert (wrong.status, "is no time" in wrong.stderr) == (64, True)
-
-
-def test_devices(user: CommandLine, server: FakeServer) -> None:
-    card = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "RTX 4090", 24 * 2**30)
-    priced = structs.replace(card, terms=DeviceTerms(250_000))
-    half = structs.replace(card, terms=DeviceTerms(memory_share=0.5))
-    mine = DeviceUse(250, 2**30, AttemptId("attempt_1"), a_task().id)
-    found = [
-        PoolDevice(
-            *(DeviceId("device_1"), NodeId("node_1"), "attic", NodeState.ONLINE, priced),
-            *(Standing.BOUND, 500, 12 * 2**30, True, [mine, DeviceUse(250, 2**30)]),
-        ),
-        PoolDevice(
-            *(DeviceId("device_2"), NodeId("node_2"), "shed", NodeState.ONLINE, card),
-            *(Standing.FOREIGN, 1000, 24 * 2**30, False),
-            availability=Availability.PAUSED,
-        ),
-        PoolDevice(
-            *(DeviceId("device_3"), NodeId("node_2"), "shed", NodeState.ONLINE, half),
-            *(Standing.BOUND, 1000, 12 * 2**30, False),
-            availability=Availability.OUTSIDE_HOURS,
-            why="It opens at 18:00.",
-        ),
-    ]
-    pages = (DevicePage(found[:1], found[0].id), DevicePage(found[1:]))
-    server.plays("/v1/devices", *map(says, pages))
-    shown = user.run("devices", "--kind", "gpu", "--free", "0.25").stdout.decode().splitlines()
-    assert server.requests[0].path == "/v1/devices?kind=gpu&free_milli=250"
-    assert server.requests[1].path == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250"
-    assert f"{mine.task_id} (0.25), 1 of others" in shown[1]
-    for words in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
-        assert words in shown[1]
-    assert "free" in shown[2] and "foreign" in shown[2]
-    assert "12 of 12 GiB" in shown[3], "of what its owner gives"
-    assert "outside hours" in shown[3] and shown[3].endswith("It opens at 18:00.")
-    (answer,) = user.run("devices", "--json").lines()
-    assert answer["devices"][0]["id"] == "device_2"
-    server.plays("/v1/devices", says(DevicePage([])))
-    assert "no such device" in user.run("devices").stderr
 
 
 def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer) -> None:

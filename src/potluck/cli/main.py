@@ -15,11 +15,11 @@ from potluck.cli.attempts import attempts
 from potluck.cli.balance import balance
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
-from potluck.cli.devices import devices
 from potluck.cli.doctor.doctor import doctor
 from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
 from potluck.cli.files import files
+from potluck.cli.gpus.gpus import gpus
 from potluck.cli.group import Helping, Listing
 from potluck.cli.keys import add_key, list_keys, revoke_key
 from potluck.cli.login import login
@@ -87,7 +87,7 @@ for task_command in (ps, explain, attempts, logs, result, files, cancel, templat
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, balance, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
-for pool_command in (up, server, provide, nodes, devices, doctor, version):
+for pool_command in (gpus, nodes, up, server, provide, doctor, version):
     app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
 
 keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")

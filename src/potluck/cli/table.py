@@ -1,6 +1,7 @@
 """Rows for people: drawn by rich in a terminal, plain aligned columns in a pipe."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Literal
 
 from msgspec import Struct
@@ -33,16 +34,33 @@ class Column(Struct, frozen=True):
     is_number: bool = False
     shrinks: bool = False  # gives way when the terminal is narrow
     wraps: bool = False  # and then goes on in the next line, instead of being cut
+    from_width: int = 0  # of a terminal that is narrower, it is left out
 
 
-def show_table(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+Columns = Sequence[Column]
+Rows = Sequence[Sequence[Cell]]
+
+
+def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
+    """A terminal that is too narrow for all of it has the columns that matter."""
     if pane.is_terminal:
-        _show_rich(pane, columns, rows)
+        _show_rich(pane, *_kept(columns, rows, [each.from_width <= pane.width for each in columns]))
     else:
         _show_plain(pane, columns, rows)
 
 
-def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+def filled(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
+    """Without the columns in which nobody has anything to say."""
+    return _kept(
+        columns, rows, [any(each.text for each in cells) for cells in zip(*rows, strict=True)]
+    )
+
+
+def _kept(columns: Columns, rows: Rows, are_wanted: Sequence[bool]) -> tuple[Columns, Rows]:
+    return list(compress(columns, are_wanted)), [list(compress(row, are_wanted)) for row in rows]
+
+
+def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -66,7 +84,7 @@ def _show_rich(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Ce
     console.print(table)
 
 
-def widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> list[int]:
+def widths(columns: Columns, rows: Rows, room: int) -> list[int]:
     """How wide each column is in a line with so much room: those that shrink share what the others
     leave.
     """
@@ -84,7 +102,7 @@ def widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int)
     return wanted
 
 
-def _show_plain(pane: Pane, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+def _show_plain(pane: Pane, columns: Columns, rows: Rows) -> None:
     lines = [[column.title for column in columns]]
     lines += [[printable(cell.text) or "-" for cell in row] for row in rows]
     sizes = [max(map(width, texts)) for texts in zip(*lines, strict=True)]

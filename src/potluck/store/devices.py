@@ -15,6 +15,7 @@ from potluck.wire import codec
 from potluck.wire.consumer import DeviceUse, PoolDevice
 
 _sql = load("devices")
+_MOST = 2**63 - 1
 
 
 class DeviceFilter(Struct, frozen=True):
@@ -23,6 +24,11 @@ class DeviceFilter(Struct, frozen=True):
     kind: DeviceKind | None = None
     model: str | None = None  # a pattern, as tasks ask for models
     free_milli: int = 0  # at least so much could be given to a task now
+    memory_bytes: int = 0  # at least so much is offered
+    max_price_micro_per_hour: int | None = None  # of the whole device
+    vendor: str | None = None  # a part of its name
+    labels: tuple[str, ...] = ()  # that its node has, all of them
+    min_reliability: float = 0.0
 
 
 async def page(
@@ -42,6 +48,11 @@ async def page(
         _like(wanted.model),
         wanted.free_milli,
         limit,
+        wanted.memory_bytes,
+        _MOST if wanted.max_price_micro_per_hour is None else wanted.max_price_micro_per_hour,
+        f"%{_escaped(wanted.vendor or '')}%",
+        wanted.labels,
+        wanted.min_reliability,
     )
     uses = await _uses(connection, viewer_id, rows)
     return [_view(row, uses.get(row["id"], [])) for row in rows]
@@ -76,7 +87,9 @@ async def own(
 
 
 def no_such_device(device_id: str) -> NotFound:
-    return NotFound(f"You have no device {device_id}.", "`potluck devices` lists them.")
+    return NotFound(
+        f"You have no device {device_id}.", "`potluck gpus --kind any --each` lists all."
+    )
 
 
 def as_seen(description: DeviceDescription, is_mine: bool) -> DeviceDescription:
@@ -102,9 +115,13 @@ def _like(pattern: str | None) -> list[str]:
     """`RTX 40*|A100` as PostgreSQL's LIKE has it: anywhere in the name, one of several."""
     if pattern is None:
         return ["%"]
-    plain = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    globs = plain.replace("*", "%").replace("?", "_").split("|")
+    globs = _escaped(pattern).replace("*", "%").replace("?", "_").split("|")
     return [f"%{each.strip()}%" for each in globs]
+
+
+def _escaped(text: str) -> str:
+    """So that LIKE has no wildcards in it."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
@@ -124,4 +141,7 @@ def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
         availability=availability,
         why=why,
         chooses_accounts=chooses_accounts(description),
+        reliability=row["reliability"],
+        labels=codec.decode_json(row["labels"], list[str]),
+        own_tasks_only=row["own_tasks_only"],
     )

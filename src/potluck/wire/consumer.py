@@ -243,6 +243,11 @@ class PoolDevice(Struct, frozen=True):
     why: str = ""
     sample: DeviceSample | None = None
     chooses_accounts: bool = False
+    reliability: float = (
+        1.0  # the share of its node's attempts that came to an end, as is planned by
+    )
+    labels: list[str] = []  # of its node
+    own_tasks_only: bool = False  # its node runs nobody's tasks but its owner's
 
 
 class DevicePage(Struct, frozen=True):
@@ -250,6 +255,26 @@ class DevicePage(Struct, frozen=True):
 
     devices: list[PoolDevice]
     next_cursor: DeviceId | None = None
+
+
+class DeviceCounts(Struct, frozen=True):
+    """Devices of one kind: each is in one of the three."""
+
+    free: int = 0  # wholly
+    busy: int = 0  # serves somebody, perhaps with a part of it
+    away: int = 0  # takes no new work, or its node is silent
+
+
+class PoolView(Struct, frozen=True):
+    """The pool in numbers."""
+
+    nodes: int  # that are online
+    silent_nodes: int
+    gpus: DeviceCounts
+    cpus: DeviceCounts
+    waiting_tasks: int  # everybody's; counted up to `counted_tasks`
+    running_attempts: int  # everybody's, and so are those on their way to a node
+    counted_tasks: int
 
 
 class NodeList(Struct, frozen=True):

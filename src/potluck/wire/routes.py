@@ -80,7 +80,7 @@ PUT_PART = Route("PUT", "/v1/uploads/{upload_id}/parts/{number}")
 FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")
 GET_BLOB = Route("GET", "/v1/blobs/{sha256}")
 
-
+SHOW_POOL = Route("GET", "/v1/pool")
 LIST_DEVICES = Route("GET", "/v1/devices")
 DEVICE_HISTORY = Route("GET", "/v1/devices/{device_id}/history")
 LIST_NODES = Route("GET", "/v1/nodes")

@@ -32,6 +32,7 @@ from potluck.server.api.node_keys import NodeKeyController
 from potluck.server.api.node_login import NodeLoginController
 from potluck.server.api.nodes import NodeController
 from potluck.server.api.pages import PageController
+from potluck.server.api.pool import PoolController
 from potluck.server.api.results import ResultController
 from potluck.server.api.tasks import TaskController
 from potluck.server.api.terminals import TerminalController
@@ -59,6 +60,7 @@ _CONTROLLERS = [
     NodeController,
     NodeFileController,
     DeviceController,
+    PoolController,
     AccountController,
     InviteController,
     AuditController,

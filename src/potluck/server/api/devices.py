@@ -24,6 +24,15 @@ Kind = Annotated[DeviceKind | None, QueryParameter(name="kind", required=False)]
 Model = Annotated[
     str | None, QueryParameter(name="model", min_length=1, max_length=200, required=False)
 ]
+MemoryBytes = Annotated[int, QueryParameter(name="memory_bytes", ge=0, le=2**60)]
+MaxPrice = Annotated[
+    int | None, QueryParameter(name="max_price_micro_per_hour", ge=0, le=2**60, required=False)
+]
+Vendor = Annotated[
+    str | None, QueryParameter(name="vendor", min_length=1, max_length=200, required=False)
+]
+Labels = Annotated[list[str] | None, QueryParameter(name="label", max_items=64, required=False)]
+MinReliability = Annotated[float, QueryParameter(name="min_reliability", ge=0, le=1)]
 FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVICE_MILLI)]
 
 
@@ -39,10 +48,19 @@ class DeviceController(Controller):
         kind: Kind = None,
         model: Model = None,
         free_milli: FreeMilli = 0,
+        memory_bytes: MemoryBytes = 0,
+        max_price: MaxPrice = None,
+        vendor: Vendor = None,
+        labels: Labels = None,
+        min_reliability: MinReliability = 0.0,
         limit: Limit = 100,
     ) -> DevicePage:
-        """Every device, and how much of it each attempt has: which, only if it is yours."""
-        wanted = DeviceFilter(kind, _checked(model), free_milli)
+        """Every device that is as a task may want it, and how much of it each attempt has: which,
+        only if it is yours.
+        """
+        _check(model, vendor, *(labels or ()))
+        where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
+        wanted = DeviceFilter(kind, model, free_milli, *where)
         cursors.check(cursor, "device")
         behind = None if cursor is None else DeviceId(cursor)
         async with parts.database.transaction() as connection:
@@ -60,7 +78,7 @@ class DeviceController(Controller):
         return await status.history(parts, request.user.id, DeviceId(device_id))
 
 
-def _checked(model: str | None) -> str | None:
-    if "\0" in (model or ""):
-        raise InvalidInput("A model has no NUL in its name.", "Leave it out.")
-    return model
+def _check(*words: str | None) -> None:
+    """Of what is compared with text in the database."""
+    if any("\0" in (word or "") for word in words):
+        raise InvalidInput("Models, vendors and labels have no NUL in them.", "Leave it out.")

@@ -64,6 +64,7 @@ POLICY: dict[str, Scope | None] = {
     "list_nodes": Scope.POOL_READ,
     "get_node": Scope.POOL_READ,
     "list_devices": Scope.POOL_READ,
+    "show_pool": Scope.POOL_READ,
     # one's own machines, from elsewhere
     "explain_node": Scope.POOL_READ,
     "device_history": Scope.POOL_READ,

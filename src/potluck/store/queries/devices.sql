@@ -1,13 +1,20 @@
 -- name: page
 -- In the order of ids. With a least share that must be free, only what could be given work counts.
+-- What is asked of memory, price and the rest is asked as a task would; reliability as feed.py has it.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
     devices.description, standing, availability, why, free_milli, nodes.account_id = $1 AS is_mine,
-    greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes
+    greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes,
+    (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2) AS reliability,
+    coalesce(nodes.description -> 'labels', '[]') AS labels, own_tasks_only
 FROM devices JOIN nodes ON nodes.id = node_id
 WHERE devices.id > $2 AND is_present AND nodes.state <> 'left'
     AND devices.kind = ANY($3::text[]) AND model ILIKE ANY($4::text[])
     AND ($5 = 0 OR free_milli >= $5 AND nodes.state = 'online' AND standing = 'bound'
         AND availability = 'available')
+    AND devices.memory_bytes >= $7 AND price_micro_per_hour <= $8
+    AND coalesce(devices.description ->> 'vendor', '') ILIKE $9
+    AND coalesce(nodes.description -> 'labels', '[]') ?& $10::text[]
+    AND (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2) >= $11
 ORDER BY devices.id LIMIT $6
 
 -- name: uses

@@ -1,0 +1,116 @@
+"""Offers and devices as tables."""
+
+from potluck.cli.device_words import device_name, part_of, price_text, state_cell
+from potluck.cli.gpus.offer import Offer, is_offered
+from potluck.cli.pick import short_id
+from potluck.cli.screen import Pane, Tone
+from potluck.cli.table import Cell, Column, filled, show_table
+from potluck.cli.units import show_bytes, show_milli
+from potluck.model.device import WHOLE_DEVICE_MILLI, Health
+from potluck.model.node import NodeState
+from potluck.wire.consumer import PoolDevice
+
+_NAMED_NODES = 3
+_WIDE = 110
+
+
+def show_offers(pane: Pane, found: list[Offer]) -> None:
+    columns = [
+        Column("MODEL", shrinks=True),
+        Column("MEMORY", is_number=True),
+        Column("PRICE/H", is_number=True),
+        Column("FREE", is_number=True),
+        Column("RELIABLE", is_number=True),
+        Column("NODES", shrinks=True),
+        Column("LABELS", shrinks=True),
+    ]
+    show_table(pane, *filled(columns, [_offer(each) for each in found]))
+
+
+def _offer(offer: Offer) -> list[Cell]:
+    said = offer.first.description
+    free, total = offer.free, len(offer.devices)
+    return [
+        Cell(device_name(said), Tone.STRONG),
+        Cell(show_bytes(said.offered_bytes)),
+        Cell(price_text(said.terms.price_micro_per_hour)),
+        Cell(f"{free} of {total}", Tone.GOOD if free else Tone.BUSY),
+        Cell(_reliable(*offer.reliabilities)),
+        Cell(_nodes(offer.nodes)),
+        Cell(_common_labels(offer), Tone.FAINT),
+    ]
+
+
+def _reliable(worst: float, best: float) -> str:
+    """Rounded down, so that 100 % means all of them."""
+    low, high = int(worst * 100), int(best * 100)
+    return f"{low} %" if low == high else f"{low}-{high} %"
+
+
+def _nodes(names: list[str]) -> str:
+    more = len(names) - _NAMED_NODES
+    return ", ".join(names[:_NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _common_labels(offer: Offer) -> str:
+    """That all of them have."""
+    first, *rest = (each.labels for each in offer.devices)
+    return " ".join(label for label in first if all(label in each for each in rest))
+
+
+def show_each(pane: Pane, found: list[PoolDevice]) -> None:
+    columns = [
+        Column("DEVICE"),
+        Column("MODEL", shrinks=True),
+        Column("MEMORY", is_number=True),
+        Column("PRICE/H", is_number=True),
+        Column("FREE", is_number=True),
+        Column("RELIABLE", is_number=True, from_width=_WIDE),
+        Column("NODE", shrinks=True),
+        Column("LABELS", shrinks=True, from_width=_WIDE),
+        Column("STATE"),
+        Column("SERVES", shrinks=True),
+        Column("WHY", shrinks=True, wraps=True),
+    ]
+    rows = [_device(device, pane.is_terminal) for device in found]
+    show_table(pane, *filled(columns, rows))
+
+
+def _device(device: PoolDevice, is_short: bool) -> list[Cell]:
+    said = device.description
+    tone = Tone.GOOD if device.free_milli == WHOLE_DEVICE_MILLI else Tone.BUSY
+    return [
+        Cell(short_id(device.id) if is_short else device.id, Tone.STRONG),
+        Cell(device_name(said)),
+        Cell(part_of(device.free_memory_bytes, said.offered_bytes)),
+        Cell(price_text(said.terms.price_micro_per_hour)),
+        Cell(show_milli(device.free_milli), tone),
+        Cell(_reliable(device.reliability, device.reliability)),
+        Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
+        Cell(" ".join(device.labels), Tone.FAINT),
+        _state(device),
+        Cell(_serves(device, is_short), Tone.FAINT),
+        Cell(device.why, Tone.WAITING),
+    ]
+
+
+def _state(device: PoolDevice) -> Cell:
+    """Whether it gets work, and if not, why."""
+    if device.node_state is not NodeState.ONLINE:
+        return Cell(device.node_state, Tone.WAITING)
+    health = device.sample.health if device.sample else Health.WELL
+    cell = state_cell(device.availability, device.standing, health)
+    if cell.tone is Tone.GOOD and not is_offered(device):
+        return Cell("its owner's only", Tone.WAITING)
+    return cell
+
+
+def _serves(device: PoolDevice, is_short: bool) -> str:
+    """Tasks that we may know of by name, the others by number."""
+    named = [
+        f"{short_id(use.task_id) if is_short else use.task_id} ({show_milli(use.milli)})"
+        for use in device.uses
+        if use.task_id is not None
+    ]
+    others = len(device.uses) - len(named)
+    return ", ".join([*named, *([f"{others} of others"] if others else [])])

@@ -1,0 +1,20 @@
+-- name: devices
+-- Each is one of the three. What serves somebody is busy, whether or not it would take more.
+SELECT devices.kind,
+    count(*) FILTER (WHERE free_milli = 1000 AND is_there) AS free,
+    count(*) FILTER (WHERE free_milli < 1000) AS busy,
+    count(*) FILTER (WHERE free_milli = 1000 AND NOT is_there) AS away
+FROM devices JOIN nodes ON nodes.id = node_id
+CROSS JOIN LATERAL (
+    SELECT nodes.state = 'online' AND standing = 'bound' AND availability = 'available'
+) AS standing_now (is_there)
+WHERE is_present AND nodes.state <> 'left'
+GROUP BY devices.kind
+
+-- name: totals
+-- What waits is counted up to a number.
+SELECT
+    (SELECT count(*) FROM nodes WHERE state = 'online') AS nodes,
+    (SELECT count(*) FROM nodes WHERE state = 'silent') AS silent_nodes,
+    (SELECT count(*) FROM (SELECT FROM tasks WHERE is_waiting LIMIT $1) AS counted) AS waiting_tasks,
+    (SELECT count(*) FROM attempts WHERE finished_at IS NULL) AS running_attempts
