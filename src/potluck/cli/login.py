@@ -34,9 +34,7 @@ def login(
     """Sign in with your wallet; the first time, make one. The next commands speak as you."""
     from potluck.consumer.connect import door
     from potluck.consumer.pin import pin_ca
-    from potluck.consumer.profile import Profile, chosen_url
-    from potluck.consumer.session import replace_profile
-    from potluck.consumer.sign_in import session_of
+    from potluck.consumer.profile import chosen_url
     from potluck.local.directory import config_directory
 
     screen = Screen(json)
@@ -49,10 +47,8 @@ def login(
             used, tokens = None, _through_a_browser(screen, line, invite)
         else:
             used = chosen_key_file(address, key_file)
-            tokens = _with_a_wallet(screen, line, used, invite)
-        path = replace_profile(
-            line, Profile(address, session_of(tokens), _text(line.ca_file), _text(used))
-        )
+            tokens = sign_in_with_a_wallet(screen, line, used, invite)
+        path = keep(line, tokens, used)
     if json:
         who = {"account_id": tokens.account_id, "address": tokens.address}
         screen.emit({"event": "signed_in", "url": address, **who, "profile": str(path)})
@@ -104,12 +100,22 @@ def _check_before_making(line: "Transport") -> None:
     own_origin(line.url, challenge(line))
 
 
-def _with_a_wallet(
+def sign_in_with_a_wallet(
     screen: Screen, line: "Transport", key_file: Path | None, invite: str | None
 ) -> "Tokens":
     from potluck.consumer.sign_in import sign_in
 
     return sign_in(line, open_wallet(screen, line, key_file), invite)
+
+
+def keep(line: "Transport", tokens: "Tokens", key_file: Path | None) -> Path:
+    """The profile for the next commands; says where it is."""
+    from potluck.consumer.profile import Profile
+    from potluck.consumer.session import replace_profile
+    from potluck.consumer.sign_in import session_of
+
+    session, ca_file = session_of(tokens), _text(line.ca_file)
+    return replace_profile(line, Profile(line.url, session, ca_file, _text(key_file)))
 
 
 def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":

@@ -93,7 +93,12 @@ def connect(server: str | None) -> "Potluck":
     """The client for the named server, for the one in the profile, or for this machine's pool."""
     from potluck.consumer import Potluck
 
-    return Potluck(_own_pool() if server is None else server)
+    return Potluck(server_url(server))
+
+
+def server_url(server: str | None) -> str | None:
+    """The one that was named, or this machine's pool; none leaves it to variable and profile."""
+    return _own_pool() if server is None else server
 
 
 def _own_pool() -> str | None:

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.enter import EntryOptions, entered
 from potluck.cli.fetch import check_output
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
-from potluck.cli.options import JsonOption, ServerOption, connect, directory
+from potluck.cli.options import JsonOption, ServerOption, directory
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.screen import Screen
 from potluck.cli.story import where_shown
@@ -19,6 +20,7 @@ from potluck.cli.watch import watch
 @grouped
 def run(
     task: TaskOptions,
+    entry: EntryOptions,
     script: Annotated[
         str | None,
         typer.Argument(
@@ -61,7 +63,7 @@ def run(
     draft = drafted(words, task, screen)
     check_output(output)
     at_the_end = notifier(None if detach else notify)
-    with connect(server) as potluck:
+    with entered(screen, server, entry) as potluck:
         request = sent_along(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output, at_the_end))

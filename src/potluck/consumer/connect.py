@@ -15,7 +15,7 @@ from potluck.consumer.session import SavedSession, signed_out
 from potluck.consumer.transport import Transport
 from potluck.local.directory import config_directory
 
-_TOKEN_VARIABLE = "POTLUCK_TOKEN"  # noqa: S105 - its name
+TOKEN_VARIABLE = "POTLUCK_TOKEN"  # noqa: S105 - its name
 
 
 def connect(url: str | None, token: str | None, patience: Patience) -> Transport:
@@ -23,10 +23,8 @@ def connect(url: str | None, token: str | None, patience: Patience) -> Transport
     saved = saved_for(address)
     if token:
         return Transport(address, patience, ca_file_for(address), FixedToken(token))
-    if named := os.environ.get(_TOKEN_VARIABLE):
-        return Transport(
-            address, patience, ca_file_for(address), FixedToken(named, _TOKEN_VARIABLE)
-        )
+    if named := os.environ.get(TOKEN_VARIABLE):
+        return Transport(address, patience, ca_file_for(address), FixedToken(named, TOKEN_VARIABLE))
     if saved is None or saved.session is None:
         raise signed_out(address)
     return as_saved(saved, patience)

@@ -57,7 +57,8 @@ def chosen_url(url: str | None = None) -> str:
     if found is None:
         raise BadSettings(
             "No server is known yet.",
-            "Start one here with `potluck up`, or sign in to one with `potluck login URL`.",
+            "Start one here with `potluck up`, or name one: `potluck login URL`, or"
+            " `potluck run --server URL …`.",
         )
     return checked_url(found)
 

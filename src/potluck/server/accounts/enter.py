@@ -72,7 +72,7 @@ def _closed(mode: Registration) -> RegistrationClosed:
     if mode is Registration.INVITE:
         return RegistrationClosed(
             "This wallet has no account here, and a new one needs an invite.",
-            "Ask an admin for one, then: potluck login URL --invite CODE",
+            "Ask an admin for one, and come again with --invite CODE, or POTLUCK_INVITE set to it.",
         )
     return RegistrationClosed(
         "This wallet has no account here, and the pool takes no new ones.",

@@ -1,0 +1,80 @@
+"""Coming in on the way: the first command at a pool signs in, with a new wallet if there is none.
+
+Only where nothing is known yet. Who has logged out stays so, and a profile that is for another
+server is not changed in passing: `potluck login` does both on purpose.
+"""
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from potluck.cli.options import (
+    CaFingerprintOption,
+    InviteOption,
+    KeyFileOption,
+    connect,
+    server_url,
+)
+from potluck.cli.screen import Screen, Tone
+from potluck.model.error import NotSignedIn
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """By whom one is let in. Said again later, it changes nothing."""
+
+    panel: ClassVar = "The first time at a pool"
+
+    invite: InviteOption = None
+    ca_fingerprint: CaFingerprintOption = None
+    key_file: KeyFileOption = None
+
+
+def entered(screen: Screen, server: str | None, entry: EntryOptions) -> "Potluck":
+    """The client, for somebody who is signed in by now."""
+    from potluck.consumer.pin import pin_ca
+    from potluck.consumer.profile import chosen_url
+    from potluck.local.directory import config_directory
+
+    address = chosen_url(server_url(server))
+    if entry.ca_fingerprint is not None:
+        pin_ca(address, entry.ca_fingerprint, config_directory())
+    if _is_new(address):
+        _enter(screen, address, entry)
+    return connect(address)
+
+
+def _is_new(address: str) -> bool:
+    """Whether nobody has chosen yet who to be at this server."""
+    from potluck.consumer.connect import TOKEN_VARIABLE
+    from potluck.consumer.profile import saved_profile
+
+    if os.environ.get(TOKEN_VARIABLE):
+        return False
+    saved = saved_profile()
+    if saved is not None and saved.url == address:
+        return False
+    if saved is not None and saved.session is not None:
+        raise NotSignedIn(
+            f"You are not signed in to {address}: your profile is for {saved.url}.",
+            f"`potluck login {address}` moves it there; with another POTLUCK_CONFIG_DIR you keep"
+            " both.",
+        )
+    return True
+
+
+def _enter(screen: Screen, address: str, entry: EntryOptions) -> None:
+    from potluck.cli.login import chosen_key_file, keep, sign_in_with_a_wallet
+    from potluck.consumer.connect import door
+
+    with closing(door(address)) as line:
+        used = chosen_key_file(address, entry.key_file)
+        tokens = sign_in_with_a_wallet(screen, line, used, entry.invite)
+        keep(line, tokens, used)
+    if not screen.json:
+        told = f"Signed in to {address}. The next commands speak to it, too."
+        screen.err.line(told, Tone.FAINT)
