@@ -11,23 +11,26 @@ from potluck.cli.start.platform import describe_offer
 from potluck.cli.start.welcome import program, show_welcome, warn_of_variables
 
 URL = "http://127.0.0.1:8470"
+# In one piece, however long: it is there to be copied.
+JOIN = f'pip install "potluck @ {URL}/v1/package/potluck.whl#sha256={"0" * 64}"'
 
 
 def test_the_welcome_says_what_to_type_next(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [".venv/bin/potluck"])
-    show_welcome(Pane(sys.stdout), URL, has_provider=True)
+    show_welcome(Pane(sys.stdout), URL, has_provider=True, join_line=JOIN)
     shown = capsys.readouterr().out
     for words in (
         f"{URL}/schema",
         "run examples/hello.py",
         f"provide {URL} --data-dir DIR",
         "ssh -N -L 8470:127.0.0.1:8470 YOU@THIS-MACHINE",
-        f"potluck login {URL}",
+        f"    {JOIN}\n",
+        f"potluck run --server {URL} --template hello",
     ):
         assert words in shown
-    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert all(len(line) <= 80 or JOIN in line for line in shown.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ NAMES_OF_NOTHING = {
     },
     "user_code": "BCDF-GHJK",
     "sha256": "0" * 64,
+    "file": "potluck-0.0.1-py3-none-any.whl",
 }
 # Whose a thing is is said by the first name in a path; what else it says is this.
 _BESIDE = {**NAMES_OF_NOTHING, "number": "0"}
@@ -138,6 +139,8 @@ class Matrix:
             return self._new_user_code()
         if kind == "invite_id":
             return self._new_invite()
+        if kind == "file":
+            return str(self.server.client("").get(routes.PACKAGE.path)["file"])
         if ownership == OWN:
             assert player.person is not None
             return player.person.objects[kind]
@@ -209,7 +212,7 @@ def _unknown(operation: Operation) -> Iterator[str]:
 def _ownerships(operation: Operation, player: Player) -> tuple[str, ...]:
     if operation.about is None:
         return (NO_OBJECT,)
-    if operation.about in ("user_code", "invite_id") or player.person is None:
+    if operation.about in ("user_code", "invite_id", "file") or player.person is None:
         return (FOREIGN, MISSING)
     return (FOREIGN, MISSING, OWN)
 
@@ -220,7 +223,7 @@ def _answer(response: urllib3.BaseHTTPResponse, named: str) -> Answer:
     try:
         if kind.startswith("text/event-stream"):
             return Answer(response.status, "", "")
-        text = response.data.decode()
+        text = response.data.decode(errors="replace")
     finally:
         response.close()
     code = json.loads(text)["code"] if kind == "application/problem+json" else ""

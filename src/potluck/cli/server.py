@@ -101,6 +101,7 @@ def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
         "event": "ready",
         "url": running.url,
         "ca_fingerprint": running.fingerprint,
+        "join": _join_line(running),
         "data_directory": str(data_directory),
         "admin_invite": str(running.admin_invite) if running.admin_invite else None,
     }
@@ -108,10 +109,22 @@ def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
 
 def _ready_lines(running: "Running") -> list[str]:
     lines = [f"Potluck serves at {running.url}. Ctrl-C stops it."]
-    if running.fingerprint is not None:
-        pinned = f"{running.url} --ca-fingerprint {running.fingerprint}"
-        lines += ["Others come in with", f"  potluck login {pinned}"]
-        lines += ["and bring their machines with", f"  potluck provide {pinned}"]
+    pin = "" if running.fingerprint is None else f" --ca-fingerprint {running.fingerprint}"
+    join = _join_line(running)
+    if join is not None:
+        lines += ["Others install it, checked by its hash, with", f"  {join}"]
+    lines += ["and run something, or come in, with" if join else "Others come in with"]
+    lines += [f"  potluck run --server {running.url}{pin} --template hello"]
+    lines += [f"  potluck login {running.url}{pin}"]
+    lines += ["and bring their machines with", f"  potluck provide {running.url}{pin}"]
     if running.admin_invite is not None:
         lines.append(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
     return lines
+
+
+def _join_line(running: "Running") -> str | None:
+    from potluck.wire.package import installers
+
+    if running.package is None:
+        return None
+    return installers(running.url, running.package, running.fingerprint is not None).pip

@@ -30,6 +30,7 @@ from potluck.consumer.tasks import Tasks
 from potluck.consumer.transport import Transport
 from potluck.wire import routes
 from potluck.wire.consumer import Health
+from potluck.wire.package import Package
 
 
 class Potluck:
@@ -108,3 +109,7 @@ class Potluck:
     def health(self) -> Health:
         """Whether the server is there at all, and which version it is."""
         return ask(self._transport, routes.HEALTHZ, Health)
+
+    def package(self) -> Package:
+        """What others install to join this pool: a wheel of the code that the server runs."""
+        return ask(self._transport, routes.PACKAGE, Package)

@@ -35,8 +35,10 @@ from potluck.server.parts import Parts
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.settings import ServerSettings
+from potluck.server.wheel import own_wheel
 from potluck.store.database import Database
 from potluck.store.schema import check_address, migrate
+from potluck.wire.package import Package
 
 log = structlog.get_logger()
 
@@ -44,10 +46,17 @@ log = structlog.get_logger()
 class Running:
     """What a caller may know about a server that is ready."""
 
-    def __init__(self, url: str, fingerprint: str | None, admin_invite: Path | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        fingerprint: str | None,
+        admin_invite: Path | None,
+        package: Package | None,
+    ) -> None:
         self.url = url
         self.fingerprint = fingerprint  # of our own certificate authority, if there is one
         self.admin_invite = admin_invite  # the file, while the pool has no admin
+        self.package = package  # what others install, if this code was installed itself
 
 
 async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> None:
@@ -70,7 +79,8 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
             duty = tls.keep_fresh(settings.tls_reload_seconds)
             await stack.enter_async_context(_background(duty))
         fingerprint = None if tls is None else tls.fingerprint
-        ready(Running(parts.origins[0], fingerprint, admin_invite))
+        package = None if parts.wheel is None else parts.wheel.package
+        ready(Running(parts.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port)
         await first(server, stop)
         log.info("stopping")
@@ -104,6 +114,7 @@ def _bind(settings: ServerSettings) -> Any:
 @asynccontextmanager
 async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
+        wheel = asyncio.create_task(asyncio.to_thread(own_wheel))  # while the database starts
         url = settings.database_url
         if url is None:
             url = await stack.enter_async_context(
@@ -133,6 +144,7 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
             authority_pem=None if tls is None else tls.authority_pem,
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),
+            wheel=await wheel,
         )
 
 

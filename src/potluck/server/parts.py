@@ -12,6 +12,7 @@ from potluck.server.flow.assemblies import Assemblies
 from potluck.server.flow.heard import Heard
 from potluck.server.limiter import Limiter
 from potluck.server.settings import ServerSettings
+from potluck.server.wheel import OwnWheel
 from potluck.store.database import Database
 from potluck.store.vault import Vault
 
@@ -31,3 +32,4 @@ class Parts(Struct, frozen=True):
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
     heard: Heard = field(default_factory=Heard)  # which nodes were, a moment ago
+    wheel: OwnWheel | None = None  # of the code that runs here, for others to install

@@ -21,6 +21,8 @@ class Route(NamedTuple):
 
 HEALTHZ = Route("GET", "/healthz")
 READYZ = Route("GET", "/readyz")
+PACKAGE = Route("GET", "/v1/package")
+PACKAGE_FILE = Route("GET", "/v1/package/{file}")
 
 CA_CERTIFICATE = Route("GET", "/v1/ca")
 CHALLENGE = Route("POST", "/v1/auth/challenge")

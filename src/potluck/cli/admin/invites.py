@@ -10,6 +10,7 @@ from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_ahead, show_credits
 from potluck.model.account import Role
+from potluck.model.error import NotFound
 from potluck.model.units import parse_credits, parse_seconds
 from potluck.wire.identity import InviteView, NewInvite
 
@@ -41,13 +42,15 @@ def invite(
         int(parse_seconds(expires, "--expires")),
     )
     with connect(server) as potluck:
-        made, address = potluck.admin.invite(wanted), _with_pin(potluck)
+        made, address, join = potluck.admin.invite(wanted), _with_pin(potluck), _join(potluck)
     if json:
         screen.emit(made)
         return
     screen.err.line(f"Made {made.invite.id}. Its code:")
     screen.out.line(made.code)
     screen.err.line("It is shown this once; hand it over on a safe way. To come in with it:")
+    if join is not None:
+        screen.err.line(f"  {join}", Tone.STRONG)
     screen.err.line("  export POTLUCK_INVITE=CODE", Tone.STRONG)
     screen.err.line(f"  potluck login {address}", Tone.STRONG)
 
@@ -83,6 +86,20 @@ def _with_pin(potluck: "Potluck") -> str:
 
     fingerprint = pinned_fingerprint(potluck.ca_file)
     return potluck.url if fingerprint is None else f"{potluck.url} --ca-fingerprint {fingerprint}"
+
+
+def _join(potluck: "Potluck") -> str | None:
+    """What installs Potluck from this server; an older one, or one that was never installed itself,
+    has none.
+    """
+    from potluck.consumer.pin import pinned_fingerprint
+    from potluck.wire.package import installers
+
+    try:
+        package = potluck.package()
+    except NotFound:
+        return None
+    return installers(potluck.url, package, pinned_fingerprint(potluck.ca_file) is not None).pip
 
 
 def _row(each: InviteView) -> list[Cell]:

@@ -102,7 +102,7 @@ class Platform:
             who = {"address": self._plan.operator.address, "profile": str(profile_path())}
             self._screen.emit({**ready, "event": "ready", **who})
         else:
-            show_welcome(self._screen.err, profile.url, node_id is not None)
+            show_welcome(self._screen.err, profile.url, node_id is not None, ready.get("join"))
             tell_of_profile(self._screen.err, before, profile.url)
             warn_of_variables(self._screen.err, profile.url)
 

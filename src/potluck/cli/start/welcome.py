@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from potluck.cli.screen import Pane, Tone
 
 
-def show_welcome(pane: Pane, url: str, has_provider: bool) -> None:
+def show_welcome(pane: Pane, url: str, has_provider: bool, join_line: str | None) -> None:
     """Addresses, the next command, and how others join. No secret is shown."""
     potluck = program()
     port = urlsplit(url).port
@@ -24,7 +24,8 @@ def show_welcome(pane: Pane, url: str, has_provider: bool) -> None:
         pane,
         "Join from another machine, through a tunnel:",
         f"ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE",
-        f"potluck login http://127.0.0.1:{port}",
+        *((join_line,) if join_line else ()),
+        f"potluck run --server {url} --template hello",
         note="this server listens on loopback only; `potluck server` has --tls for more",
     )
     pane.line("Ctrl-C stops everything.", Tone.FAINT)

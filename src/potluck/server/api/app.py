@@ -31,6 +31,7 @@ from potluck.server.api.node_files import NodeFileController
 from potluck.server.api.node_keys import NodeKeyController
 from potluck.server.api.node_login import NodeLoginController
 from potluck.server.api.nodes import NodeController
+from potluck.server.api.package import PackageController
 from potluck.server.api.pages import PageController
 from potluck.server.api.pool import PoolController
 from potluck.server.api.results import ResultController
@@ -42,6 +43,7 @@ from potluck.server.parts import Parts
 _CONTROLLERS = [
     HealthController,
     AuthorityController,
+    PackageController,
     AuthController,
     TerminalController,
     PageController,

@@ -1,6 +1,6 @@
-"""Alive, and ready: for load balancers, for `potluck up`, and for people."""
+"""Alive, and ready: for load balancers and for `potluck up`."""
 
-from litestar import Controller, MediaType, Response, get
+from litestar import Controller, Response, get
 
 from potluck import __version__
 from potluck.model.error import Unavailable
@@ -10,24 +10,9 @@ from potluck.store import leader
 from potluck.wire import routes
 from potluck.wire.consumer import Health
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Potluck</title></head>
-<body>
-<h1>Potluck</h1>
-<p>Everyone brings a GPU. This pool is up, and speaks version {version}.</p>
-<p>Run something: <code>potluck run SCRIPT</code>.
-Bring a machine: <code>potluck provide URL</code>.</p>
-<p><a href="/readyz">Is it ready?</a> <a href="/schema/openapi.json">The API.</a></p>
-</body></html>
-"""
-
 
 class HealthController(Controller):
     tags = ("health",)
-
-    @get("/", operation_id="front_page", include_in_schema=False, media_type=MediaType.HTML)
-    async def page(self) -> str:
-        return _PAGE.format(version=__version__)
 
     @get(routes.HEALTHZ.template, operation_id="healthz")
     async def healthz(self) -> Health:

@@ -7,6 +7,8 @@ from typing import Final
 from litestar import Controller, Response, get
 
 from potluck.model.error import NotFound
+from potluck.server.front import front_page
+from potluck.server.parts import Parts
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
 _KINDS: Final = {
@@ -19,6 +21,12 @@ _KINDS: Final = {
 
 class PageController(Controller):
     include_in_schema = False
+
+    @get("/", operation_id="front_page")
+    async def front(self, parts: Parts) -> Response[bytes]:
+        """What this pool is, and how to join it."""
+        page = _files()["front.html"].decode()
+        return Response(front_page(parts, page).encode(), media_type=_KINDS[".html"])
 
     @get("/device", operation_id="device_page")
     async def device(self) -> Response[bytes]:

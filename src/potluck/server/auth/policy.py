@@ -17,6 +17,8 @@ POLICY: dict[str, Scope | None] = {
     "healthz": OPEN,
     "readyz": OPEN,
     "ca_certificate": OPEN,
+    "package": OPEN,
+    "package_file": OPEN,
     # signing in
     "challenge": OPEN,
     "login": OPEN,
