@@ -76,5 +76,5 @@ clean:  ## remove the environment; data and profiles stay
 $(VENV)/.run: pyproject.toml locks/run.txt scripts/environment.sh
 	@./scripts/environment.sh run
 
-$(VENV)/.dev: pyproject.toml locks/dev.txt scripts/environment.sh
+$(VENV)/.dev: pyproject.toml locks/dev.txt locks/generator.txt scripts/environment.sh
 	@./scripts/environment.sh dev

@@ -52,14 +52,29 @@ find_uv() {
 install() {
   "$uv" pip install --quiet --python "$venv/bin/python" --compile-bytecode --require-hashes -r "locks/$1.txt"
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --editable .
+  [ "$1" = run ] || install_generator
   touch "$venv/.$1"
+}
+
+# A generator of API clients, which a test tries on our document. It wants an older typer than we
+# do, so it has an environment of its own.
+install_generator() {
+  local own=$venv/generator
+  [ -x "$own/bin/python" ] || "$uv" venv --quiet --python "$venv/bin/python" "$own"
+  "$uv" pip install --quiet --python "$own/bin/python" --require-hashes -r locks/generator.txt
 }
 
 lock() {
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --extra server --extra opencl pyproject.toml -o locks/run.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
+<<<<<<< HEAD
     --extra server --extra opencl --extra notify --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
+=======
+    --extra server --extra opencl --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
+  "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
+    --group generator -o locks/generator.txt
+>>>>>>> 368c264 (Describe every operation with examples, and let a generated client work by the document alone)
 }
 
 make_venv

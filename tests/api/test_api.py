@@ -191,11 +191,10 @@ def test_a_bad_node_is_refused_and_changes_nothing(
     assert server.client().get("/v1/nodes") == before
 
 
-def test_log_chunks_are_messagepack_and_their_ids_are_ids(server: ServerProcess) -> None:
+def test_the_ids_of_log_chunks_are_ids(server: ServerProcess) -> None:
     client = server.node()
     node_id = client.post("/v1/nodes", stated(server, node()))["node_id"]
     path = f"/v1/nodes/{node_id}/logs"
-    assert client.call("POST", path, b"{}").status == 415
     for attempt_id in ("attempt_\x00", "attempt_x", "task_01jd0000000000000000000000"):
         chunk = {"lease": {"attempt_id": attempt_id, "token": "x" * 43}, "offset": 0}
         chunk["pieces"] = [["stdout", b"x"]]

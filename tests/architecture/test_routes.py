@@ -23,11 +23,12 @@ IN_A_SCRIPT = re.compile(r"^ *([A-Z_]+): \[\"([A-Z]+)\", \"([^\"]+)\"\]", re.MUL
 DOCUMENT = """
 import msgspec, pathlib
 from potluck.server.api.app import make_app
+from potluck.server.api.document.build import document
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 settings = ServerSettings(data_directory=pathlib.Path("unused"))
 parts = Parts(settings, *[None] * (len(Parts.__struct_fields__) - 1))
-print(msgspec.json.encode(make_app(parts).openapi_schema.to_schema()).decode())
+print(msgspec.json.encode(document(make_app(parts))).decode())
 """
 
 

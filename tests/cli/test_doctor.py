@@ -32,7 +32,7 @@ from potluck.provider.data_directory import save_node_id
 from potluck.provider.detect.tried import Outcome, Tried
 from potluck.provider.identity import Authorised, ensure_key, save_delegation
 from potluck.provider.owner.said import Said
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 from potluck.wire.identity import Me
 from tests.cli.command_line import CommandLine
 from tests.cli.machines import BIG, NODE, FakeProvider, a_status
@@ -55,8 +55,8 @@ WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 def healthy(server: FakeServer, user: CommandLine, tmp_path: Path) -> FakeServer:
     """A server that is well, and a data directory of the test's own."""
     user.variables["POTLUCK_DATA_DIR"] = str(tmp_path / "data")
-    server.plays("/healthz", says(Health("ok", __version__)))
-    server.plays("/readyz", says(Health("ok", __version__)))
+    server.plays("/healthz", says(ServerHealth("ok", __version__)))
+    server.plays("/readyz", says(ServerHealth("ok", __version__)))
     server.plays("/v1/me", says(ME))
     return server
 
@@ -106,11 +106,11 @@ def test_the_first_step_that_fails_is_the_one_to_mend(
 @pytest.mark.parametrize(
     ("path", "scene", "name", "verdict", "words"),
     [
-        ("/healthz", says(Health("ok", "9.9")), "version", "warn", "9.9 there"),
+        ("/healthz", says(ServerHealth("ok", "9.9")), "version", "warn", "9.9 there"),
         ("/healthz", Scene(200, b"<html>"), "version", "fail", "no Potluck server"),
         ("/healthz", Scene(0, cut=True), "server", "fail", "no answer"),
         (
-            *("/readyz", says(Health("no", "1", {"database": "It starts."}), 503)),
+            *("/readyz", says(ServerHealth("no", "1", {"database": "It starts."}), 503)),
             *("readiness", "fail", "database: It starts."),
         ),
         ("/readyz", Scene(502, b"<html>"), "readiness", "fail", "status 502"),

@@ -22,7 +22,7 @@ from potluck.wire.consumer import (
     FailedItemPage,
     FollowedLog,
     FollowedState,
-    Health,
+    ServerHealth,
     TaskPage,
 )
 from potluck.wire.results import ResultPiece, Results, TaskResult
@@ -111,7 +111,7 @@ def test_what_can_not_get_better_is_asked_once(server: FakeServer, potluck: Potl
 
 def test_retry_after_is_honoured(server: FakeServer, potluck: Potluck) -> None:
     busy = refuses(error.RateLimited("Slow down.", retry_after_seconds=0.1))
-    server.plays("/healthz", busy, says(Health("ok", "0.1.0")))
+    server.plays("/healthz", busy, says(ServerHealth("ok", "0.1.0")))
     begun = datetime.now(UTC)
     assert potluck.health().status == "ok"
     assert (datetime.now(UTC) - begun).total_seconds() >= 0.1

@@ -21,7 +21,7 @@ from potluck.server.http import authority
 from potluck.server.http.tls import open_tls
 from potluck.server.settings import ServerSettings, read_settings
 from potluck.wire import routes
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 from tests.http.raw import Raw, authority_file, context_for
 from tests.http.test_slow import GET
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
@@ -171,10 +171,10 @@ def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess
 async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -> None:
     asked = Request(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
     async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
-        assert (await Exchange(session, secure.url).send(asked, Health)).status == "ok"
+        assert (await Exchange(session, secure.url).send(asked, ServerHealth)).status == "ok"
     async with aiohttp.ClientSession(connector=secured_by(trust.context(None))) as session:
         with pytest.raises(ServerUnreachable, match="is not trusted") as raised:
-            await Exchange(session, secure.url).send(asked, Health)
+            await Exchange(session, secure.url).send(asked, ServerHealth)
     assert "--ca-fingerprint" in raised.value.hint
 
 

@@ -68,8 +68,8 @@ class Admin:
         tell(self._transport, routes.REVOKE_INVITE, {"invite_id": invite_id})
 
     def audit(self, before: int | None = None, limit: int | None = None) -> AuditPage:
-        """What happened, the newest first; `next_number` asks for what was before."""
-        query = {"before": before, "limit": limit}
+        """What happened, the newest first; `next_cursor` asks for what was before."""
+        query = {"cursor": before, "limit": limit}
         return ask(self._transport, routes.AUDIT, AuditPage, query=query)
 
     def verify_audit(self) -> AuditVerdict:

@@ -29,7 +29,7 @@ from potluck.consumer.results import TaskResults
 from potluck.consumer.tasks import Tasks
 from potluck.consumer.transport import Transport
 from potluck.wire import routes
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 from potluck.wire.package import Package
 
 
@@ -106,9 +106,9 @@ class Potluck:
         """The authority that the server is believed by, if it is not one of the system's."""
         return self._transport.ca_file
 
-    def health(self) -> Health:
+    def health(self) -> ServerHealth:
         """Whether the server is there at all, and which version it is."""
-        return ask(self._transport, routes.HEALTHZ, Health)
+        return ask(self._transport, routes.HEALTHZ, ServerHealth)
 
     def package(self) -> Package:
         """What others install to join this pool: a wheel of the code that the server runs."""

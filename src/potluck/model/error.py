@@ -18,6 +18,8 @@
     │   └── RegistrationClosed 403 registration_closed a new wallet needs an invite, or can not join
     ├── NotFound              404 not_found            no such thing, or not yours
     ├── MethodNotAllowed      405 method_not_allowed
+    ├── NotAcceptable         406 not_acceptable       no kind of answer that the client takes
+    ├── PreconditionFailed    412 precondition_failed  it was to be changed only if it was as named
     ├── UnsupportedMediaType  415 unsupported_media_type
     ├── Conflict              409 conflict             the thing is in another state than you think
     │   ├── StaleLease        409 stale_lease          the attempt is no longer yours
@@ -166,6 +168,18 @@ class MethodNotAllowed(PotluckError):
     code = "method_not_allowed"
     status = 405
     title = "That method is not offered here"
+
+
+class NotAcceptable(PotluckError):
+    code = "not_acceptable"
+    status = 406
+    title = "There is no answer of that kind here"
+
+
+class PreconditionFailed(PotluckError):
+    code = "precondition_failed"
+    status = 412
+    title = "It is not what it was to be"
 
 
 class UnsupportedMediaType(PotluckError):
@@ -321,6 +335,12 @@ class UntrustedResult(LocalError):
 def by_code(code: str) -> type[PotluckError]:
     """The class behind a code that came over the wire; `Internal` for one that we do not know."""
     return _BY_CODE.get(code, Internal)
+
+
+def answers() -> list[type[PotluckError]]:
+    """Every kind that is told over the network, in the order of the tree."""
+    found = _leaves(PotluckError)[1:]
+    return [kind for kind in found if not issubclass(kind, LocalError)]
 
 
 def _leaves(root: type[PotluckError]) -> list[type[PotluckError]]:

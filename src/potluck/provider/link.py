@@ -44,7 +44,7 @@ from potluck.provider.skew import Skews, explained
 from potluck.wire import routes
 from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.codec import encode_json, encode_packed
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 from potluck.wire.files import AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 from potluck.wire.own_origin import origin_of
 from potluck.wire.owner import LeaveNode
@@ -177,7 +177,7 @@ class Link:
         """A server of another version may not know what we say; that is no nonsense of ours."""
         request = Request(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
         try:
-            health = await self._exchange.send(request, Health)
+            health = await self._exchange.send(request, ServerHealth)
         except PotluckError:
             return error
         return explained(error, health.version)

@@ -1,7 +1,7 @@
 """Bytes to values and back, with foreign errors translated into ours.
 
-JSON is for people and programs of any language. MessagePack carries log bytes between provider and
-server, where JSON would have to escape them.
+JSON is for people and programs of any language. MessagePack is the same values in fewer bytes, and
+carries bytes as they are, which JSON has to escape.
 """
 
 from typing import Any, TypeVar

@@ -281,7 +281,7 @@ class NodeList(Struct, frozen=True):
     nodes: list[NodeView]
 
 
-class Health(Struct, frozen=True):
+class ServerHealth(Struct, frozen=True):
     """Alive or ready, with a sentence for each part that is not."""
 
     status: str

@@ -310,7 +310,7 @@ class AuditEntry(Struct, frozen=True):
 
 class AuditPage(Struct, frozen=True):
     entries: list[AuditEntry]
-    next_number: int | None = None
+    next_cursor: int | None = None
 
 
 class AuditVerdict(Struct, frozen=True):

@@ -37,8 +37,8 @@ def audit(
         *(Column("WHOM", shrinks=True), Column("DETAIL", shrinks=True)),
     ]
     show_table(screen.out, columns, [_row(entry) for entry in page.entries])
-    if page.next_number is not None:
-        screen.err.line(f"There is more: --before {page.next_number}", Tone.FAINT)
+    if page.next_cursor is not None:
+        screen.err.line(f"There is more: --before {page.next_cursor}", Tone.FAINT)
 
 
 def _tell_verdict(screen: Screen, verdict: AuditVerdict) -> None:

@@ -18,7 +18,7 @@ from potluck.local.trust import context
 from potluck.model.error import PotluckError
 from potluck.wire import routes
 from potluck.wire.answer import decoded
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 
 _SKEW_SECONDS = 30.0
 _LARGEST_ANSWER = 100_000
@@ -157,7 +157,7 @@ def _get(patient: Patient, url: str, path: str) -> _Answer:
 
 def _same_version(answer: _Answer, url: str) -> Finding:
     try:
-        theirs = decoded(answer.body, Health, url).version
+        theirs = decoded(answer.body, ServerHealth, url).version
     except PotluckError as error:
         raise _Broken(
             wrong(
@@ -177,7 +177,7 @@ def _ready(answer: _Answer, url: str) -> Finding:
     if answer.status == 200:
         return well("readiness", "takes work", "takes work")
     try:
-        parts = decoded(answer.body, Health, url).parts
+        parts = decoded(answer.body, ServerHealth, url).parts
         why = "; ".join(f"{part}: {said}" for part, said in parts.items()) or str(answer.status)
     except PotluckError:
         why = f"status {answer.status}"

@@ -20,8 +20,6 @@ Limit = Annotated[int, Parameter(ge=1, le=_MOST)]
 
 
 class AccountController(Controller):
-    tags = ("accounts",)
-
     @get(routes.LIST_ACCOUNTS.template, operation_id="list_accounts")
     async def list_accounts(
         self, parts: Parts, cursor: str | None = None, limit: Limit = 100

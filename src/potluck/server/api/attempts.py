@@ -19,8 +19,6 @@ Item = Annotated[int | None, QueryParameter(name="item", ge=0, le=MOST_ITEMS, re
 
 
 class AttemptController(Controller):
-    tags = ("tasks",)
-
     @get(routes.LIST_ATTEMPTS.template, operation_id="list_attempts")
     async def list_attempts(
         self,

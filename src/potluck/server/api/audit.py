@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from litestar import Controller, get, post
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from potluck.server.parts import Parts
 from potluck.store import audit
@@ -11,18 +11,16 @@ from potluck.wire import routes
 from potluck.wire.identity import AuditPage, AuditVerdict
 
 _LAST = 2**62
-Limit = Annotated[int, Parameter(ge=1, le=1000)]
-Number = Annotated[int, Parameter(ge=1, le=_LAST)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=1000)]
+Before = Annotated[int, QueryParameter(name="cursor", ge=1, le=_LAST)]
 
 
 class AuditController(Controller):
-    tags = ("accounts",)
-
     @get(routes.AUDIT.template, operation_id="audit")
-    async def audit(self, parts: Parts, before: Number = _LAST, limit: Limit = 100) -> AuditPage:
+    async def audit(self, parts: Parts, cursor: Before = _LAST, limit: Limit = 100) -> AuditPage:
         """What happened, the newest first."""
         async with parts.database.transaction() as connection:
-            entries = await audit.newest(connection, before, limit)
+            entries = await audit.newest(connection, cursor, limit)
         goes_on = bool(entries) and entries[-1].number > 1
         return AuditPage(entries, entries[-1].number if goes_on else None)
 

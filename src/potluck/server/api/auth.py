@@ -16,8 +16,6 @@ from potluck.wire.identity import Challenge, Login, Refresh, Tokens
 
 
 class AuthController(Controller):
-    tags = ("signing in",)
-
     @post(routes.CHALLENGE.template, operation_id="challenge", status_code=200)
     async def challenge(self, parts: Parts) -> Challenge:
         """A nonce to sign within minutes, and the names and chains that the message may say."""

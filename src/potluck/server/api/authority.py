@@ -6,12 +6,10 @@ from potluck.model.error import NotFound
 from potluck.server.parts import Parts
 from potluck.wire import routes
 
-_PEM = "application/x-pem-file"
+_PEM = "text/plain"
 
 
 class AuthorityController(Controller):
-    tags = ("health",)
-
     @get(routes.CA_CERTIFICATE.template, operation_id="ca_certificate", media_type=_PEM)
     async def ca_certificate(self, parts: Parts) -> Response[bytes]:
         """The certificate, as PEM. Whoever fetches it compares it with what the server printed."""

@@ -18,8 +18,6 @@ Path = Annotated[str | None, QueryParameter(name="cursor", max_length=1_000, req
 
 
 class BlobController(Controller):
-    tags = ("files",)
-
     @get(routes.TASK_FILES.template, operation_id="task_files")
     async def task_files(
         self,

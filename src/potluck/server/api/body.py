@@ -1,4 +1,4 @@
-"""Bodies: decoded strictly, by our own codec, into the type that the handler names.
+"""Bodies: JSON or MessagePack, decoded strictly by our own codec into the handler's own type.
 
 The framework's own reading coerces "5" to 5 and answers 500 to invalid UTF-8 and deep nesting.
 """
@@ -13,6 +13,9 @@ from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.server.api import version_skew
 from potluck.wire import codec
 from potluck.wire.strict import StrictRegisterNode
+
+# The name that is registered, and the one that was in use before.
+PACKED = ("application/msgpack", "application/x-msgpack")
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -33,6 +36,9 @@ class StrictRequest(Request[Any, Any, Any]):
             raise _cut_short() from error
 
     async def json(self) -> Any:
+        """The value that the handler names, whichever of the two formats it came in."""
+        if self._is_packed():
+            return codec.decode_packed(await self.body(), self._wanted())
         self._expect("application/json")
         body, wanted = await self.body(), self._wanted()
         try:
@@ -42,17 +48,20 @@ class StrictRequest(Request[Any, Any, Any]):
                 version_skew.check(body)
             raise
 
-    async def msgpack(self) -> Any:
-        self._expect("application/msgpack")
-        return codec.decode_packed(await self.body(), self._wanted())
+    def _is_packed(self) -> bool:
+        return self._said_to_be("") in PACKED
 
     def _expect(self, kind: str) -> None:
         """A client that says nothing is taken to mean it."""
-        said = self.headers.get("content-type", kind).partition(";")[0].strip().lower()
+        said = self._said_to_be(kind)
         if said != kind:
             raise UnsupportedMediaType(
                 f"The body is said to be {said[:100]!r}.", f"Send `Content-Type: {kind}`."
             )
+
+    def _said_to_be(self, otherwise: str) -> str:
+        said = self.headers.get("content-type", otherwise)
+        return str(said).partition(";")[0].strip().lower()
 
     def _wanted(self) -> Any:
         field = self.route_handler.parsed_data_field

@@ -37,8 +37,6 @@ FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVI
 
 
 class DeviceController(Controller):
-    tags = ("devices",)
-
     @get(routes.LIST_DEVICES.template, operation_id="list_devices")
     async def list_devices(
         self,

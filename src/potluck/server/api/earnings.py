@@ -16,8 +16,6 @@ _USUAL = timedelta(days=30)
 
 
 class EarningsController(Controller):
-    tags = ("your account",)
-
     @get(routes.EARNINGS.template, operation_id="earnings")
     async def earnings(
         self,

@@ -12,8 +12,6 @@ from potluck.wire.identity import KeyRotation, RotationProgress
 
 
 class EncryptionController(Controller):
-    tags = ("accounts",)
-
     @post(routes.ROTATE_KEY.template, operation_id="rotate_key", status_code=200)
     async def rotate(
         self, data: KeyRotation, request: Request[Caller, Any, Any], parts: Parts

@@ -16,14 +16,14 @@ from potluck.wire.owner import NodeExplanation
 
 
 class ExplainController(Controller):
-    @get(routes.EXPLAIN_TASK.template, operation_id="explain_task", tags=["tasks"])
+    @get(routes.EXPLAIN_TASK.template, operation_id="explain_task")
     async def explain_task(
         self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> Explanation:
         """Why a task waits: which nodes refused it, what would help, and when it may start."""
         return await explain(parts, request.user.id, task_id_of(task_id))
 
-    @get(routes.EXPLAIN_NODE.template, operation_id="explain_node", tags=["nodes"])
+    @get(routes.EXPLAIN_NODE.template, operation_id="explain_node")
     async def explain_node(
         self, node_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeExplanation:

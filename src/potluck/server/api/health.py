@@ -8,19 +8,18 @@ from potluck.server.leader.trouble import is_in_trouble
 from potluck.server.parts import Parts
 from potluck.store import leader
 from potluck.wire import routes
-from potluck.wire.consumer import Health
+from potluck.wire.consumer import ServerHealth
 
 
 class HealthController(Controller):
-    tags = ("health",)
 
     @get(routes.HEALTHZ.template, operation_id="healthz")
-    async def healthz(self) -> Health:
+    async def healthz(self) -> ServerHealth:
         """The process lives."""
-        return Health("ok", __version__)
+        return ServerHealth("ok", __version__)
 
     @get(routes.READYZ.template, operation_id="readyz")
-    async def readyz(self, parts: Parts) -> Response[Health]:
+    async def readyz(self, parts: Parts) -> Response[ServerHealth]:
         """Everything that a request needs answers.
 
         A scheduler that fails keeps no request from being answered, so that alone is told with 200:
@@ -35,8 +34,8 @@ class HealthController(Controller):
             found["scheduler"] = (
                 "fails; the log of the instance that leads says why" if fails else "ok"
             )
-            return Response(Health("degraded" if fails else "ok", __version__, found))
-        health = Health("not ready", __version__, found)
+            return Response(ServerHealth("degraded" if fails else "ok", __version__, found))
+        health = ServerHealth("not ready", __version__, found)
         return Response(health, status_code=503, headers={"Retry-After": "1"})
 
 

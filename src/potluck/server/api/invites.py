@@ -17,8 +17,6 @@ from potluck.wire.identity import InviteList, InviteMade, NewInvite
 
 
 class InviteController(Controller):
-    tags = ("accounts",)
-
     @get(routes.LIST_INVITES.template, operation_id="list_invites")
     async def list_invites(self, parts: Parts) -> InviteList:
         """The invites that can still be used."""

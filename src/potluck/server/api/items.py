@@ -18,8 +18,6 @@ Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=1000)]
 
 
 class ItemController(Controller):
-    tags = ("tasks",)
-
     @get(routes.FAILED_ITEMS.template, operation_id="failed_items")
     async def failed_items(
         self,

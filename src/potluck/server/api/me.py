@@ -29,8 +29,6 @@ from potluck.wire.identity import (
 
 
 class MeController(Controller):
-    tags = ("your account",)
-
     @get(routes.ME.template, operation_id="me")
     async def me(self, request: Request[Caller, Any, Any], parts: Parts) -> Me:
         """The account behind the credential, and its balance."""

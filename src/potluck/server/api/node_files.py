@@ -3,8 +3,7 @@
 from typing import Annotated, Any
 
 from litestar import Controller, Response, get, post, put
-from litestar.enums import RequestEncodingType
-from litestar.params import Body, HeaderParameter, QueryParameter
+from litestar.params import HeaderParameter, QueryParameter
 
 from potluck.model.ids import ATTEMPT_PATTERN, AttemptId
 from potluck.model.lease import Lease
@@ -19,14 +18,11 @@ from potluck.wire import routes
 from potluck.wire.files import PART_BYTES, AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 
 _MAX_FILES_BYTES = 8 * 2**20
-PackedFiles = Annotated[AddFiles, Body(media_type=RequestEncodingType.MESSAGEPACK)]
 AttemptQuery = Annotated[str, QueryParameter(name="attempt_id", pattern=ATTEMPT_PATTERN)]
 LeaseHeader = Annotated[str, HeaderParameter(name="Potluck-Lease", min_length=16, max_length=128)]
 
 
 class NodeFileController(Controller):
-    tags = ("nodes",)
-
     @get(routes.GET_INPUT.template, operation_id="get_input", media_type="application/octet-stream")
     async def get_input(
         self,
@@ -82,7 +78,7 @@ class NodeFileController(Controller):
         request_max_body_size=_MAX_FILES_BYTES,
     )
     async def add_files(
-        self, node_id: str, data: PackedFiles, request: StrictRequest, parts: Parts
+        self, node_id: str, data: AddFiles, request: StrictRequest, parts: Parts
     ) -> None:
         """What an attempt has left: small files as they are, large ones uploaded before."""
         await files.add(parts, owner_of(request.user), node_id_of(node_id), data)

@@ -19,8 +19,6 @@ from potluck.wire.identity import NewNodeKey, NodeKeyList, NodeKeyView
 
 
 class NodeKeyController(Controller):
-    tags = ("your account",)
-
     @get(routes.LIST_NODE_KEYS.template, operation_id="list_node_keys")
     async def list_node_keys(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeKeyList:
         """The node keys in force: on which machines, for which nodes, until when."""

@@ -17,8 +17,6 @@ from potluck.wire.own_origin import NODE_STATEMENT
 
 
 class NodeLoginController(Controller):
-    tags = ("signing in",)
-
     @post(routes.NODE_LOGIN.template, operation_id="node_login", status_code=200)
     async def node_login(self, data: NodeLogin, parts: Parts) -> NodeToken:
         """Trades an EIP-4361 message that a node key signed for a token of a few minutes."""

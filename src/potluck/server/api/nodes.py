@@ -1,11 +1,9 @@
 """Providers: register, lease, beat, report, send logs, show devices, leave."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 from litestar import Controller, Request, get, patch, post
-from litestar.enums import RequestEncodingType
-from litestar.params import Body
 
 from potluck.model.account import Credential
 from potluck.model.ids import NodeId, is_id
@@ -36,12 +34,9 @@ from potluck.wire.wish import OwnerOrder
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 _MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
 _FOR_NOW = LeaveNode()
-PackedChunk = Annotated[LogChunk, Body(media_type=RequestEncodingType.MESSAGEPACK)]
 
 
 class NodeController(Controller):
-    tags = ("nodes",)
-
     @get(routes.LIST_NODES.template, operation_id="list_nodes")
     async def list_nodes(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeList:
         """Everything that is on offer in this pool."""
@@ -112,9 +107,9 @@ class NodeController(Controller):
         request_max_body_size=_MAX_LOG_CHUNK_BYTES,
     )
     async def append_log(
-        self, node_id: str, data: PackedChunk, request: Request[Caller, Any, Any], parts: Parts
+        self, node_id: str, data: LogChunk, request: Request[Caller, Any, Any], parts: Parts
     ) -> LogAppended:
-        """Log pieces of a live attempt, in MessagePack."""
+        """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
         return await execute.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
 
     @post(routes.ANSWER_CHALLENGES.template, operation_id="answer_challenges", status_code=200)

@@ -14,8 +14,6 @@ _PACKED = "application/msgpack"
 
 
 class ResultController(Controller):
-    tags = ("tasks",)
-
     @post(routes.ASK_RESULTS.template, operation_id="ask_results", status_code=200)
     async def ask_results(
         self, data: AskResults, request: Request[Caller, Any, Any], parts: Parts

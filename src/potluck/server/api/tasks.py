@@ -41,14 +41,15 @@ Kind = Annotated[str | None, QueryParameter(name="kind", max_length=200, require
 Since = Annotated[datetime | None, QueryParameter(name="since", required=False)]
 Until = Annotated[datetime | None, QueryParameter(name="until", required=False)]
 Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
+LastEventId = Annotated[
+    str | None, HeaderParameter(name="Last-Event-ID", max_length=200, required=False)
+]
 AttemptNumber = Annotated[
     int | None, QueryParameter(name="attempt", ge=1, le=1_000_000, required=False)
 ]
 
 
 class TaskController(Controller):
-    tags = ("tasks",)
-
     @post(routes.SUBMIT_TASK.template, operation_id="submit_task")
     async def submit(
         self,
@@ -132,13 +133,17 @@ class TaskController(Controller):
 
     @get(routes.FOLLOW_TASK.template, operation_id="follow_task", media_type="text/event-stream")
     async def follow(
-        self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
+        self,
+        task_id: str,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        last_event_id: LastEventId = None,
     ) -> ServerSentEvent:
         """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
         wanted = task_id_of(task_id)
         # An id that is not yours is a 404 now, not an error in the middle of a stream.
         await follow.view(parts, request.user.id, wanted)
-        position = follow.parse_position(request.headers.get("last-event-id"))
+        position = follow.parse_position(last_event_id)
         return ServerSentEvent(_messages(parts, request, wanted, position))
 
 

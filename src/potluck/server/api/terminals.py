@@ -22,8 +22,6 @@ from potluck.wire.identity import (
 
 
 class TerminalController(Controller):
-    tags = ("signing in",)
-
     @post(routes.ASK_FOR_TERMINAL.template, operation_id="ask_for_terminal")
     async def ask(self, data: TerminalAsk, parts: Parts) -> TerminalAsked:
         """A terminal asks to be let in: a code for the person, a secret for the terminal."""

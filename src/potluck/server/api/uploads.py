@@ -14,8 +14,6 @@ from potluck.wire.files import MOST_PARTS, PART_BYTES, BeginUpload, Upload
 
 
 class UploadController(Controller):
-    tags = ("files",)
-
     @post(routes.BEGIN_UPLOAD.template, operation_id="begin_upload")
     async def begin(self, data: BeginUpload, request: StrictRequest, parts: Parts) -> Upload:
         """Begins to send bytes, or goes on with it. Complete at once if you have them here."""

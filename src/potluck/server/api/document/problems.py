@@ -1,0 +1,103 @@
+"""How the document tells of what can go wrong: by status, with an example for each code."""
+
+from typing import Any
+
+import msgspec
+
+from potluck.model import error
+from potluck.model.error import PotluckError
+from potluck.server.api.document.schemas import Schema
+from potluck.wire.problem import CONTENT_TYPE, Problem, to_problem
+
+_PLACE = "#/components/responses/"
+_RETRY_AFTER = {
+    "description": "Whole seconds to wait before the next try.",
+    "schema": {"type": "integer"},
+}
+_WAITS = (429, 503)
+
+
+def responses(schema: Schema) -> dict[str, Schema]:
+    """One for each status, by name; `schema` is that of a problem."""
+    return {_name(status): _response(status, schema) for status in _by_status()}
+
+
+def reference(status: int) -> Schema:
+    return {"$ref": _PLACE + _name(status)}
+
+
+def expected(is_open: bool, has_body: bool, takes_input: bool, has_name: bool) -> set[int]:
+    """What any operation of this shape may answer with. No documented one is a 5xx but 503."""
+    found = {406, 429, 503}
+    if not is_open:
+        found |= {401, 403}
+    if takes_input:
+        found |= {400}
+    if has_name:
+        found |= {404}
+    if has_body:
+        found |= {400, 413, 415}
+    return found
+
+
+def _by_status() -> dict[int, list[type[PotluckError]]]:
+    found: dict[int, list[type[PotluckError]]] = {}
+    for kind in error.answers():
+        found.setdefault(kind.status, []).append(kind)
+    return found
+
+
+def _name(status: int) -> str:
+    """Of the first of its kind in the tree, such as `NotFound`."""
+    return _by_status()[status][0].__name__
+
+
+def _response(status: int, schema: Schema) -> Schema:
+    found = _by_status()[status]
+    codes = "\n".join(f"- `{kind.code}`: {kind.title}." for kind in found)
+    examples = {kind.code: {"summary": kind.title, "value": _example(kind)} for kind in found}
+    headers = {"headers": {"Retry-After": _RETRY_AFTER}} if status in _WAITS else {}
+    content = {CONTENT_TYPE: {"schema": schema, "examples": examples}}
+    return {"description": codes, **headers, "content": content}
+
+
+def _example(kind: type[PotluckError]) -> Any:
+    detail, hint = _SAID.get(kind.code, (f"{kind.title}.", ""))
+    seconds = 1.0 if kind.status in _WAITS else None
+    problem: Problem = to_problem(kind(detail, hint, seconds))
+    return msgspec.to_builtins(problem)
+
+
+# A sentence and a hint as somebody meets them; for the others the title has to do.
+_SAID = {
+    "invalid_input": (
+        "The body does not fit: Expected `int`, got `str` - at `$.priority`.",
+        "Compare it with /schema/openapi.json.",
+    ),
+    "unaffordable": (
+        "It could cost up to 1.5 credits, and the account has 0.2.",
+        "Lower --time or --max-price, or ask an admin for credit.",
+    ),
+    "not_signed_in": ("You are not signed in.", "Run `potluck login`."),
+    "forbidden": ("This takes the scope `tasks:write`.", "Use a key that has it."),
+    "quota_exceeded": ("You have 1000 tasks in the queue.", "Wait for some to start."),
+    "not_found": (
+        "There is no task 'task_01m7gm2q85jfaf9jspxrgzrx1c'.",
+        "`potluck ps` lists your tasks.",
+    ),
+    "not_acceptable": (
+        "You accept 'text/html', and there is none of it here.",
+        "Accept application/json or application/msgpack.",
+    ),
+    "conflict": (
+        "This Idempotency-Key was used for another request.",
+        "Use a new key for a new request.",
+    ),
+    "too_large": ("The body is over the limit.", "Send less at once."),
+    "unsupported_media_type": (
+        "The body is said to be 'text/plain'.",
+        "Send `Content-Type: application/json`.",
+    ),
+    "rate_limited": ("Too many requests from your account.", "Wait a moment."),
+    "unavailable": ("The database does not answer.", "Try again."),
+}
