@@ -18,14 +18,6 @@ from tests.security.test_matrix import PAGES
 HOW = "see src/potluck/server/api/examples/: an area has a title, a request and an answer for it"
 
 
-def test_every_operation_has_an_example() -> None:
-    missing = operations().keys() - EXAMPLES.keys()
-    assert not missing, f"no example for {sorted(missing)}; {HOW}"
-    left = EXAMPLES.keys() - operations().keys()
-    assert not left, f"examples of what is not there: {sorted(left)}"
-    assert sum(len(area.operations) for area in AREAS) == len(EXAMPLES), "one is in two areas"
-
-
 def test_an_example_of_a_request_is_one() -> None:
     """As it is shown, without its defaults, the server's strict decoder reads what it was."""
     for each in application():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from potluck.server.api.examples import AREAS, EXAMPLES
 from potluck.wire import routes
 from potluck.wire.routes import Route
 from tests.architecture.places import DOCS, SOURCE
@@ -52,6 +53,16 @@ def test_each_operation_is_named_like_its_route(document: dict[str, Any]) -> Non
     for name, route in ROUTES.items():
         operation = document["paths"][route.path][route.method.lower()]
         assert operation["operationId"] == name.lower()
+
+
+def test_each_operation_has_an_example(document: dict[str, Any]) -> None:
+    named = {said["operationId"] for each in document["paths"].values() for said in each.values()}
+    missing = sorted(named - EXAMPLES.keys())
+    assert not missing, (
+        f"give {missing} a title, a request and an answer in an area of server/api/examples/"
+    )
+    assert not EXAMPLES.keys() - named, "examples of what is not there"
+    assert sum(len(area.operations) for area in AREAS) == len(EXAMPLES), "one is in two areas"
 
 
 def test_the_clients_use_every_route() -> None:
