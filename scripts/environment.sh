@@ -68,13 +68,9 @@ lock() {
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --extra server --extra opencl pyproject.toml -o locks/run.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
-<<<<<<< HEAD
     --extra server --extra opencl --extra notify --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
-=======
-    --extra server --extra opencl --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --group generator -o locks/generator.txt
->>>>>>> 368c264 (Describe every operation with examples, and let a generated client work by the document alone)
 }
 
 make_venv

@@ -31,8 +31,6 @@ _BEHIND_ALL = Place(datetime(9999, 1, 1, tzinfo=UTC))
 
 
 class LedgerController(Controller):
-    tags = ("your account",)
-
     @get(routes.LEDGER.template, operation_id="ledger")
     async def ledger(
         self,

@@ -9,8 +9,6 @@ from potluck.wire.consumer import PoolView
 
 
 class PoolController(Controller):
-    tags = ("devices",)
-
     @get(routes.SHOW_POOL.template, operation_id="show_pool")
     async def show_pool(self, parts: Parts) -> PoolView:
         """How many nodes and devices there are, how many are free, and how much waits and runs."""

@@ -1,10 +1,12 @@
 """Puts the document together: every operation of the application, in the order of the areas."""
 
+from enum import Enum
 from typing import Any
 
 from litestar import Litestar, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import ServerSentEvent
+from litestar.typing import FieldDefinition
 from msgspec import Struct
 
 from potluck.server.api.document import about, problems
@@ -43,13 +45,21 @@ class Described(Struct, frozen=True):
         return None if field.annotation in (None, type(None), bytes, str) else field.annotation
 
     @property
+    def choices(self) -> list[type[Enum]]:
+        """The enums that its parameters are of, which may be in no body."""
+        fields = list(self.handler.parsed_fn_signature.parameters.values())
+        kinds = [kind for field in fields for kind in _kinds(field)]
+        return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum)]
+
+    @property
     def is_stream(self) -> bool:
         return self.handler.parsed_return_field.is_subclass_of(ServerSentEvent)
 
 
 def document(app: Litestar) -> dict[str, Any]:
     found = sorted(operations(app), key=lambda each: _order(each.name))
-    requests = _unique([each.request for each in found])
+    choices = [kind for each in found for kind in each.choices]
+    requests = _unique([each.request for each in found] + choices)
     answers = _unique([each.answer for each in found])
     schemas = Schemas(requests, [*answers, Problem, *_IN_STREAMS])
     paths: dict[str, dict[str, Schema]] = {}
@@ -80,6 +90,10 @@ def operations(app: Litestar) -> list[Described]:
         for path, methods in paths.items()
         for method, said in methods.items()
     ]
+
+
+def _kinds(field: FieldDefinition) -> list[Any]:
+    return [field.annotation, *(kind for inner in field.inner_types for kind in _kinds(inner))]
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -97,11 +97,16 @@ def _in_module(name: str) -> dict[str, dict[str, str]]:
             target: text
             for each in node.body
             for target in _targets(each)
-            if (text := behind.get(each.end_lineno or 0) or above.get(each.lineno - 1))
+            if (text := _behind(each, behind) or above.get(each.lineno - 1))
         }
         for node in ast.parse(source).body
         if isinstance(node, ast.ClassDef)
     }
+
+
+def _behind(statement: ast.stmt, comments: dict[int, str]) -> str:
+    lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    return next((comments[line] for line in lines if line in comments), "")
 
 
 def _targets(statement: ast.stmt) -> list[str]:
