@@ -12,7 +12,6 @@ from potluck.wire.consumer import ServerHealth
 
 
 class HealthController(Controller):
-
     @get(routes.HEALTHZ.template, operation_id="healthz")
     async def healthz(self) -> ServerHealth:
         """The process lives."""

@@ -20,8 +20,6 @@ _PIECE_BYTES = 65_536
 
 
 class PackageController(Controller):
-    tags = ("health",)
-
     @get(routes.PACKAGE.template, operation_id="package")
     async def package(self, parts: Parts) -> Package:
         """What this server runs, and how its wheel is called; for `pip install` with its hash."""

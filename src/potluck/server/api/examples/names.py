@@ -25,6 +25,7 @@ INVITE: Final = "invite_01m7gm5d2xe2jv4x2y8q6r0c1t"
 UPLOAD: Final = "upload_01m7gm4h8yd3k6x9c2w5q7n0ps"
 USER_CODE: Final = "BCDF-GHJK"
 SHA256: Final = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+WHEEL: Final = "potluck-0.1.0+5f3a9c1e-py3-none-any.whl"
 GPU: Final = "GPU-8c1c5d9e-4a6b-11ef-9e1a-325096b39f47"
 LEASE_TOKEN: Final = "kq3v0c8F1xWm6Yt9Rz2bN5sHj7LdPaE4UgXoQiVe-Ts"  # noqa: S105
 
@@ -44,6 +45,7 @@ class Named(NamedTuple):
 IN_PATHS: Final = {
     "account_id": Named("The id of an account.", ACCOUNT),
     "device_id": Named("The id of a device.", DEVICE),
+    "file": Named("The name of the wheel.", WHEEL),
     "invite_id": Named("The id of an invite.", INVITE),
     "key_id": Named("The id of an API key.", KEY),
     "node_id": Named("The id of a node.", NODE),

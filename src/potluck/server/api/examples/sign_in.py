@@ -8,9 +8,11 @@ from potluck.server.api.examples.names import (
     ACCOUNT,
     NODE_KEY,
     ORIGIN,
+    SHA256,
     SIGNATURE,
     USER_CODE,
     WALLET,
+    WHEEL,
     at,
 )
 from potluck.wire.identity import (
@@ -29,6 +31,7 @@ from potluck.wire.identity import (
     Tokens,
 )
 from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
+from potluck.wire.package import Package
 from potluck.wire.sign_in import SignIn, write
 
 _NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
@@ -37,6 +40,7 @@ _ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
 _REFRESH = "potluck_refresh_not-a-real-one"
 _DEVICE_CODE = "potluck_terminal_not-a-real-one"
 _PEM = "-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n"
+_PACKAGE = Package("potluck", "0.1.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
 
 
 def _message(address: str, statement: str | None = None) -> str:
@@ -117,6 +121,8 @@ AREA: Final = Area(
             NodeToken(_ACCESS, 900.0, ACCOUNT),
             also=(401, 403),
         ),
+        "package": Example("See what this pool installs", answer=_PACKAGE, also=(404,)),
+        "package_file": Example("Fetch the pool's own wheel", answer=b"PK"),
         "ca_certificate": Example(
             "Fetch the pool's certificate authority", answer=_PEM, also=(404,)
         ),
