@@ -30,7 +30,10 @@ WITH changed AS (
         bool_or(was_ignored) AS was_ignored
     FROM changed WHERE is_over GROUP BY node_id
 ), node AS (
-    SELECT nodes.id FROM nodes WHERE id IN (SELECT node_id FROM given_back)
+    -- Several are locked in order. One alone is locked by its update: who has locked a row that was
+    -- changed since the snapshot, and then updates it, stands in line behind those that wait for him.
+    SELECT nodes.id FROM nodes
+    WHERE id IN (SELECT node_id FROM given_back) AND (SELECT count(*) FROM given_back) > 1
     ORDER BY id FOR NO KEY UPDATE  -- whoever tells of a node shares its key
 ), freed_node AS (
     UPDATE nodes SET
@@ -41,8 +44,8 @@ WITH changed AS (
         lost_attempts = lost_attempts + given_back.lost,
         -- However lively, it gets no more until it asks.
         is_polling = is_polling AND NOT given_back.was_ignored
-    FROM given_back JOIN node ON node.id = given_back.node_id
-    WHERE nodes.id = node.id
+    FROM given_back
+    WHERE nodes.id = given_back.node_id AND (SELECT count(*) FROM node) >= 0
     RETURNING nodes.id
 ), share AS (
     SELECT device_id, sum(milli) AS milli, sum(attempt_devices.memory_bytes) AS memory_bytes
