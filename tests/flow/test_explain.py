@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -20,33 +18,13 @@ from potluck.server.flow.explain_node import explain_node
 from potluck.server.flow.follow import view
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.question import Question
-from potluck.server.loops.answer import AnswerLoop
 from potluck.store import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation
 from potluck.wire.owner import NodeExplanation
 from tests.flow.arrays import give, succeeded
+from tests.flow.leading import leading
 from tests.flow.pool import Pool, done
-
-
-@asynccontextmanager
-async def leading(pool: Pool) -> AsyncIterator[Memory]:
-    """Somebody answers from a memory that is up to date."""
-    memory = Memory(pool.parts)
-    await memory.begin()
-    while not memory.is_loaded:
-        await memory.load_more()
-
-    async def answer() -> None:
-        while True:
-            await AnswerLoop(pool.parts, memory).run_once()
-
-    answering = asyncio.create_task(answer())
-    try:
-        yield memory
-    finally:
-        answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
 
 
 async def explained(pool: Pool, task_id: TaskId) -> Explanation:

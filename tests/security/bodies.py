@@ -36,6 +36,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "authorise_node_key": lambda person: {"delegation": _delegation(person)},
     "submit_task": lambda _: TASK,
     "submit_tasks": lambda _: {"tasks": [TASK]},
+    "estimate_task": lambda _: TASK,
     "ask_results": lambda person: {"tasks": [{"task_id": person.objects["task_id"]}]},
     "register_node": lambda person: person.registration(),
     "acquire_leases": lambda _: {"wait_seconds": 0},

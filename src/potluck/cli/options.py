@@ -37,6 +37,13 @@ JsonOption = Annotated[
         help='Write JSON to stdout and nothing else; an error is the last line, {"error": {…}}.',
     ),
 ]
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say who could take it, for how much and when; upload and submit nothing.",
+    ),
+]
 DataDirOption = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
 ]

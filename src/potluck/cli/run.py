@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
 from potluck.cli.fetch import check_output
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
-from potluck.cli.options import JsonOption, ServerOption, directory
+from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.screen import Screen
 from potluck.cli.story import where_shown
@@ -46,6 +47,7 @@ def run(
         bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
     ] = False,
     notify: NotifyOption = None,
+    dry_run: DryRunOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -56,14 +58,17 @@ def run(
     A script's dependencies are those of its PEP 723 block. What is in $POTLUCK_OUTPUT at the end
     are its files; what is in $POTLUCK_CHECKPOINT is there again if it must be tried once more.
 
-    The exit status is the task's own; of an array, 0 if it succeeded and 1 if not.
+    The exit status is the task's own; of an array, 0 if it succeeded and 1 if not. With --dry-run
+    it is 0 if the task would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
     words = [] if script is None else [script, *(arguments or ())]
-    draft = drafted(words, task, screen)
+    draft = drafted(words, task, screen, is_meant=not dry_run)
     check_output(output)
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
+        if dry_run:
+            raise typer.Exit(shown_dry(potluck, draft, screen))
         request = sent_along(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output, at_the_end))

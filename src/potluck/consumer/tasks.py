@@ -19,6 +19,7 @@ from potluck.wire.consumer import (
     TaskPage,
     TaskView,
 )
+from potluck.wire.estimate import Estimate
 
 
 class Tasks:
@@ -32,6 +33,11 @@ class Tasks:
         return ask(
             self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=_idempotent()
         )
+
+    def estimate(self, request: TaskRequest) -> Estimate:
+        """What the task would meet if it were submitted now: who could take it, for how much, and
+        when. Nothing is sent along, stored or promised."""
+        return ask(self._transport, routes.ESTIMATE_TASK, Estimate, body=request, repeatable=True)
 
     def get(self, task_id: str) -> TaskView:
         return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})

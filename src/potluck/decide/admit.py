@@ -19,8 +19,7 @@ def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: i
     _check_array(request)
     if len(set(request.after)) < len(request.after):
         raise InvalidInput("A task is named twice in `after`.", "Name each of them once.")
-    if cheapest_micro_per_hour is not None:
-        _check_affordable(request, available_micro, cheapest_micro_per_hour)
+    check_affordable(request, available_micro, cheapest_micro_per_hour)
 
 
 def admit_after(after: Iterable[TaskId], states: Mapping[TaskId, TaskState]) -> None:
@@ -104,8 +103,10 @@ def _check_array(request: TaskRequest) -> None:
         )
 
 
-def _check_affordable(request: TaskRequest, available_micro: int, cheapest: int) -> None:
+def check_affordable(request: TaskRequest, available_micro: int, cheapest: int | None) -> None:
     """One attempt, or one item of an array: what the account can hold for decides what runs."""
+    if cheapest is None:
+        return
     price = (
         cheapest * (request.requirements.device_milli or WHOLE_DEVICE_MILLI) // WHOLE_DEVICE_MILLI
     )

@@ -45,39 +45,22 @@ class Finder:
         self._aligns = aligns  # whether what ends together is put together
 
     def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
-        if _is_at_quota(account):
+        if is_at_quota(account):
             return Halt.QUOTA
         may_use = self._may_use(task, now)
         first = self._aligned(task, may_use, now) if self._aligns else None
         found = self._place(task, account, may_use, first)
         if found is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
-            return self._passed_over(task, now)
+            permits = self._reservations.permission(task, now) if task.pending else None
+            is_slow = task.pending and self._capacity.find(task, None, permits) is not None
+            return Halt.SLOW if is_slow else Halt.KEPT
         return found
-
-    def preview(self, task: WaitingTask, account: Account, now: float) -> Assignment | Halt:
-        """What `find` would give first to a task on one node, which is not taken."""
-        if _is_at_quota(account):
-            return Halt.QUOTA
-        may_use = self._may_use(task, now)
-        first = self._aligned(task, may_use, now) if self._aligns else None
-        outcome = self._one(task, account, may_use, first)
-        if isinstance(outcome, Fit):
-            return self._assignments(task, account, [outcome]).assignments[0]
-        if outcome is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
-            return self._passed_over(task, now)
-        return outcome
-
-    def _passed_over(self, task: WaitingTask, now: float) -> Halt:
-        """Why it does not get room that there is."""
-        permits = self._reservations.permission(task, now) if task.pending else None
-        is_slow = task.pending and self._capacity.find(task, None, permits) is not None
-        return Halt.SLOW if is_slow else Halt.KEPT
 
     def find_on(
         self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
     ) -> Found | Halt:
         """On these nodes, which are kept for it."""
-        if _is_at_quota(account):
+        if is_at_quota(account):
             return Halt.QUOTA
         return self._place(task, account, node_ids.__contains__, None)
 
@@ -175,6 +158,7 @@ def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
     return lambda node_id: node_id not in taken and may_use(node_id)
 
 
-def _is_at_quota(account: Account) -> bool:
+def is_at_quota(account: Account) -> bool:
+    """Whether it may have nothing more at a time, however little."""
     most = account.most_running_milli
     return most is not None and account.running_milli >= most

@@ -86,7 +86,7 @@ class Scheduler:
         foresight = Foresight(reservations, self._rates, self._timetable)
         pool = (self._capacity, self._suitability)
         self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
-        self._estimator = Estimator(self._lines, pool, self._finder, foresight)
+        self._estimator = Estimator(self._lines, self._capacity, reservations, foresight)
         self._told = Told(self._lines, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
@@ -198,10 +198,7 @@ class Scheduler:
         return self._explainer.explain(task_id, now)
 
     def estimate(self, task: WaitingTask, now: float) -> Estimated:
-        """What a task would meet that is not here."""
-        owners = task.requirements.owners
-        if owners and self._capacity.ask_for(owners):
-            self._pool_changed()
+        """What a task would meet that is not here. Nothing is remembered of it."""
         account = self._accounts.get(task.account_id) or Account(task.account_id)
         return self._estimator.estimate(task, account, now)
 

@@ -190,6 +190,10 @@ class Tasks:
         rows = await connection.fetch(_sql.waiting_tasks, behind, most)
         return [self._now(row) for row in rows]
 
+    def expected_seconds(self, account_id: AccountId, name: str, *, of_items: bool) -> float | None:
+        """How long those of that name took lately."""
+        return self._durations.expected_seconds(account_id, name, of_items=of_items)
+
     def _now(self, row: Any) -> TaskNow:
         account_id, name = row["account_id"], row["name"]
         is_array = row["is_array"]

@@ -163,8 +163,12 @@ def _size(wanted: Requirements) -> tuple[int, int]:
 async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
     """How many more may wait; nobody takes a place before this one."""
     await connection.execute(_sql.lock_queue, account_id)
-    queued = await connection.fetchval(_sql.count_queued, account_id, most)
-    return most - int(queued)
+    return most - await queued(connection, account_id, most)
+
+
+async def queued(connection: Connection, account_id: AccountId, most: int) -> int:
+    """How many wait at this moment, counted no further than to so many."""
+    return int(await connection.fetchval(_sql.count_queued, account_id, most))
 
 
 async def by_idempotency_key(

@@ -75,6 +75,7 @@ EXPLAIN_TASK = Route("GET", "/v1/tasks/{task_id}/explain")
 TASK_LOGS = Route("GET", "/v1/tasks/{task_id}/logs")
 TASK_FILES = Route("GET", "/v1/tasks/{task_id}/files")
 SUBMIT_TASKS = Route("POST", "/v1/tasks/batch")
+ESTIMATE_TASK = Route("POST", "/v1/tasks/estimate")
 ASK_RESULTS = Route("POST", "/v1/results")
 
 BEGIN_UPLOAD = Route("POST", "/v1/uploads")

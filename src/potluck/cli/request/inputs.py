@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
+_NO_HASH = "0" * 64
+
+
 class InputFile(Struct, frozen=True):
     source: Path
     path: str  # where the task finds it
@@ -46,6 +49,15 @@ def checked_inputs(folder: Path | None, words: Sequence[str]) -> Inputs:
                 "Give one of them another name: --file SOURCE:NAME.",
             )
     return Inputs(folder, files)
+
+
+def supposed(spec: TaskSpec, inputs: Inputs) -> TaskSpec:
+    """The spec with all that would go along, under its names and sizes; nothing is read or sent."""
+    folder = None if inputs.folder is None else BlobRef(_NO_HASH, 0)
+    files = tuple(
+        NamedFile(file.path, BlobRef(_NO_HASH, file.source.stat().st_size)) for file in inputs.files
+    )
+    return msgspec.structs.replace(spec, folder=folder, files=files)
 
 
 def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen) -> TaskSpec:

@@ -12,10 +12,10 @@ from potluck.cli.pick import pick_task_id
 from potluck.cli.request.asked import asked_for
 from potluck.cli.request.check import checked, parse_environment
 from potluck.cli.request.devices import DeviceOptions
-from potluck.cli.request.inputs import Inputs, checked_inputs, uploaded
+from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploaded
 from potluck.cli.request.kinds import KindOptions
 from potluck.cli.request.many import ArrayOptions
-from potluck.cli.request.secrets import read_secrets
+from potluck.cli.request.secrets import named_secrets, read_secrets
 from potluck.cli.request.sent import SentOptions
 from potluck.cli.request.timing import TimingOptions
 from potluck.cli.request.walls import WallOptions
@@ -48,12 +48,19 @@ class Draft(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def drafted(words: Sequence[str], said: TaskOptions, screen: Screen) -> Draft:
-    """Every mistake that can be seen from here is told here, before anything is sent."""
+def drafted(
+    words: Sequence[str], said: TaskOptions, screen: Screen, *, is_meant: bool = True
+) -> Draft:
+    """Every mistake that can be seen from here is told here, before anything is sent.
+
+    What is not meant, but only asked about, needs no secrets.
+    """
     sent, walls, timing = said.sent, said.walls, said.timing
     way = said.kind.way()
     asked = asked_for(words, way, parse_environment(said.kind.env or []), sent.folder)
     inputs = checked_inputs(asked.folder, sent.file or ())
+    words_of = sent.secret or []
+    secrets = read_secrets(words_of, screen.err) if is_meant else named_secrets(words_of)
     request = TaskRequest(
         spec=asked.spec,
         name=said.name if said.name or way.template is None else way.template.name,
@@ -70,7 +77,7 @@ def drafted(words: Sequence[str], said: TaskOptions, screen: Screen) -> Draft:
         expected_seconds=_seconds(timing.expected, "--expected"),
         items=said.many.array,
         allow_failures=said.many.allow_failures,
-        secrets=read_secrets(sent.secret or [], screen.err),
+        secrets=secrets,
         trust=tuple(sent.trust or ()),
         secrets_to_strangers=sent.secrets_to_strangers,
     )
@@ -84,9 +91,19 @@ def _seconds(text: str | None, option: str) -> float | None:
 
 def sent_along(potluck: "Potluck", draft: Draft, screen: Screen) -> TaskRequest:
     """With the tasks that come first, and with its files, which the server has from here on."""
+    request = _placed(potluck, draft)
+    return replace(request, spec=uploaded(potluck, request.spec, draft.inputs, screen))
+
+
+def unsent(potluck: "Potluck", draft: Draft) -> TaskRequest:
+    """The same as far as a server need know it to say what would become of it."""
+    request = _placed(potluck, draft)
+    return replace(request, spec=supposed(request.spec, draft.inputs))
+
+
+def _placed(potluck: "Potluck", draft: Draft) -> TaskRequest:
     wanted = draft.request.requirements
     if draft.on_own_nodes:
         wanted = replace(wanted, owners=(*wanted.owners, potluck.account.me().address))
     first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in draft.after)
-    spec = uploaded(potluck, draft.request.spec, draft.inputs, screen)
-    return replace(draft.request, requirements=wanted, spec=spec, after=tuple(first))
+    return replace(draft.request, requirements=wanted, after=tuple(first))

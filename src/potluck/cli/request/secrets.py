@@ -26,13 +26,23 @@ def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
     return secrets
 
 
-def _read(word: str, pane: Pane) -> tuple[str, str]:
-    name, is_said, value = word.partition("=")
+def named_secrets(words: list[str]) -> dict[str, str]:
+    """Their names alone, for a request that is not meant: nobody is asked, nothing is told."""
+    return {_name(word): "not said" for word in words}
+
+
+def _name(word: str) -> str:
+    name = word.partition("=")[0]
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"--secret {printable(name)!r} is not the name of a variable.",
             "Write it like --secret API_TOKEN; its value is taken from your environment, or asked.",
         )
+    return name
+
+
+def _read(word: str, pane: Pane) -> tuple[str, str]:
+    name, (_, is_said, value) = _name(word), word.partition("=")
     if is_said:
         pane.prose(
             f"potluck: other users of this machine can read {name} in its list of processes, and"

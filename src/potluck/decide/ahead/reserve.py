@@ -97,17 +97,25 @@ class Reservations:
         """When a task is to start for which devices are kept."""
         return self._starts.get(task_id)
 
-    def permission(self, task: WaitingTask, now: float) -> Callable[[NodeId], bool] | None:
+    def permission(
+        self, task: WaitingTask, now: float, on: SuitableOn | None = None
+    ) -> Callable[[NodeId], bool] | None:
         """On which nodes the task could run without taking what is kept; None if on all."""
         kept = self._kept
         if not kept:
             return None
-        span = (now, now + attempt_seconds(task))
-        return lambda node_id: node_id not in kept or self._permits(task, node_id, span)
+        span, on = (now, now + attempt_seconds(task)), on or self._on
+        return lambda node_id: (
+            node_id not in kept or self._permits(task, (node_id, on(task, node_id)), span)
+        )
 
-    def _permits(self, task: WaitingTask, node_id: NodeId, span: tuple[float, float]) -> bool:
-        now, end = span
-        usable = self._on(task, node_id)
+    def _permits(
+        self,
+        task: WaitingTask,
+        place: tuple[NodeId, UsableDevices | None],
+        span: tuple[float, float],
+    ) -> bool:
+        (node_id, usable), (now, end) = place, span
         owed: list[Kept] = []
         for kept in self._kept.get(node_id, ()):
             if kept.latest >= end:

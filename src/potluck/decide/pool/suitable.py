@@ -94,11 +94,12 @@ class Suitability:
         places = tuple([each.position for each in devices])
         parts = self._parts.setdefault(room, {})
         if places not in parts:
-            parts[places] = _usable(room.node, places)
+            parts[places] = usable_devices(room.node, places)
         return parts[places]
 
 
-def _usable(node: FreeNode, places: tuple[int, ...]) -> UsableDevices:
+def usable_devices(node: FreeNode, places: tuple[int, ...]) -> UsableDevices:
+    """Those in these places of a node."""
     gpus = frozenset(each.id for each in node.devices if each.kind is DeviceKind.GPU)
     whole = gpus.intersection(node.devices[place].id for place in places)
     return UsableDevices(whole, len(places) - len(whole), whole == gpus)

@@ -221,6 +221,9 @@ class Lines:
                 best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
         return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
 
+    def goes_before(self, entry: Entry, task: WaitingTask) -> bool:
+        return entry[:2] < (self._order.within(task), task.id)
+
     def _ahead(self, line: Line, task: WaitingTask) -> int:
         """Looks at every so many-th of a long line, which tells enough."""
         place = (self._order.within(task), task.id)

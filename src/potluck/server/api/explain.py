@@ -1,21 +1,32 @@
-"""Why does it wait? For consumers of their tasks, and for owners of their nodes."""
+"""Why does it wait, and would it? For consumers of their tasks, and for owners of their nodes."""
 
 from typing import Any
 
-from litestar import Controller, Request, get
+from litestar import Controller, Request, get, post
 
 from potluck.server.api.nodes import node_id_of
 from potluck.server.api.tasks import task_id_of
 from potluck.server.auth.caller import Caller
+from potluck.server.flow.estimate import estimate
 from potluck.server.flow.explain import explain
 from potluck.server.flow.explain_node import explain_node
 from potluck.server.parts import Parts
 from potluck.wire import routes
 from potluck.wire.consumer import Explanation
+from potluck.wire.estimate import Estimate
 from potluck.wire.owner import NodeExplanation
+from potluck.wire.strict import StrictTaskRequest
 
 
 class ExplainController(Controller):
+    @post(routes.ESTIMATE_TASK.template, operation_id="estimate_task", status_code=200)
+    async def estimate_task(
+        self, data: StrictTaskRequest, request: Request[Caller, Any, Any], parts: Parts
+    ) -> Estimate:
+        """What a task would meet if it were submitted now: who could take it, for how much, and
+        when. Nothing is stored, and nothing is promised."""
+        return await estimate(parts, request.user.id, data)
+
     @get(routes.EXPLAIN_TASK.template, operation_id="explain_task")
     async def explain_task(
         self, task_id: str, request: Request[Caller, Any, Any], parts: Parts

@@ -48,6 +48,7 @@ POLICY: dict[str, Scope | None] = {
     # tasks
     "submit_task": Scope.TASKS_WRITE,
     "submit_tasks": Scope.TASKS_WRITE,
+    "estimate_task": Scope.TASKS_WRITE,
     "list_tasks": Scope.TASKS_READ,
     "get_task": Scope.TASKS_READ,
     "cancel_task": Scope.TASKS_WRITE,

@@ -11,14 +11,13 @@ import msgspec
 from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.model.ids import AccountId, NodeId, TaskId, is_id
 from potluck.model.task import TaskState
-from potluck.server.flow import explain_node
+from potluck.server.flow import estimate, explain_node
 from potluck.server.flow.follow import view
 from potluck.server.leader import question, trouble
 from potluck.server.leader.memory import Memory
 from potluck.server.parts import Parts
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
-from potluck.wire.owner import NodeExplanation
 
 # Reasons to which the scheduler has nothing to add.
 _SAY_ALL = ("delayed", "back_off", "declined", "dependency", trouble.REASON.code)
@@ -87,11 +86,14 @@ def _sentence(task: TaskView) -> str:
 
 
 async def answer_once(parts: Parts, memory: Memory) -> int:
-    """The leader's part: answers what was asked, about tasks and nodes, and tells how much."""
+    """The leader's part: answers what was asked, about tasks and nodes that there are and tasks
+    that there might be, and tells how much."""
     return await question.answer_all(parts, lambda about: _answer_about(memory, about))
 
 
-def _answer_about(memory: Memory, about: str) -> Explanation | NodeExplanation:
+def _answer_about(memory: Memory, about: question.About) -> msgspec.Struct:
+    if isinstance(about, question.Supposed):
+        return estimate.answer(memory, about)
     if is_id(about, "node"):
         return explain_node.answer(memory, NodeId(about))
     return _answer(memory, TaskId(about))

@@ -110,13 +110,14 @@ async def allowance(parts: Parts, connection: Connection, new: Sequence[NewTask]
     return await tasks.allowance(connection, new[0].account_id, new, of_all)
 
 
-def admitted(asked: NewTask, may: Allowance) -> NewTask:
+def admitted(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTask:
     """A task that may enter if there is room, with what it asks for without saying so."""
     wanted = effective(asked.request, may.wallet)
     for wallet in (*asked.request.trust, *asked.request.requirements.owners):
         checksummed(wallet)  # a mistyped one would see what it is not meant to
     request = msgspec.structs.replace(asked.request, requirements=wanted)
-    admit(request, may.available_micro, may.cheapest_micro_per_hour(wanted))
+    cheapest = may.cheapest_micro_per_hour(wanted) if must_pay else None
+    admit(request, may.available_micro, cheapest)
     admit_priority(request.priority, may.quotas.priority)
     return msgspec.structs.replace(asked, request=request)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from potluck.decide.snapshot import WaitingTask
 from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.wire import codec
@@ -19,12 +20,23 @@ _LOOK_SECONDS = 0.2
 _KEPT_SECONDS = 30.0
 
 
+class Supposed(Struct, frozen=True):
+    """A task that nobody has submitted, and what it would be called."""
+
+    task: WaitingTask
+    name: str
+
+
+# The id of a task or a node, or a task that has none yet.
+About = str | Supposed
+
+
 class Question(Struct, frozen=True):
     id: str
-    about: str  # the id of a task or a node
+    about: About
 
 
-async def ask(parts: Parts, about: str) -> bytes | None:
+async def ask(parts: Parts, about: About) -> bytes | None:
     """Nothing when no leader answers in time."""
     question = Question(secrets.token_hex(8), about)
     clock = asyncio.get_running_loop()
@@ -41,13 +53,13 @@ async def ask(parts: Parts, about: str) -> bytes | None:
     return None
 
 
-async def answer_all(parts: Parts, answer: Callable[[str], Struct]) -> int:
+async def answer_all(parts: Parts, answer: Callable[[About], Struct]) -> int:
     """The leader's part: answers what was asked, and tells about how many things.
 
     However much is asked, the leader has half of its time for all else: after each answer it rests
     for as long as that took. What nobody waits for any more is not answered.
     """
-    asked: dict[str, list[str]] = {}
+    asked: dict[About, list[str]] = {}
     for each in await parts.live.collect(topics.QUESTIONS):
         question = codec.decode_json(each, Question)
         asked.setdefault(question.about, []).append(question.id)

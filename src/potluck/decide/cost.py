@@ -1,0 +1,32 @@
+"""What a task would cost that nobody has submitted: at least, at most, and probably."""
+
+from msgspec import Struct
+
+from potluck.decide.pool.look import Market
+from potluck.decide.settle import hold_micro
+from potluck.model.task import TaskRequest
+
+
+class Cost(Struct, frozen=True):
+    """Nothing is known where nobody says a price."""
+
+    hold_micro: int | None  # set aside while it runs, at the lowest price; of an array, an item's
+    most_micro: int | None  # all tries and items to the time limit, at the highest price
+    expected_micro: int | None  # at the lowest price, if it is known how long it takes
+    can_pay: bool  # one attempt, or one item, at the lowest price
+
+
+def cost(
+    request: TaskRequest, market: Market, available_micro: int, item_seconds: float | None
+) -> Cost:
+    least, most = market.cheapest_micro_per_hour, market.dearest_micro_per_hour
+    if least is None or most is None:
+        return Cost(None, None, None, can_pay=True)
+    limit, items = request.limits.run_seconds, request.items or 1
+    hold = hold_micro(least, limit)
+    return Cost(
+        hold_micro=hold,
+        most_micro=hold_micro(most, limit) * items * request.max_attempts,
+        expected_micro=None if item_seconds is None else hold_micro(least, item_seconds * items),
+        can_pay=hold <= available_micro,
+    )

@@ -1,0 +1,29 @@
+"""An estimate over HTTP: a submission's body and rules, and nothing that stays."""
+
+import msgspec
+
+from potluck.wire import routes
+from tests.processes import ServerProcess
+
+TASK = {"spec": {"kind": "script", "filename": "a.py", "source": "print(1)"}}
+
+
+def test_a_question_is_answered_and_forgotten(server: ServerProcess) -> None:
+    client = server.client()
+    before = client.get(routes.LIST_TASKS.path)["tasks"]
+    answer = client.call("POST", routes.ESTIMATE_TASK.path, msgspec.json.encode(TASK))
+    assert answer.status == 200
+    said = answer.json()
+    assert said["outlook"] in ("now", "later", "never") and said["sentence"]
+    assert said["at"] is not None and said["can_pay"]
+    assert client.get(routes.LIST_TASKS.path)["tasks"] == before
+
+
+def test_what_could_not_be_submitted_is_refused_alike(server: ServerProcess) -> None:
+    for body in ({**TASK, "surprise": 1}, {**TASK, "delay_seconds": 9, "start_within_seconds": 5}):
+        asked, meant = (
+            server.client().call("POST", route.path, msgspec.json.encode(body))
+            for route in (routes.ESTIMATE_TASK, routes.SUBMIT_TASK)
+        )
+        assert (asked.status, asked.json()) == (meant.status, meant.json())
+        assert asked.status == 400

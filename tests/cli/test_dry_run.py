@@ -1,0 +1,128 @@
+"""`--dry-run`: what a task would meet, and nothing sent but the question."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from potluck.model.task import TaskRequest
+from potluck.wire.consumer import RefusalCount
+from potluck.wire.estimate import Estimate, Outlook
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, says
+
+FREE = Estimate(
+    Outlook.NOW,
+    "It would start now: of 3 devices that suit it 2 are free.",
+    nodes=5,
+    suitable_nodes=2,
+    suitable_devices=3,
+    free_devices=2,
+    cheapest_micro_per_hour=300_000,
+    dearest_micro_per_hour=500_000,
+    hold_micro=600_000,
+    most_micro=1_000_000,
+    expected_micro=150_000,
+    available_micro=10_000_000,
+    expected_seconds=1800.0,
+    basis="there is room for it now",
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text("print(1)\n")
+    return path
+
+
+def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script: Path) -> None:
+    server.plays("/v1/tasks/estimate", says(FREE))
+    shown = user.run("run", "--dry-run", "--time", "2h", script)
+    assert shown.status == 0
+    assert shown.stdout.decode().splitlines() == [
+        "It would start now: of 3 devices that suit it 2 are free.",
+        "",
+        "devices  2 free of 3 that suit it, on 2 of 5 nodes",
+        "price    0.3 to 0.5 credits an hour",
+        "hold     0.6 credits or more are set aside while an attempt runs, for its time limit of"
+        " 2 h 0 min; what it does not use comes back",
+        "cost     at most 1 credit; about 0.15 if it takes 30 min 0 s",
+        "balance  10 credits: enough",
+        "starts   now: there is room for it now",
+        "takes    about 30 min 0 s",
+    ]
+    assert shown.stderr == "Nothing was uploaded or submitted.\n"
+
+
+def test_nothing_but_the_question_is_sent(
+    user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
+) -> None:
+    """Its files are named and not read; a secret is not even asked for."""
+    (tmp_path / "data.csv").write_text("12345")
+    (tmp_path / "src").mkdir()
+    server.plays("/v1/tasks/estimate", says(FREE))
+    needs_said = "--gpu 2 --memory 24GB --max-price 0.5 --secret UNSET_HERE --env A=1"
+    along: list[str | Path] = ["--file", tmp_path / "data.csv", "--folder", tmp_path / "src"]
+    shown = user.run("run", "--dry-run", *needs_said.split(), "--model", "RTX 40*", *along, script)
+    assert shown.status == 0, shown.stderr
+    (sent,) = server.requests
+    assert "Idempotency-Key" not in sent.headers
+    asked = msgspec.json.decode(sent.body, type=TaskRequest)
+    needs = asked.requirements
+    assert (needs.device_count, needs.device_memory_bytes) == (2, 24 * 10**9)
+    assert (needs.device_model, needs.max_price_micro_per_hour) == ("RTX 40*", 500_000)
+    assert [(file.path, file.blob.size_bytes) for file in asked.spec.files] == [("data.csv", 5)]
+    assert asked.spec.folder is not None and list(asked.secrets) == ["UNSET_HERE"]
+
+
+def test_who_would_never_start_ends_with_1_and_what_would_help(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    never = Estimate(
+        Outlook.NEVER,
+        "As things are, it would never start: 5 nodes have no device of the wanted model.",
+        nodes=5,
+        refusals=[RefusalCount("device_model", 5, "5 nodes have no device of the wanted model.")],
+        changes=["5 nodes would take it if it did not ask for the model H\x1b100."],
+    )
+    server.plays("/v1/tasks/estimate", says(never))
+    shown = user.run("run", "--dry-run", script)
+    assert shown.status == 1
+    assert shown.stdout.decode().splitlines()[2:] == [
+        "devices  none of 5 nodes has one that suits it",
+        "starts   never, as things are",
+        "",
+        "Of 5 nodes:",
+        "  5 nodes have no device of the wanted model.",
+        "",
+        "What would help:",
+        "  5 nodes would take it if it did not ask for the model H�100.",
+    ]
+
+
+def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script: Path) -> None:
+    start = datetime.now(UTC) + timedelta(minutes=5, seconds=30)
+    later = msgspec.structs.replace(
+        FREE,
+        outlook=Outlook.LATER,
+        estimated_start=start,
+        basis="what runs there should be over by then",
+        whole_seconds=600.0,
+        available_micro=700_000,
+    )
+    server.plays("/v1/tasks/estimate", says(later))
+    shown = user.run("run", "--dry-run", "--array", "100", script)
+    lines = shown.stdout.decode().splitlines()
+    assert shown.status == 0
+    assert "starts   in about 5 min: what runs there should be over by then" in lines
+    assert "takes    about 10 min 0 s for 100 items, if all that suit it work on it" in lines
+    assert "balance  0.7 credits: enough to begin with" in lines
+
+
+def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, script: Path) -> None:
+    server.plays("/v1/tasks/estimate", says(FREE))
+    shown = user.run("run", "--dry-run", "--json", script)
+    assert (shown.status, shown.stderr) == (0, "")
+    assert shown.lines() == [msgspec.to_builtins(FREE)]
