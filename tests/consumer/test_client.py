@@ -224,8 +224,8 @@ def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: 
     server.plays(f"/v1/tasks/{running.id}", says(running))
     server.plays(f"/v1/tasks/{over.id}", says(over))
     server.plays("/v1/results", nothing, nothing, something)
-    assert potluck.results.get(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
-    assert potluck.results.get(over.id) == gave, "it ended between the two questions"
+    assert potluck.results.told(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
+    assert potluck.results.told(over.id) == gave, "it ended between the two questions"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:

@@ -8,7 +8,7 @@ import potluck.consumer
 
 
 def test_the_names_of_the_consumer_are_pinned() -> None:
-    assert potluck.consumer.__all__ == ["Follow", "Patience", "Potluck"]
+    assert potluck.consumer.__all__ == ["Follow", "Patience", "Potluck", "Result"]
     assert all(hasattr(potluck.consumer, name) for name in potluck.consumer.__all__)
 
 

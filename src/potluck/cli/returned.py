@@ -39,7 +39,7 @@ def returned(potluck: "Potluck", task: TaskView) -> Returned | None:
     is_call = task.kind == TaskKind.FUNCTION and task.items is None
     if not is_call or task.state not in (TaskState.SUCCEEDED, TaskState.FAILED):
         return None
-    found = potluck.results.get(task.id)
+    found = potluck.results.told(task.id)
     if not found.pieces:
         return None
     (piece,) = found.pieces

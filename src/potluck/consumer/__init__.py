@@ -6,5 +6,6 @@ These names are the public interface; a test pins them.
 from potluck.consumer.client import Potluck
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
+from potluck.consumer.result.result import Result
 
-__all__ = ["Follow", "Patience", "Potluck"]
+__all__ = ["Follow", "Patience", "Potluck", "Result"]

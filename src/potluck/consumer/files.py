@@ -5,7 +5,7 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -97,10 +97,21 @@ class Files:
         end, as are names without a place.
         """
         found = self.of_task(task_id, attempt)
-        if found.files:
+        self.bring(found.files, directory, task_id, on_progress)
+        return found
+
+    def bring(
+        self,
+        files: Sequence[NamedFile],
+        directory: Path,
+        task_id: str,
+        on_progress: Progress | None = None,
+    ) -> list[Path]:
+        """The same for these of its files; where each of them is now, in their order."""
+        if files:
             _make(directory)
-        wanted, left_out = _placed(found.files, directory)
-        total = _Total(on_progress, sum(file.blob.size_bytes for file in found.files))
+        wanted, left_out = _placed(files, directory)
+        total = _Total(on_progress, sum(file.blob.size_bytes for file in files))
 
         def bring(placed: tuple[BlobRef, Path]) -> None:
             blob, target = placed
@@ -114,8 +125,8 @@ class Files:
 
         at_once(bring, wanted)
         if left_out:
-            raise _told(left_out, len(found.files))
-        return found
+            raise _told(left_out, len(files))
+        return [target for _, target in wanted]
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}

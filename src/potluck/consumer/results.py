@@ -1,11 +1,17 @@
-"""Results: what the functions of tasks have given."""
+"""Results: what became of tasks, one object for each."""
+
+from collections.abc import Sequence
 
 from potluck.consumer.ask import ask
+from potluck.consumer.files import MOST_VALUE_BYTES, Files
+from potluck.consumer.functions.opening import Opener
+from potluck.consumer.result.pieces import Pieces
+from potluck.consumer.result.result import Result
 from potluck.consumer.tasks import Tasks
 from potluck.consumer.transport import Transport
-from potluck.model.ids import TaskId
 from potluck.wire import routes
-from potluck.wire.results import AskResults, Results, TaskResult, Wanted
+from potluck.wire.identity import Me
+from potluck.wire.results import TaskResult
 
 
 class TaskResults:
@@ -14,18 +20,30 @@ class TaskResults:
     def __init__(self, transport: Transport):
         self._transport = transport
         self._tasks = Tasks(transport)
+        self._files = Files(transport)
+        self._pieces = Pieces(transport, self._tasks)
 
-    def get(self, task_id: str) -> TaskResult:
-        """What the function of a task has given so far, as the node told it; see `has_more`."""
-        found = self._now(task_id)
-        if found is not None:
-            return found
-        state = self._tasks.get(task_id).state
-        # It may have ended just now, and then there is something to say.
-        later = self._now(task_id) if state.is_final else None
-        return later or TaskResult(TaskId(task_id), state, 0)
+    def get(
+        self,
+        task_id: str,
+        *,
+        allow_pickle: bool = False,
+        from_wallets: Sequence[str] = (),
+        max_result_bytes: int = MOST_VALUE_BYTES,
+    ) -> Result:
+        """What became of a task: values, files, log, usage and cost, each loaded when looked at.
 
-    def _now(self, task_id: str) -> TaskResult | None:
-        asked = AskResults((Wanted(TaskId(task_id)),))
-        found = ask(self._transport, routes.ASK_RESULTS, Results, body=asked, repeatable=True)
-        return next(iter(found.results), None)
+        Values are plain data. With `allow_pickle` those of a function that was submitted so are
+        unpickled, if they come from nodes of one's own wallet or of one of `from_wallets`.
+        """
+        trusted: frozenset[str] | None = None
+        if allow_pickle:
+            mine = ask(self._transport, routes.ME, Me).address
+            trusted = frozenset(wallet.lower() for wallet in (mine, *from_wallets))
+        task = self._tasks.get(task_id)
+        opener = Opener(trusted, max_result_bytes)
+        return Result(self._tasks, self._files, self._pieces, task, opener)
+
+    def told(self, task_id: str, behind: int = 0) -> TaskResult:
+        """What the function of a task gave, exactly as nodes told it; see `has_more`."""
+        return self._pieces.get(task_id, behind)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from potluck.consumer.ask import ask, path_of
 from potluck.consumer.follow import Follow
+from potluck.consumer.patience import Patience
 from potluck.consumer.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
@@ -27,6 +28,10 @@ class Tasks:
 
     def __init__(self, transport: Transport):
         self._transport = transport
+
+    @property
+    def patience(self) -> Patience:
+        return self._transport.patience
 
     def submit(self, request: TaskRequest) -> TaskView:
         """Puts a task into the queue, once, however often the network makes us ask."""

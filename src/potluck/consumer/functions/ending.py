@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.client import Potluck
+from potluck.consumer.tasks import Tasks
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
@@ -34,14 +34,14 @@ def item_ended(result: TaskResult, item: int, failed: FailedItem | None) -> Task
     )
 
 
-def failures_of(client: Potluck, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:
+def failures_of(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:
     """Why these items failed, which are in order; not of all, if the server can not be asked."""
     found: dict[int, FailedItem] = {}
     behind: int | None = items[0] - 1
     limit = min(_PAGE_ITEMS, items[-1] + 1 - items[0])
     try:
         while behind is not None and behind < items[-1]:
-            page = client.tasks.failed_items(task_id, behind, limit)
+            page = tasks.failed_items(task_id, behind, limit)
             found |= {each.item: each for each in page.items}
             behind = page.next_cursor
     except PotluckError:

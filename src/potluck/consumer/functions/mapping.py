@@ -15,16 +15,16 @@ from typing import Generic, TypeVar, cast
 
 from potluck.consumer.functions.call import Order
 from potluck.consumer.functions.dispatch import Dispatch
-from potluck.consumer.functions.ending import failures_of, item_ended
+from potluck.consumer.functions.ending import item_ended
 from potluck.consumer.functions.opening import Failed, Opener
 from potluck.consumer.functions.pickling import pickled_items
+from potluck.consumer.functions.pieces import failures_in, values_of
 from potluck.consumer.functions.sender import Submission
-from potluck.model.blob import INLINE_BYTES, Value
-from potluck.model.error import InvalidInput, PotluckError, UntrustedResult
+from potluck.model.blob import INLINE_BYTES
+from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire import item_file
-from potluck.wire.consumer import FailedItem
-from potluck.wire.results import ResultPiece, TaskResult
+from potluck.wire.results import TaskResult
 
 T = TypeVar("T")
 
@@ -322,50 +322,17 @@ def _opened(
         for start, end in _gaps(array):
             yield start, [Failed(told)] * (end - start)
         return
-    failures = _failures(told, dispatch)
+    files, tasks = dispatch.client.files, dispatch.client.tasks
+    failures = failures_in(told, tasks)
     for piece in told.pieces:
         run = array.seen[piece.start : piece.end]
         if len(run) == piece.end - piece.start and not any(run):
             array.seen[piece.start : piece.end] = b"\1" * len(run)
             failed = failures.get(piece.start)
-            yield piece.start, _values(piece, told, failed, opener, dispatch)
+            yield piece.start, values_of(piece, told, failed, opener, files)
     if told.state.is_final and not told.has_more:
         for start, end in _gaps(array):
             yield start, [Failed(item_ended(told, item, None)) for item in range(start, end)]
-
-
-def _failures(told: TaskResult, dispatch: Dispatch) -> dict[int, FailedItem]:
-    """Why items failed that raised nothing: a wall was touched, or their interpreter ended."""
-    items = sorted(
-        piece.start for piece in told.pieces if piece.is_error and piece.value == Value()
-    )
-    return failures_of(dispatch.client, told.task_id, items) if items else {}
-
-
-def _values(
-    piece: ResultPiece,
-    told: TaskResult,
-    failed: FailedItem | None,
-    opener: Opener,
-    dispatch: Dispatch,
-) -> list[object]:
-    count = piece.end - piece.start
-    try:
-        files, most_bytes = dispatch.client.files, opener.most_bytes
-        blob = piece.value.blob
-        data = piece.value.data if blob is None else files.download_bytes(blob, most_bytes)
-        if piece.is_error:
-            error = opener.error(data, piece) if data else item_ended(told, piece.start, failed)
-            return [Failed(error)] * count
-        found = item_file.unpack(data, count)
-    except InvalidInput as error:
-        return [Failed(UntrustedResult(error.detail, "No sound node answers so."))] * count
-    except PotluckError as error:
-        return [Failed(error)] * count
-    if len(found) != count:
-        short = UntrustedResult("There are not as many values as items.", "Try it again.")
-        return [Failed(short)] * count
-    return opener.values(found, piece)
 
 
 def _gaps(array: _Array) -> list[tuple[int, int]]:

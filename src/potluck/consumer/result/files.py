@@ -1,0 +1,144 @@
+"""The files that a task has left: listed when asked for, brought when wanted, checked always."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+from potluck.consumer.files import MOST_VALUE_BYTES, Files
+from potluck.consumer.result.media import PICTURES, TABLES, media_type
+from potluck.consumer.upload import Progress
+from potluck.model.blob import NamedFile
+from potluck.model.error import NotFound
+from potluck.wire.files import TaskFiles
+
+
+class ResultFile:
+    """One of them. Nothing of it is here until it is read or downloaded."""
+
+    def __init__(self, files: Files, task_id: str, named: NamedFile):
+        self._files = files
+        self._task_id = task_id
+        self._named = named
+
+    @property
+    def path(self) -> str:
+        """Where it was in the task's output directory; a stranger chose it."""
+        return self._named.path
+
+    @property
+    def size_bytes(self) -> int:
+        return self._named.blob.size_bytes
+
+    @property
+    def sha256(self) -> str:
+        return self._named.blob.sha256
+
+    @property
+    def media_type(self) -> str:
+        """A guess from its name, such as `image/png`."""
+        return media_type(self.path)
+
+    @property
+    def is_picture(self) -> bool:
+        return self.media_type in PICTURES
+
+    @property
+    def is_table(self) -> bool:
+        return self.media_type in TABLES
+
+    def read_bytes(self, most_bytes: int = MOST_VALUE_BYTES) -> bytes:
+        """All of it, if that is no more than so much; its hash is checked."""
+        return self._files.download_bytes(self._named.blob, most_bytes)
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self.read_bytes().decode(encoding, errors)
+
+    def download(self, directory: str | Path = ".", on_progress: Progress | None = None) -> Path:
+        """Brings it below the directory, under its own path, and says where it is now.
+
+        What is there already with the right bytes is not brought again, what was broken off goes
+        on, and a file with other bytes is left alone: that is an error.
+        """
+        placed = self._files.bring([self._named], Path(directory), self._task_id, on_progress)
+        return placed[0]
+
+    def __repr__(self) -> str:
+        return f"<ResultFile {self.path!r}, {self.size_bytes:,} bytes>"
+
+
+class ResultFiles(Sequence[ResultFile]):
+    """All of them, by number or by path; the list is asked for at the first look."""
+
+    def __init__(self, files: Files, task_id: str):
+        self._files = files
+        self._task_id = task_id
+        self._found: TaskFiles | None = None
+        self._all: list[ResultFile] = []
+
+    @overload
+    def __getitem__(self, which: int | str) -> ResultFile: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> list[ResultFile]: ...
+
+    def __getitem__(self, which: int | str | slice) -> "ResultFile | list[ResultFile]":
+        files = self._listed()
+        if not isinstance(which, str):
+            return files[which]
+        for file in files:
+            if file.path == which:
+                return file
+        raise NotFound(
+            f"The task left no file {which!r}.",
+            "It left " + (", ".join(repr(file.path) for file in files[:10]) or "none") + ".",
+        )
+
+    def __len__(self) -> int:
+        return len(self._listed())
+
+    def __iter__(self) -> Iterator[ResultFile]:
+        return iter(self._listed())
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of the attempt that left them; None if there is none, or several."""
+        return self._told().attempt
+
+    @property
+    def cleared(self) -> bool:
+        """Whether there may have been some that are kept no longer."""
+        return self._told().cleared
+
+    @property
+    def pictures(self) -> list[ResultFile]:
+        return [file for file in self if file.is_picture]
+
+    @property
+    def tables(self) -> list[ResultFile]:
+        return [file for file in self if file.is_table]
+
+    def download(
+        self, directory: str | Path = ".", on_progress: Progress | None = None
+    ) -> list[Path]:
+        """Brings all of them below the directory, several at a time, and says where they are.
+
+        Hashes are checked, what is there is not brought again, what was broken off goes on.
+        """
+        named = self._told().files
+        return self._files.bring(named, Path(directory), self._task_id, on_progress)
+
+    def __repr__(self) -> str:
+        if self._found is None:
+            return f"<ResultFiles of {self._task_id}, not looked at yet>"
+        return f"<ResultFiles of {self._task_id}: {[file.path for file in self._all[:10]]}>"
+
+    def _told(self) -> TaskFiles:
+        if self._found is None:
+            found = self._files.of_task(self._task_id)
+            self._all = [ResultFile(self._files, self._task_id, each) for each in found.files]
+            self._found = found
+        return self._found
+
+    def _listed(self) -> list[ResultFile]:
+        self._told()
+        return self._all
