@@ -2,7 +2,6 @@
 
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
+from potluck.cli.main import execute
 from potluck.consumer.pin import pin_ca, pinned
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
@@ -24,7 +24,7 @@ from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 from tests.http.raw import Raw, authority_file, context_for
 from tests.http.test_slow import GET
-from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 NAMES = ("pool.example.org", "localhost", "127.0.0.1", "::1")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -281,12 +281,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_server_that_would_be_open_does_not_start(what: str, tmp_path: Path) -> None:
+def test_a_server_that_would_be_open_does_not_start(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     options, said, hint = REFUSED[what]
-    command = potluck("server", "--port", "0", "--data-dir", tmp_path / "data", *options)
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert ended.returncode == 78, ended.stderr
-    told = " ".join(ended.stderr.split())
+    monkeypatch.chdir(tmp_path)
+    status = execute(["server", "--port", "0", "--data-dir", str(tmp_path / "data"), *options])
+    told = " ".join(capsys.readouterr().err.split())
+    assert status == 78, told
     assert said in told and hint in told
 
 

@@ -165,7 +165,7 @@ def test_an_ordinary_user_needs_no_more_than_the_engines_socket(docker: Started)
         assert full.ended.reason is EndReason.DISK_LIMIT
 
 
-@pytest.mark.parametrize("name", ["podman", "docker+runsc"])
+@pytest.mark.parametrize("name", ["podman", pytest.param("docker+runsc", marks=pytest.mark.long)])
 def test_other_engines_hold_the_same_walls(name: str) -> None:
     """The rest of what they hold is among the long tests."""
     source = (
