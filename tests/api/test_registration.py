@@ -169,4 +169,4 @@ async def _everything(database_url: str) -> dict[str, str]:
 
 
 def pending(database_url: str) -> int:
-    return everything(database_url)["events"].count('"delivered_at": null')
+    return everything(database_url)["events"].count('"place": null')

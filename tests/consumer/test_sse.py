@@ -12,9 +12,15 @@ STREAM = (
     b": hello\n\n"
     b"id: 1\r\nevent: log\r\ndata: a\r\ndata:b\r\n\r\n"
     b"id:2\rdata:  c\r\r"
+    b"id: 3\n: still here\n\n"
     b"data: \xc3\xa9\n\n"
 )
-EVENTS = [SentEvent("1", "a\nb"), SentEvent("2", " c"), SentEvent(None, "é")]
+EVENTS = [
+    SentEvent("1", "a\nb", "log"),
+    SentEvent("2", " c"),
+    SentEvent("3", ""),
+    SentEvent(None, "é"),
+]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
@@ -26,7 +32,7 @@ def test_any_cut_gives_the_same_events(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "half", [b"id: 1\ndata: a", b"id: 1\ndata: a\n", b"id: 1\n\n", b":\n\n", b":\ndata:\n\n"]
+    "half", [b"id: 1\ndata: a", b"id: 1\ndata: a\n", b":\n\n", b":\ndata:\n\n"]
 )
 def test_half_an_event_or_a_sign_of_life_is_none(half: bytes) -> None:
     assert list(EventReader().feed(half)) == []

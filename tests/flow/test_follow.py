@@ -70,12 +70,13 @@ async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool
 async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:
     task = await pool.submit()
     async with pool.parts.live.listen(f"task:{task.id}") as listener:
-        told = await notify.notify_once(pool.parts)
-        assert len(told) == 1
+        told = await notify.notify_once(pool.parts, 0)
+        assert told.count == 1
         assert await listener.wait(10)
-    assert await notify.notify_once(pool.parts) == told, "whoever ends before the mark tells again"
-    assert await notify.notify_once(pool.parts, told) == []
-    assert await notify.notify_once(pool.parts) == []
+        assert await notify.tell_again(pool.parts) == told, "whoever ends before the mark"
+        assert await listener.wait(10)
+    assert await notify.notify_once(pool.parts, told.place) == notify.Told(0, told.place)
+    assert await notify.tell_again(pool.parts) == notify.Told(0, 0), "all is noted"
 
 
 async def test_following_sees_the_end_of_an_attempt_that_failed(pool: Pool) -> None:

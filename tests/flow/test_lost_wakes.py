@@ -105,4 +105,4 @@ async def _run(pool: Pool, grant: Grant) -> None:
 
 
 async def _is_told(pool: Pool) -> bool:
-    return not await pool.sql("SELECT count(*) FROM events WHERE delivered_at IS NULL")
+    return not await pool.sql("SELECT count(*) FROM events WHERE place IS NULL")

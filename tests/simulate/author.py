@@ -715,16 +715,18 @@ def _depend(leadership: Leadership) -> Act:
 
 async def _notify(side: Side) -> object:
     """Each side numbers its events by itself."""
-    told = await notify.notify_once(side.parts, side.memory.get("told", ()))
-    side.memory["told"] = told
-    return len(told)
+    told = await notify.notify_once(side.parts, side.memory.get("told", 0))
+    new, side.memory["told"] = told.count, told.place
+    return new
 
 
 async def _outbox(side: Side) -> object:
+    """Some are placed and told, some placed only, and some not even that."""
     async with side.database.transaction() as connection:
-        pending = await events.undelivered(connection, 5, ())
-        rest = await events.undelivered(connection, 5, [each.id for each in pending])
-        return [each.event for each in (*pending, *rest)]
+        placed = await events.place(connection, 5, 0)
+        rest = await events.place(connection, 5, placed[-1].place if placed else 0)
+        untold = await events.untold(connection, 7)
+        return [[each.event for each in some] for some in (placed, rest, untold)]
 
 
 async def _nodes(connection: Any, node_ids: list[str]) -> object:

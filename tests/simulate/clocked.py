@@ -32,12 +32,14 @@ TABLES = (
     *("ledger_entries", "events", "failed_items", "attempt_devices", "attempts", "dependencies"),
     *("ended_tasks", "tasks", "lost_contests", "contests", "bindings", "devices", "wishes"),
     *("nodes", "node_keys", "balances", "audit", "audit_head", "accounts", "leader"),
+    "event_head",
 )
 _EMPTY = f"""
 SET session_replication_role = replica;
 {"".join(f"DELETE FROM {table};" for table in TABLES)}
 INSERT INTO leader DEFAULT VALUES;
 INSERT INTO audit_head DEFAULT VALUES;
+INSERT INTO event_head DEFAULT VALUES;
 SET session_replication_role = origin;
 """
 

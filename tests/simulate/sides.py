@@ -41,7 +41,7 @@ SETTINGS = ServerSettings(
 )
 Act = Callable[["Side"], Awaitable[object]]
 # Drawn by each side for itself, in its own order.
-_OWN = {"changed", "tx", "id"}
+_OWN = {"changed", "id"}
 _NUMBERED = ("ledger_entries", "events")
 
 
@@ -138,6 +138,7 @@ def told(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]
 
 def _lines(table: str, rows: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     dropped = _OWN if table in _NUMBERED else _OWN - {"id"}
+    dropped = {"place", "told"} if table == "event_head" else dropped
     for row in rows:
         yield {
             column: _cell(column, value)
@@ -153,6 +154,8 @@ _SPANS = {"pending", "remaining"}
 def _cell(column: str, value: Any) -> Any:
     if column in _JSON and isinstance(value, bytes):
         return json.dumps(msgspec.json.decode(value), sort_keys=True)
+    if column == "place":  # the next free number, which is another where two draw at once
+        return value is not None
     if column in _SPANS:
         return [each if isinstance(each, tuple) else (each.lower, each.upper) for each in value]
     if isinstance(value, asyncpg.Range):

@@ -16,6 +16,7 @@ from potluck.cli.balance import balance
 from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
 from potluck.cli.doctor.doctor import doctor
+from potluck.cli.events import events
 from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
 from potluck.cli.files import files
@@ -83,7 +84,7 @@ def potluck(
 app.command(
     cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
 )(run)
-for task_command in (ps, explain, attempts, logs, result, files, cancel, templates):
+for task_command in (ps, explain, attempts, logs, result, files, cancel, events, templates):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, balance, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)

@@ -6,8 +6,8 @@
 
 It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
 repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `ledger`, `files`,
-`account`, `own_nodes` and `admin`.
+What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `events`, `ledger`,
+`files`, `account`, `own_nodes` and `admin`.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from potluck.consumer.admin import Admin
 from potluck.consumer.ask import ask
 from potluck.consumer.bearer import FixedToken
 from potluck.consumer.connect import as_saved, connect
+from potluck.consumer.events import Events
 from potluck.consumer.files import Files
 from potluck.consumer.ledger import Ledger
 from potluck.consumer.own_nodes import OwnNodes
@@ -66,6 +67,7 @@ class Potluck:
         self.results = TaskResults(transport)
         self.resources = Resources(transport)
         self.ledger = Ledger(transport)
+        self.events = Events(transport)
         self.account = OwnAccount(transport)
         self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)

@@ -15,7 +15,8 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 class SentEvent(Struct, frozen=True):
     id: str | None
-    data: str
+    data: str  # empty if it only says how far the stream has come
+    kind: str = ""
 
 
 class EventReader:
@@ -24,6 +25,7 @@ class EventReader:
     def __init__(self) -> None:
         self._rest = b""
         self._id: str | None = None
+        self._kind = ""
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[SentEvent]:
@@ -42,10 +44,13 @@ class EventReader:
             self._data.append(value)
         elif name == "id":
             self._id = value
+        elif name == "event":
+            self._kind = value
         return None
 
     def _dispatch(self) -> SentEvent | None:
-        """What the blank line completed; without data it was only a sign of life."""
+        """What the blank line completed; without data and id it was only a sign of life."""
         data, self._data = "\n".join(self._data), []
         identity, self._id = self._id, None
-        return SentEvent(identity, data) if data else None
+        kind, self._kind = self._kind, ""
+        return SentEvent(identity, data, kind) if data or identity is not None else None

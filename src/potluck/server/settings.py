@@ -80,6 +80,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     binding_lapse_seconds: Lifetime = 7 * 86_400.0  # a device whose node is silent so long is free
     tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
     keep_results_seconds: Lifetime = 30 * 86_400.0  # files, results and logs, after a task's end
+    keep_events_seconds: Lifetime = 30 * 86_400.0  # what happened can be read for so long
     pin_seconds: Lifetime = 86_400.0  # how long an upload stays that no task names
     upload_idle_seconds: Lifetime = 86_400.0  # an upload that did not go on for so long is given up
     collect_seconds: Duration = 60.0  # how often is looked for what nobody needs any more

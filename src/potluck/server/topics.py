@@ -23,6 +23,11 @@ def task(task_id: TaskId) -> str:
     return f"task:{task_id}"
 
 
+def account(account_id: AccountId) -> str:
+    """There are new events of this account, in their places."""
+    return f"account:{account_id}"
+
+
 def results(task_id: TaskId) -> str:
     """The task has given something, or is over."""
     return f"results:{task_id}"

@@ -21,9 +21,9 @@ class Event(Struct, frozen=True):
     data: dict[str, Any] = {}
 
 
-class PendingEvent(Struct, frozen=True):
-    id: int
-    event: Event
+class PlacedEvent(Struct, frozen=True):
+    place: int
+    event: Event  # without what it says
 
 
 async def append(connection: Connection, events: Sequence[Event]) -> None:
@@ -44,15 +44,17 @@ def columns(events: Sequence[Event]) -> tuple[list[Any], ...]:
     )
 
 
-async def undelivered(
-    connection: Connection, limit: int, delivered: Sequence[int]
-) -> list[PendingEvent]:
-    """The next ones; those that have been delivered since are marked as such."""
-    rows = await connection.fetch(_sql.undelivered, limit, delivered)
-    return [
-        PendingEvent(
-            row["id"],
-            Event(row["account_id"], EventKind(row["kind"]), row["task_id"], row["node_id"]),
-        )
-        for row in rows
-    ]
+async def place(connection: Connection, limit: int, told: int) -> list[PlacedEvent]:
+    """Puts the next ones behind all that have a place; up to `told` everybody was told."""
+    rows = await connection.fetch(_sql.place, limit, told)
+    return sorted((_placed(row) for row in rows), key=lambda each: each.place)
+
+
+async def untold(connection: Connection, limit: int) -> list[PlacedEvent]:
+    """The first of those that have a place, and of which nobody noted that they were told."""
+    return [_placed(row) for row in await connection.fetch(_sql.untold, limit)]
+
+
+def _placed(row: Any) -> PlacedEvent:
+    event = Event(row["account_id"], EventKind(row["kind"]), row["task_id"], row["node_id"])
+    return PlacedEvent(row["place"], event)

@@ -78,6 +78,9 @@ SUBMIT_TASKS = Route("POST", "/v1/tasks/batch")
 ESTIMATE_TASK = Route("POST", "/v1/tasks/estimate")
 ASK_RESULTS = Route("POST", "/v1/results")
 
+LIST_EVENTS = Route("GET", "/v1/events")
+FOLLOW_EVENTS = Route("GET", "/v1/events/follow")
+
 BEGIN_UPLOAD = Route("POST", "/v1/uploads")
 PUT_PART = Route("PUT", "/v1/uploads/{upload_id}/parts/{number}")
 FINISH_UPLOAD = Route("POST", "/v1/uploads/{upload_id}/finish")

@@ -20,6 +20,7 @@ from potluck.server.api.document.served import Document
 from potluck.server.api.earnings import EarningsController
 from potluck.server.api.encryption import EncryptionController
 from potluck.server.api.errors import answer_error
+from potluck.server.api.events import EventController
 from potluck.server.api.explain import ExplainController
 from potluck.server.api.health import HealthController
 from potluck.server.api.invites import InviteController
@@ -55,6 +56,7 @@ _CONTROLLERS = [
     AttemptController,
     ItemController,
     ResultController,
+    EventController,
     BlobController,
     UploadController,
     ExplainController,

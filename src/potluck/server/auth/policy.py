@@ -45,6 +45,8 @@ POLICY: dict[str, Scope | None] = {
     "earnings": Scope.ACCOUNT_READ,
     "ledger": Scope.ACCOUNT_READ,
     "ledger_summary": Scope.ACCOUNT_READ,
+    "list_events": Scope.ACCOUNT_READ,
+    "follow_events": Scope.ACCOUNT_READ,
     # tasks
     "submit_task": Scope.TASKS_WRITE,
     "submit_tasks": Scope.TASKS_WRITE,

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import EndReason, TaskState
@@ -9,7 +11,7 @@ from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.store import events
 from potluck.store.database import Connection
-from potluck.store.events import Event
+from potluck.store.events import Event, PlacedEvent
 
 BATCH = 1000
 
@@ -33,19 +35,43 @@ async def hurry(parts: Parts) -> None:
     await parts.live.wake(topics.SCHEDULE)
 
 
-async def notify_once(parts: Parts, told: Sequence[int] = ()) -> list[int]:
-    """Wakes whoever follows what has happened since; answers which events that were.
+class Told(Struct, frozen=True):
+    count: int
+    place: int  # up to which everybody was told
 
-    Those are to be given back as `told`, by which they are marked when it is next looked. At least
-    once: a crash before the mark tells it again, and a follower that is woken in vain looks and
-    finds nothing new.
+
+async def notify_once(parts: Parts, told: int) -> Told:
+    """Gives what has happened since its place in the order, and wakes whoever follows it.
+
+    Up to where that was done is to be given back as `told`, and is noted when it is next looked. At
+    least once: who begins anew tells what nobody has noted, and a follower that is woken in vain
+    looks and finds nothing new.
     """
     async with parts.database.statement() as connection:
-        pending = await events.undelivered(connection, BATCH, told)
-    for task_id in {each.event.task_id for each in pending} - {None}:
-        assert task_id is not None
-        await parts.live.wake(topics.task(task_id))
-    for each in pending:
-        if each.event.kind is EventKind.TASK_FINISHED and each.event.task_id is not None:
-            await parts.live.wake(topics.results(each.event.task_id))
-    return [each.id for each in pending]
+        placed = await events.place(connection, BATCH, told)
+    await _wake(parts, placed)
+    return Told(len(placed), placed[-1].place if placed else told)
+
+
+async def tell_again(parts: Parts) -> Told:
+    """What whoever led before has placed and perhaps told nobody."""
+    async with parts.database.statement() as connection:
+        untold = await events.untold(connection, BATCH)
+    await _wake(parts, untold)
+    return Told(len(untold), untold[-1].place if untold else 0)
+
+
+async def _wake(parts: Parts, placed: Sequence[PlacedEvent]) -> None:
+    found = [each.event for each in placed]
+    tasks = {event.task_id for event in found if event.task_id is not None}
+    ended = {
+        event.task_id
+        for event in found
+        if event.kind is EventKind.TASK_FINISHED and event.task_id is not None
+    }
+    for topic in (
+        *map(topics.task, tasks),
+        *map(topics.results, ended),
+        *map(topics.account, {event.account_id for event in found}),
+    ):
+        await parts.live.wake(topic)

@@ -1,4 +1,5 @@
-"""Clears away what has ended: nonces, approvals, sessions, invites, and what the suspended left.
+"""Clears away what has ended: nonces, approvals, sessions, invites, old events, and what the
+suspended left.
 
 Each is seen to by itself and completely: one that fails is logged and keeps no other waiting, and
 however much has ended since the last time, nothing is left for the next.
@@ -15,7 +16,7 @@ from potluck.model.error import Unavailable
 from potluck.server.accounts.operator import withdraw_invite
 from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
-from potluck.store import nonces, sessions, terminal_approvals
+from potluck.store import event_list, nonces, sessions, terminal_approvals
 from potluck.store.database import Connection
 
 log = structlog.get_logger()
@@ -36,7 +37,8 @@ class TidyLoop:
         self._parts = parts
 
     async def run_once(self) -> None:
-        for forget, kept in _KEPT.items():
+        kept_events = timedelta(seconds=self._parts.settings.keep_events_seconds)
+        for forget, kept in (*_KEPT.items(), (event_list.forget, kept_events)):
             await _survive(forget.__module__, self._forget_all(forget, kept))
         for duty in (evict_once, withdraw_invite):
             await _survive(duty.__module__, duty(self._parts))

@@ -42,11 +42,13 @@ class Data:
         self.failed_items = self.log.tables["failed_items"]
         self.ledger_entries = self.log.tables["ledger_entries"]
         self.events = self.log.tables["events"]
+        self.event_head = self.log.tables["event_head"]
         self.leader = self.log.tables["leader"]
         self.audit = self.log.tables["audit"]
         self.audit_head = self.log.tables["audit_head"]
         self.leader.insert({"led_until": NEVER, "renewed_at": NEVER, "expires_at": NEVER})
         self.audit_head.insert({})
+        self.event_head.insert({})
 
     def ahead(self, lasting: timedelta | None) -> datetime | None:
         """`now() + $n::interval`, which is null for null."""

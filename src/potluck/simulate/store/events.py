@@ -26,15 +26,29 @@ def append(
     return []
 
 
-@models(_sql.undelivered)
-def undelivered(data: Data, limit: int, delivered: list[int]) -> list[Row]:
-    for number in delivered:
-        event = data.events.get(number)
-        if event is not None:
-            data.events.update(event, {"delivered_at": data.now})
-    waiting = sorted(data.events.of("undelivered", None), key=lambda row: row["id"])
-    columns = ("id", "account_id", "task_id", "node_id", "kind")
-    return [{column: row[column] for column in columns} for row in waiting[:limit]]
+@models(_sql.place)
+def place(data: Data, limit: int, told: int) -> list[Row]:
+    (head,) = data.event_head.all()
+    unplaced = sorted(data.events.of("unplaced", None), key=lambda row: row["id"])[:limit]
+    first = head["place"] + 1
+    changes = {"place": head["place"] + len(unplaced), "told": max(head["told"], told)}
+    data.event_head.update(head, changes)
+    return [
+        _told(data.events.update(event, {"place": first + number}))
+        for number, event in enumerate(unplaced)
+    ]
+
+
+@models(_sql.untold)
+def untold(data: Data, limit: int) -> list[Row]:
+    (head,) = data.event_head.all()
+    places = range(head["told"] + 1, head["place"] + 1)
+    found = (data.events.find("events_placed", place) for place in places)
+    return [_told(event) for event in found if event is not None][:limit]
+
+
+def _told(event: Row) -> Row:
+    return {name: event[name] for name in ("place", "account_id", "task_id", "node_id", "kind")}
 
 
 @models(_audit.lock_head)

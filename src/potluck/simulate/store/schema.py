@@ -40,7 +40,7 @@ def shapes(
         "tasks": _tasks(now, mark),
         "attempts": _attempts(now),
         **_of_work(),
-        **_records(now, mark, number),
+        **_records(now, number),
     }
 
 
@@ -326,9 +326,7 @@ def _of_work() -> dict[str, Shape]:
     }
 
 
-def _records(
-    now: Callable[[], datetime], mark: Callable[[], int], number: Callable[[str], int]
-) -> dict[str, Shape]:
+def _records(now: Callable[[], datetime], number: Callable[[str], int]) -> dict[str, Shape]:
     return {
         "ledger_entries": Shape(
             key=("id",),
@@ -355,16 +353,17 @@ def _records(
             key=("id",),
             columns={
                 "id": lambda: number("events"),
-                **_none("account_id", "task_id", "node_id", "kind", "data", "delivered_at"),
+                **_none("account_id", "task_id", "node_id", "kind", "data", "place"),
                 "created_at": now,
-                "tx": mark,
             },
+            uniques=(Unique("events_placed", ("place",)),),
             references={"account_id": "accounts", "task_id": "tasks", "node_id": "nodes"},
             indexes={
                 "task": Index("task_id"),
-                "undelivered": Index("delivered_at", lambda row: row["delivered_at"] is None),
+                "unplaced": Index("place", lambda row: row["place"] is None),
             },
         ),
+        "event_head": Shape(key=("is_only",), columns={"is_only": True, "place": 0, "told": 0}),
         "leader": Shape(
             key=("is_only",),
             columns={

@@ -5,15 +5,29 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[])
     WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
 ORDER BY place
 
--- name: undelivered
--- Marks those that have been delivered since this was last asked, and answers what is next. Nobody
--- waits until the mark is on the disk: without it they would be delivered again.
-WITH unhurried AS (
-    SELECT set_config('synchronous_commit', 'off', true)
-), marked AS (
-    UPDATE events SET delivered_at = now()
-    WHERE id = ANY($2::bigint[]) AND (SELECT count(*) FROM unhurried) = 1
+-- name: place
+-- Gives what has been committed its place, and notes up to where all was told. Of one task ids are
+-- in the order in which things happened: who writes about it holds its row. So the older id goes
+-- first, and whatever happened before is placed before. Two at once come one after the other, by
+-- the head's row; what the first has placed is not placed again, and a few numbers are left out.
+WITH unplaced AS MATERIALIZED (
+    SELECT id FROM events WHERE place IS NULL ORDER BY id LIMIT $1
+), head AS (
+    UPDATE event_head SET
+        place = place + (SELECT count(*) FROM unplaced),
+        told = greatest(told, $2)
+    -- Nothing is written where there is nothing to write.
+    WHERE told < $2 OR EXISTS (SELECT FROM unplaced)
+    RETURNING place - (SELECT count(*) FROM unplaced) AS before
+), numbered AS (
+    SELECT id, row_number() OVER (ORDER BY id) AS number FROM unplaced
 )
-SELECT id, account_id, task_id, node_id, kind FROM events
-WHERE delivered_at IS NULL AND id <> ALL($2::bigint[])
-ORDER BY id LIMIT $1
+UPDATE events SET place = head.before + numbered.number
+FROM head, numbered
+WHERE events.id = numbered.id AND events.place IS NULL
+RETURNING events.place, account_id, task_id, node_id, kind
+
+-- name: untold
+-- What was placed and perhaps never told: whoever placed it may have ended in between.
+SELECT place, account_id, task_id, node_id, kind FROM events
+WHERE place > (SELECT told FROM event_head) ORDER BY place LIMIT $1

@@ -1,4 +1,4 @@
-"""Events are read in an order in which nobody who reads on misses any."""
+"""Events have a place in the order in which they are told, and are forgotten by their age."""
 
 from potluck.store.migrations.sql import run_beside
 

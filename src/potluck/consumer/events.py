@@ -1,0 +1,92 @@
+"""Events: what happens to all that an account has, as a list and as it happens."""
+
+from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import urlencode
+
+from potluck.consumer.ask import ask, path_of
+from potluck.consumer.sse import SentEvent
+from potluck.consumer.stream import Stream
+from potluck.consumer.transport import Transport
+from potluck.model.error import PotluckError
+from potluck.model.event import EventKind
+from potluck.wire import routes
+from potluck.wire.answer import decoded
+from potluck.wire.events import GAP, EventGap, EventPage, EventView
+
+_PAGE = 200
+
+
+class EventStream(Stream[EventView | EventGap]):
+    """Never over: whoever reads it stops when there is enough.
+
+    An EventGap says that something may be missing before what follows it.
+    """
+
+    @property
+    def position(self) -> str | None:
+        """Behind the last event that was taken; kept, it lets another program go on from there.
+
+        None before the server has said where the stream begins.
+        """
+        return self._last_event_id
+
+    def _taken(self, sent: SentEvent) -> EventView | EventGap:
+        if sent.kind == GAP:
+            return decoded(sent.data.encode(), EventGap, self._transport.url)
+        return decoded(sent.data.encode(), EventView, self._transport.url)
+
+
+class Events:
+    """Of one account at one server."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def list(
+        self,
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        kinds: Sequence[EventKind] = (),
+        task_id: str | None = None,
+        newest_first: bool = False,
+    ) -> EventPage:
+        """A page, oldest first; `next_cursor` of the answer asks for what comes behind it."""
+        query = {
+            "limit": limit,
+            "cursor": cursor,
+            "kind": tuple(kinds) or None,
+            "task": task_id,
+            "order": "newest" if newest_first else None,
+        }
+        return ask(self._transport, routes.LIST_EVENTS, EventPage, query=query)
+
+    def all(
+        self,
+        cursor: str | None = None,
+        *,
+        kinds: Sequence[EventKind] = (),
+        task_id: str | None = None,
+    ) -> Iterator[EventView]:
+        """All that there is behind a position now, oldest first, page by page."""
+        while True:
+            page = self.list(_PAGE, cursor, kinds=kinds, task_id=task_id)
+            yield from page.events
+            cursor = page.next_cursor
+            if len(page.events) < _PAGE:
+                return
+
+    def follow(
+        self,
+        cursor: str | None = None,
+        *,
+        kinds: Sequence[EventKind] = (),
+        task_id: str | None = None,
+        on_gap: Callable[[PotluckError], None] | None = None,
+    ) -> EventStream:
+        """As they happen: from now on, or from behind a position. A line that breaks is mended, and
+        nothing is lost or told twice by that.
+        """
+        named = [("kind", kind.value) for kind in kinds] + ([("task", task_id)] if task_id else [])
+        path = path_of(routes.FOLLOW_EVENTS) + (f"?{urlencode(named)}" if named else "")
+        return EventStream(self._transport, path, on_gap, cursor)

@@ -1,0 +1,115 @@
+"""What an account is told: a list to read on in, and a stream."""
+
+import time
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+from litestar import Controller, Request, get
+from litestar.params import QueryParameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from potluck.model.error import InvalidInput
+from potluck.model.event import EventKind
+from potluck.server.api.access import still_allowed
+from potluck.server.api.tasks import task_id_of
+from potluck.server.auth.caller import Caller
+from potluck.server.flow import events
+from potluck.server.flow.events import Followed
+from potluck.server.parts import Parts
+from potluck.store.event_list import Wanted
+from potluck.wire import codec, routes
+from potluck.wire.events import GAP, EventGap, EventPage
+
+
+class Order(StrEnum):
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+Position = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Kinds = Annotated[
+    list[EventKind] | None, QueryParameter(name="kind", max_items=len(EventKind), required=False)
+]
+OfTask = Annotated[str | None, QueryParameter(name="task", max_length=64, required=False)]
+First = Annotated[Order, QueryParameter(name="order")]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
+
+
+class EventController(Controller):
+    tags = ("events",)
+
+    @get(routes.LIST_EVENTS.template, operation_id="list_events")
+    async def list_events(
+        self,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        cursor: Position = None,
+        kinds: Kinds = None,
+        of_task: OfTask = None,
+        first: First = Order.OLDEST,
+        limit: Limit = 50,
+    ) -> EventPage:
+        """What happened to what is yours. Oldest first, `next_cursor` reads on, also later."""
+        account_id, position = request.user.id, _position(cursor)
+        wanted = _wanted(kinds, of_task)
+        if first is Order.NEWEST:
+            return await events.newest(parts, account_id, wanted, position, limit)
+        return await events.page(parts, account_id, wanted, position or 0, limit)
+
+    @get(
+        routes.FOLLOW_EVENTS.template, operation_id="follow_events", media_type="text/event-stream"
+    )
+    async def follow_events(
+        self,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        cursor: Position = None,
+        kinds: Kinds = None,
+        of_task: OfTask = None,
+    ) -> ServerSentEvent:
+        """The same as it happens, from now on or behind a cursor; `Last-Event-ID` goes on where
+        a stream was cut.
+        """
+        last = request.headers.get("last-event-id")
+        position = _position(cursor) if last is None else _position(last)
+        return ServerSentEvent(_messages(parts, request, _wanted(kinds, of_task), position))
+
+
+async def _messages(
+    parts: Parts, request: Request[Caller, Any, Any], wanted: Wanted, position: int | None
+) -> AsyncIterator[ServerSentEventMessage]:
+    """Ends when the credential no longer holds, too: whoever comes again is told so."""
+    looked_at = time.monotonic()
+    async for followed in events.follow(parts, request.user.id, wanted, position):
+        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
+            if not await still_allowed(request):
+                return
+            looked_at = time.monotonic()
+        yield _message(followed)
+
+
+def _message(followed: Followed) -> ServerSentEventMessage:
+    position = str(followed.position)
+    if followed.said is None:
+        return ServerSentEventMessage(data=None, id=position, comment="still here")
+    kind = GAP if isinstance(followed.said, EventGap) else followed.said.kind.value
+    data = codec.encode_json(followed.said).decode()
+    return ServerSentEventMessage(event=kind, id=position, data=data)
+
+
+def _wanted(kinds: list[EventKind] | None, of_task: str | None) -> Wanted:
+    task_id = None if of_task is None else task_id_of(of_task)
+    return Wanted(tuple(dict.fromkeys(kinds or ())), task_id)
+
+
+def _position(text: str | None) -> int | None:
+    """Ours are numbers that fit a column."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise InvalidInput(
+            "That is no position among the events.",
+            "Use `next_cursor` of a page, or the id that a stream sent last.",
+        )
+    return int(text)

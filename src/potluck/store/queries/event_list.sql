@@ -1,0 +1,64 @@
+-- name: behind
+-- In one moment: what there is behind a place, up to where there is anything at all, and up to where
+-- this account's events are forgotten. There is always a row; without an event it has no place.
+SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
+FROM event_head
+LEFT JOIN forgotten_events ON forgotten_events.account_id = $1
+LEFT JOIN LATERAL (
+    SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+        tasks.name AS task_name
+    FROM events LEFT JOIN tasks ON tasks.id = task_id
+    WHERE events.account_id = $1 AND events.place > $2 AND events.kind = ANY($3)
+    ORDER BY events.place LIMIT $4
+) AS found ON true
+ORDER BY found.place
+
+-- name: behind_of_task
+-- The same by another index.
+SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
+FROM event_head
+LEFT JOIN forgotten_events ON forgotten_events.account_id = $1
+LEFT JOIN LATERAL (
+    SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+        tasks.name AS task_name
+    FROM events JOIN tasks ON tasks.id = task_id
+    WHERE events.task_id = $5 AND events.account_id = $1
+        AND events.place > $2 AND events.kind = ANY($3)
+    ORDER BY events.place LIMIT $4
+) AS found ON true
+ORDER BY found.place
+
+-- name: newest
+SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+    tasks.name AS task_name
+FROM events LEFT JOIN tasks ON tasks.id = task_id
+WHERE events.account_id = $1 AND events.place < $2 AND events.kind = ANY($3)
+ORDER BY events.place DESC LIMIT $4
+
+-- name: newest_of_task
+SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
+    tasks.name AS task_name
+FROM events JOIN tasks ON tasks.id = task_id
+WHERE events.task_id = $5 AND events.account_id = $1
+    AND events.place < $2 AND events.kind = ANY($3)
+ORDER BY events.place DESC LIMIT $4
+
+-- name: head
+SELECT place FROM event_head
+
+-- name: forget
+-- The oldest by their ids, which is almost by their age; up to where is noted for each account.
+WITH gone AS (
+    DELETE FROM events WHERE id IN (
+        SELECT id FROM (
+            SELECT id, created_at, place FROM events ORDER BY id LIMIT $2
+        ) AS oldest
+        WHERE created_at < now() - $1::interval AND place IS NOT NULL
+    ) RETURNING account_id, place
+), noted AS (
+    INSERT INTO forgotten_events (account_id, place)
+    SELECT account_id, max(place) FROM gone GROUP BY account_id
+    ON CONFLICT (account_id) DO UPDATE
+        SET place = greatest(forgotten_events.place, excluded.place)
+)
+SELECT count(*) FROM gone
