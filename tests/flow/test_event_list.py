@@ -1,7 +1,7 @@
 """What an account is told, from any position on: nothing is missed, nothing comes twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -215,7 +215,7 @@ async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: 
     assert all(isinstance(each, StopAsyncIteration) or each.said is None for each in ended)  # type: ignore[union-attr]
 
 
-def _follow(parts: Parts, pool: Pool, position: int | None) -> AsyncIterator[events.Followed]:
+def _follow(parts: Parts, pool: Pool, position: int | None) -> AsyncGenerator[events.Followed]:
     return events.follow(parts, pool.alice, ALL, position)
 
 

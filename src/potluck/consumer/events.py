@@ -56,7 +56,7 @@ class Events:
             "limit": limit,
             "cursor": cursor,
             "kind": tuple(kinds) or None,
-            "task": task_id,
+            "task_id": task_id,
             "order": "newest" if newest_first else None,
         }
         return ask(self._transport, routes.LIST_EVENTS, EventPage, query=query)
@@ -87,6 +87,8 @@ class Events:
         """As they happen: from now on, or from behind a position. A line that breaks is mended, and
         nothing is lost or told twice by that.
         """
-        named = [("kind", kind.value) for kind in kinds] + ([("task", task_id)] if task_id else [])
+        named = [("kind", kind.value) for kind in kinds] + (
+            [("task_id", task_id)] if task_id else []
+        )
         path = path_of(routes.FOLLOW_EVENTS) + (f"?{urlencode(named)}" if named else "")
         return EventStream(self._transport, path, on_gap, cursor)

@@ -22,23 +22,38 @@ from potluck.wire import codec, routes
 from potluck.wire.events import GAP, EventGap, EventPage
 
 
-class Order(StrEnum):
+class EventOrder(StrEnum):
     OLDEST = "oldest"
     NEWEST = "newest"
 
 
-Position = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
-Kinds = Annotated[
-    list[EventKind] | None, QueryParameter(name="kind", max_items=len(EventKind), required=False)
+Position = Annotated[
+    str | None,
+    QueryParameter(
+        name="cursor",
+        max_length=64,
+        required=False,
+        description="A position: `next_cursor` of a page, or the id that a stream sent last.",
+    ),
 ]
-OfTask = Annotated[str | None, QueryParameter(name="task", max_length=64, required=False)]
-First = Annotated[Order, QueryParameter(name="order")]
-Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
+Kinds = Annotated[
+    list[EventKind] | None,
+    QueryParameter(
+        name="kind", max_items=len(EventKind), required=False, description="Only of these kinds."
+    ),
+]
+OfTask = Annotated[
+    str | None,
+    QueryParameter(name="task_id", max_length=64, required=False),
+]
+First = Annotated[
+    EventOrder,
+    QueryParameter(name="order", description="What comes first; `newest` pages back in time."),
+]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500, description="At most so many.")]
 
 
 class EventController(Controller):
-    tags = ("events",)
-
     @get(routes.LIST_EVENTS.template, operation_id="list_events")
     async def list_events(
         self,
@@ -47,13 +62,13 @@ class EventController(Controller):
         cursor: Position = None,
         kinds: Kinds = None,
         of_task: OfTask = None,
-        first: First = Order.OLDEST,
+        first: First = EventOrder.OLDEST,
         limit: Limit = 50,
     ) -> EventPage:
         """What happened to what is yours. Oldest first, `next_cursor` reads on, also later."""
         account_id, position = request.user.id, _position(cursor)
         wanted = _wanted(kinds, of_task)
-        if first is Order.NEWEST:
+        if first is EventOrder.NEWEST:
             return await events.newest(parts, account_id, wanted, position, limit)
         return await events.page(parts, account_id, wanted, position or 0, limit)
 

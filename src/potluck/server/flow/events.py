@@ -5,7 +5,7 @@ nothing and is told nothing twice; if what came next is no longer kept, that is 
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ async def newest(
 
 async def follow(
     parts: Parts, account_id: AccountId, wanted: Wanted, position: int | None
-) -> AsyncIterator[Followed]:
+) -> AsyncGenerator[Followed]:
     """From now on, if no position is given. Ends when the server stops, and not before.
 
     The first thing said is the position, so that a stream that is cut before anything has happened

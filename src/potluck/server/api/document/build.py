@@ -14,10 +14,11 @@ from potluck.server.api.document.operations import described
 from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.server.api.examples import AREAS
 from potluck.wire.consumer import FollowEvent
+from potluck.wire.events import EventGap
 from potluck.wire.problem import Problem
 
 # What streams carry is in no answer as a whole.
-_IN_STREAMS: list[Any] = [FollowEvent]
+_IN_STREAMS: list[Any] = [FollowEvent, EventGap]
 
 
 class Described(Struct, frozen=True):
