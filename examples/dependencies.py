@@ -1,16 +1,27 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["humanize>=4"]
+# dependencies = ["rich>=13"]
 # ///
 """A script that brings its own dependencies: the block above is PEP 723, and all there is to it.
 
 potluck run examples/dependencies.py
+
+The node installs them, in a sandbox of their own, and keeps them for your next run. It prints a
+table, drawn by a package that the node did not have before. The same file runs here, too:
+`uv run examples/dependencies.py`.
 """
 
-import datetime
+import math
 
-import humanize
+from rich.console import Console
+from rich.table import Table
 
-print("A terabyte reads", humanize.naturalsize(10**12))
-print("A million reads", humanize.intword(10**6))
-print("The launch was", humanize.naturaldelta(datetime.timedelta(days=400)), "ago")
+table = Table(title="Factorials")
+table.add_column("n", justify="right")
+table.add_column("n!", justify="right")
+table.add_column("digits", justify="right")
+for number in (5, 10, 20, 25):
+    product = math.factorial(number)
+    table.add_row(str(number), f"{product:,}", str(len(str(product))))
+
+Console(width=60).print(table)

@@ -1,6 +1,11 @@
-"""A function that runs elsewhere, ten thousand times: throws darts, and estimates pi from them.
+"""A map with progress: a function that runs elsewhere, ten thousand times. It throws darts, and
+estimates pi from those that land within the circle.
 
-python examples/estimate_pi.py, with the Python that Potluck is installed for
+python examples/estimate_pi.py           (with the Python that Potluck is installed for)
+python examples/estimate_pi.py 500       (fewer rounds)
+
+While it runs, a line says how far it is; then it prints `10,000,000 darts: pi is about 3.1415`.
+The function goes out pickled, its results come back as data; see docs/functions.md.
 """
 
 import sys
@@ -19,7 +24,15 @@ def hits(seed: int) -> int:
     return sum(numbers.random() ** 2 + numbers.random() ** 2 <= 1 for _ in range(DARTS))
 
 
-if __name__ == "__main__":
-    rounds = int(sys.argv[1]) if sys.argv[1:] else 10_000
-    total = sum(hits.map(range(rounds), ordered=False))
+def main(rounds: int) -> None:
+    total = 0
+    # As they come: whoever is slow keeps nobody waiting.
+    for done, found in enumerate(hits.map(range(rounds), ordered=False), start=1):
+        total += found
+        if sys.stderr.isatty() and done % max(1, rounds // 100) == 0:
+            print(f"\r{done:,} of {rounds:,} rounds ", end="", file=sys.stderr, flush=True)
     print(f"{rounds * DARTS:,} darts: pi is about {4 * total / rounds / DARTS:.4f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 10_000)

@@ -1,43 +1,168 @@
-"""The examples on the real platform."""
+"""Every example on the real platform, as its header says to run it; or why not, or where else.
 
+One platform serves them all. Nothing comes from the network: the index is on loopback, and has what
+is installed here.
+"""
+
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.cli.command_line import CommandLine
+import pytest
+from msgspec import Struct
+
+from tests.cli.command_line import CommandLine, Finished, InProcess
+from tests.prepare.package_index import loopback_index
+from tests.prepare.repacked import offer
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PACKAGES = ("rich", "markdown-it-py", "mdurl", "pygments")
 EPOCHS = 10
 
 
-def test_a_function_is_mapped_and_an_interrupted_training_goes_on(tmp_path: Path) -> None:
-    """The node is killed in the middle; the next attempt begins where a checkpoint was."""
+class Run(Struct, frozen=True):
+    """A command and what it prints. `python` is our own; without it, it is a command of ours."""
+
+    words: tuple[str, ...]
+    prints: str  # a pattern, for all of stdout
+    leaves: tuple[str, ...] = ()
+
+
+RUNS = {
+    "hello.py": Run(
+        ("run", "hello.py", "Ada", "Grace"), r"Hello, Ada!\nHello, Grace!\nThis is Python 3.*\n"
+    ),
+    "dependencies.py": Run(
+        ("run", "dependencies.py"),
+        r"\s+Factorials\s+┏[\s\S]+15,511,210,043,330,985,984,000,000[\s\S]+",
+    ),
+    "estimate_pi.py": Run(
+        ("python", "estimate_pi.py", "50"), r"50,000 darts: pi is about 3\.1\d+\n"
+    ),
+    "mandelbrot.py": Run(
+        ("python", "mandelbrot.py", "60", "40", "OUT/set.png"),
+        r"\S+set\.png: 60 × 40, \d\d\.\d % inside\n",
+        ("set.png",),
+    ),
+}
+# Run by a test of its own, or where all that it needs is up already.
+ELSEWHERE = {
+    "train_with_checkpoint.py": "tests/end_to_end/test_examples.py",
+    "hello_gpu.py": "tests/end_to_end/test_templates.py",
+    "container.sh": "tests/sandbox/docker/test_provider.py",
+    "policy": "tests/simulate/test_own_policy.py",
+}
+EXCUSED = {
+    "train_with_torch.py": "no test downloads PyTorch; it runs where PyTorch is installed, and"
+    " train_with_checkpoint.py shows the same way to go on",
+}
+
+
+class Platform(Struct, frozen=True):
+    server: ServerProcess
+    directory: Path
+    settings: dict[str, str]
+
+    def person(self, kind: type[CommandLine] = InProcess) -> CommandLine:
+        return kind(self.directory / "config", self.server.url, self.server.token)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Platform]:
     with ExitStack() as stack:
+        index = stack.enter_context(loopback_index())
+        offer(index, *PACKAGES)
         server = stack.enter_context(ServerProcess(tmp_path))
-        node = stack.enter_context(ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER))
-        person = CommandLine(tmp_path / "config", server.url, server.token)
-        darts = [sys.executable, str(EXAMPLES / "estimate_pi.py"), "50"]
-        told = subprocess.run(darts, env=person.variables, capture_output=True, timeout=60)
-        assert told.stdout.startswith(b"50,000 darts: pi is about 3.1"), told.stderr
-        script = EXAMPLES / "train_with_checkpoint.py"
-        asked = ("--checkpoint", "0.1s", "--output", tmp_path / "trained", script)
+        settings = {**FAST_PROVIDER, "POTLUCK_PROVIDER_INDEX_URL": index.url}
+        yield Platform(server, tmp_path, settings)
+
+
+def test_the_examples_do_what_they_say(platform: Platform, tmp_path: Path) -> None:
+    with ProviderProcess(tmp_path / "node", platform.server, **platform.settings) as node:
+        for name, example in RUNS.items():
+            run_example(platform.person(), name, example, tmp_path / "out")
+        train_and_interrupt(platform, node, tmp_path / "trained")
+
+
+def run_example(person: CommandLine, name: str, example: Run, output: Path) -> None:
+    output.mkdir(exist_ok=True)
+    program, *words = (word.replace("OUT", str(output)) for word in example.words)
+    words = [str(EXAMPLES / word) if word == name else word for word in words]
+    done = python(person, *words) if program == "python" else person.run(program, *words)
+    assert done.status == 0, f"{name}: {done.stderr}"
+    assert re.fullmatch(example.prints, done.stdout.decode()), f"{name}: {done.stdout!r}"
+    missing = [each for each in example.leaves if not (output / each).stat().st_size]
+    assert not missing, f"{name} left no {missing}"
+
+
+def python(person: CommandLine, *words: str) -> Finished:
+    command = [sys.executable, *words]
+    done = subprocess.run(command, env=person.variables, capture_output=True, timeout=60)
+    return Finished(done.returncode, done.stdout, done.stderr.decode())
+
+
+def train_and_interrupt(platform: Platform, node: ProviderProcess, output: Path) -> None:
+    """The node is killed in the middle; the next attempt begins where a checkpoint was."""
+    script = EXAMPLES / "train_with_checkpoint.py"
+    asked = ("--checkpoint", "0.1s", "--output", output, script)
+    place, seen = platform.directory / "node", []
+    with ExitStack() as stack:
         running = stack.enter_context(
-            person.start("run", *asked, f"--epochs={EPOCHS}", "--seconds=0.15")
+            platform.person(CommandLine).start(
+                "run", *asked, f"--epochs={EPOCHS}", "--seconds=0.15"
+            )
         )
         stack.callback(running.kill)
         assert running.stdout is not None
-        seen = []
         for line in running.stdout:
             seen.append(line.decode().strip())
             if seen[-1].startswith("epoch 5:") and node.process.returncode is None:
                 node.kill()
-                stack.enter_context(ProviderProcess(tmp_path / "node", server, **FAST_PROVIDER))
+                again = ProviderProcess(place, platform.server, **platform.settings)
+                stack.enter_context(again)
         assert running.wait(30) == 0
     epochs = [int(line.split()[1].rstrip(":")) for line in seen if line.startswith("epoch")]
     (went_on,) = [line for line in seen if line.startswith("goes on")]
     kept = int(went_on.split()[-1])
     assert 1 <= kept <= 6
     assert epochs[-(EPOCHS - kept) :] == list(range(kept + 1, EPOCHS + 1)), epochs
-    assert (tmp_path / "trained" / "line.txt").read_text() == "y = 3.00 x + -1.01\n"
+    assert (output / "line.txt").read_text() == "y = 3.00 x + -1.01\n"
+
+
+def examples() -> set[str]:
+    ignored = {"README.md", "__pycache__"}
+    return {path.name for path in EXAMPLES.iterdir() if path.name not in ignored}
+
+
+def test_each_example_is_run_or_excused() -> None:
+    known = {*RUNS, *ELSEWHERE, *EXCUSED}
+    assert examples() == known, "run it here, say where it is run, or why it can not be"
+    for name, place in ELSEWHERE.items():
+        assert Path(name).stem in (ROOT / place).read_text(), f"{place} runs no {name}"
+
+
+def test_each_example_is_on_the_page_and_says_how_to_run_it() -> None:
+    page = (EXAMPLES / "README.md").read_text()
+    for name in examples():
+        assert f"]({name})" in page, f"examples/README.md says nothing of {name}"
+        path = EXAMPLES / name
+        if path.is_file():
+            assert f"examples/{name}" in path.read_text()[:1000], f"{name}: how is it run?"
+
+
+def test_the_one_with_pytorch_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Only where PyTorch is installed: without the platform, its own part of it."""
+    pytest.importorskip("torch", reason=EXCUSED["train_with_torch.py"])
+    variables = {"POTLUCK_CHECKPOINT": str(tmp_path), "POTLUCK_OUTPUT": str(tmp_path)}
+    script = str(EXAMPLES / "train_with_torch.py")
+    told = [
+        subprocess.check_output([sys.executable, script, epochs], env=variables, text=True)
+        for epochs in ("2", "4")
+    ]
+    assert "goes on behind epoch 2\nepoch 3:" in told[1]
+    assert (tmp_path / "model.pt").exists()

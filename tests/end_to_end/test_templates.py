@@ -6,6 +6,7 @@ Nothing comes from the network: the index is on loopback, and has what is instal
 
 import csv
 import json
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from tests.prepare.repacked import offer
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 PACKAGES = ("numpy", "pyopencl", "pytools", "platformdirs", "siphash24", "typing-extensions")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hello_gpu.py"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,9 @@ def run(person: CommandLine, name: str, output: Path, **parameters: object) -> F
 def test_a_picture_is_drawn_and_what_can_not_be_installed_is_told(
     person: CommandLine, tmp_path: Path
 ) -> None:
-    """Both in one, so that one platform is started for them."""
+    """Both in one, so that one platform is started for them. And an example that needs the same."""
+    greeted = person.run("run", EXAMPLE)
+    assert re.match(rb"Hello from Python 3.+\nCPU .+ GiB, \d+ compute units\n", greeted.stdout)
     run(person, "mandelbrot", tmp_path, width=60, height=40, steps=200)
     width, height, pixels = read_png((tmp_path / "mandelbrot.png").read_bytes())
     assert (width, height) == (60, 40)

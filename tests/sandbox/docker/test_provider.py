@@ -3,6 +3,8 @@ for others."""
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
+from tests.cli.command_line import CommandLine
 from tests.processes import FAST, FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
 from tests.sandbox.docker.engine import Started
-from tests.sandbox.docker.image import NAME, bring
+from tests.sandbox.docker.image import BARE, NAME, bring
 from tests.wallets import Wallet
 
 
@@ -39,12 +42,32 @@ def test_images_run_beside_bubblewrap_and_others_get_those_that_are_named(
         files = owner.get(f"/v1/tasks/{own['id']}/files")["files"]
         assert [(file["path"], file["blob"]["size_bytes"]) for file in files] == [("said", 5)]
 
+        person = CommandLine(tmp_path / "config", server.url, server.token)
+        assert _example(person, tmp_path) == "15 lines, counted in a container\n"
+        assert (tmp_path / "counted" / "lines").read_text().strip() == "15"
+
         stranger = server.client(server.sign_in(Wallet("stranger")))
         waiting = _submit(stranger, "echo mine too")
         await_true(lambda: _reasons(stranger, waiting), "it is declined")
         assert _reasons(stranger, waiting)[0] == "declined"
         (tmp_path / "p1/provider/provider.toml").write_text('images = ["potluck-test-*"]\n')
         assert stranger.finished(waiting)["state"] == "succeeded"
+
+
+def _example(person: CommandLine, directory: Path) -> str:
+    """What examples/container.sh prints, with an image that is here."""
+    programs = directory / "bin"
+    programs.mkdir()
+    (programs / "potluck").write_text(f'#!/bin/sh\nexec {sys.executable} -m potluck "$@"\n')
+    (programs / "potluck").chmod(0o755)
+    variables = person.variables | {"IMAGE": BARE}
+    variables["PATH"] = f"{programs}:{variables['PATH']}"
+    script = Path(__file__).parents[3] / "examples" / "container.sh"
+    done = subprocess.run(
+        ["sh", script], cwd=directory, env=variables, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and done.stdout, done.stderr
+    return done.stdout
 
 
 @potluck.task
