@@ -1,5 +1,6 @@
 """`potluck result` of functions, and of tasks that used devices and left files."""
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from potluck.wire.files import TaskFiles
 from potluck.wire.results import ResultPiece, Results, TaskResult
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
+from tests.local.test_measure import png
 
 
 def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = False) -> None:
@@ -170,3 +172,52 @@ def test_a_directory_without_a_name_is_not_the_one_where_one_is(
     shown = user.run(*words)
     assert (shown.status, shown.stdout) == (64, b"")
     assert "The name of a directory is empty." in shown.stderr
+
+
+def test_pictures_and_tables_are_shown_by_their_paths(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    task = a_task(TaskState.SUCCEEDED, attempts=[an_attempt(output_bytes=2048)])
+    left = {"a/plot.png": png(640, 480), "t.csv": b"a,b\n1,2\n", "notes.txt": b"well"}
+    named = [
+        NamedFile(path, BlobRef(hashlib.sha256(data).hexdigest(), len(data)))
+        for path, data in left.items()
+    ]
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(1, named)))
+    for file, data in zip(named, left.values(), strict=True):
+        server.plays(f"/v1/blobs/{file.blob.sha256}", Scene(200, data))
+    out = tmp_path / "out"
+    shown = user.run("result", task.id, "-o", out).stderr
+    assert f"picture  {out}/a/plot.png  640 × 480, 33 B\n" in shown
+    assert f"table    {out}/t.csv       2 lines × 2 columns, 8 B\n" in shown
+    assert "notes.txt" not in shown and f"3 files, 45 B in {out}, checked\n" in shown
+    asked = len(server.requests)
+    (told,) = user.run("result", task.id, "-o", out, "--json").lines()
+    assert [each.get("width") or each.get("rows") for each in told["files"]] == [640, 2, None]
+    assert told["files"][2]["place"] == f"{out}/notes.txt"
+    assert not any("/v1/blobs/" in each.path for each in server.requests[asked:])
+    assert "1 picture and 1 table among them" in user.run("result", task.id).stderr
+
+
+def test_how_long_it_is_kept_is_said(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.SUCCEEDED, kept_until=datetime(2999, 1, 2, 12, tzinfo=UTC))
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    assert "until 2999-01-02" in user.run("result", task.id).stderr
+
+
+def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(
+        TaskState.SUCCEEDED,
+        kept_until=GONE.kept_until,
+        attempts=[an_attempt()],
+    )
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(GONE))
+    shown = user.run("result", task.id)
+    assert "no longer since 2026-01-03: what it wrote, returned and left is gone" in shown.stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert (told["cleared"], told["stdout"]) == (True, "")

@@ -282,7 +282,10 @@ def test_what_it_left_is_brought_at_the_end(
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [left])))
     server.plays(f"/v1/blobs/{left.blob.sha256}", Scene(200, picture))
     shown = user.run("run", "-o", tmp_path / "out", "--command", "draw")
-    assert (shown.status, shown.stderr.splitlines()[-1]) == (0, f"1 file, 4 B in {tmp_path}/out")
+    assert (shown.status, shown.stderr.splitlines()[-1]) == (
+        0,
+        f"1 file, 4 B in {tmp_path}/out, checked",
+    )
     assert (tmp_path / "out" / "pictures" / "1.png").read_bytes() == picture
     lines = user.run("run", "--json", "-o", tmp_path / "out", "--command", "draw").lines()
     assert [line["event"] for line in lines] == ["files", "finished"]

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from potluck.cli.kept import none_there, size_of
+from potluck.cli.kept import none_there, size_of, until
+from potluck.cli.looked_at import for_programs, show_looked_at
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
 from potluck.model.error import InvalidInput
@@ -24,7 +25,8 @@ def fetch_files(potluck: "Potluck", task: TaskView, directory: Path, screen: Scr
     if screen.json:
         return found
     if found.files:
-        screen.err.line(f"{size_of(found)} in {printable(str(directory))}")
+        show_looked_at(screen.err, found.files, directory)
+        screen.err.line(f"{size_of(found)} in {printable(str(directory))}, checked{until(found)}")
     else:
         screen.err.prose(none_there(found, task))
     return found
@@ -40,5 +42,9 @@ def check_output(directory: Path | None) -> None:
 
 
 def brought(found: TaskFiles, directory: Path) -> dict[str, Any]:
-    """For programs: what there is now, and where."""
-    return {"directory": str(directory), **msgspec.to_builtins(found)}
+    """For programs: what there is now, where, and how large pictures and tables are."""
+    told = msgspec.to_builtins(found)
+    told["files"] = [
+        {**msgspec.to_builtins(file), **for_programs(file, directory)} for file in found.files
+    ]
+    return {"directory": str(directory), **told}

@@ -32,6 +32,16 @@ def until(found: TaskFiles) -> str:
     return f", kept until {show_moment(found.kept_until, datetime.now(UTC))}"
 
 
+def keeping(task: TaskView, is_cleared: bool) -> str:
+    """How long the server keeps what it wrote, returned and left; empty while it is not over."""
+    if task.kept_until is None:
+        return ""
+    moment = show_moment(task.kept_until, datetime.now(UTC))
+    if not is_cleared:
+        return f"until {moment}"
+    return f"no longer since {moment}: what it wrote, returned and left is gone"
+
+
 def absence(found: TaskFiles, task: TaskView, attempt: int | None = None) -> str:
     """Why there are none; empty when there never were any."""
     if found.cleared and found.kept_until is not None:

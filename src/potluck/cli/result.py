@@ -1,5 +1,6 @@
 """`potluck result`: how a task ended and what it wrote."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from potluck.cli.fetch import brought, fetch_files
 from potluck.cli.items import finally_failed, show_failed, told
-from potluck.cli.kept import absence, size_of, written_bytes
+from potluck.cli.kept import absence, keeping, size_of, written_bytes
 from potluck.cli.logs import log_pages
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
@@ -17,8 +18,9 @@ from potluck.cli.pick import pick_task_id, short_id
 from potluck.cli.returned import Returned, returned
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
-from potluck.cli.units import show_credits, show_seconds
+from potluck.cli.units import show_count, show_credits, show_seconds
 from potluck.cli.usage import used
+from potluck.local.media import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
 from potluck.wire.consumer import FailedItem, TaskView
 from potluck.wire.files import TaskFiles
@@ -58,13 +60,15 @@ def result(
         at_the_end.tell(found, screen)
         files = _files(potluck, found, output, screen)
         gave = returned(potluck, found)
+        is_cleared = _is_cleared(potluck, found)
         shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
     if json:
         told = {} if gave is None else gave.for_programs()
         there = {} if files is None or output is None else brought(files, output)
-        screen.emit({**msgspec.to_builtins(found), **_for_programs(shown), **there, **told})
+        kept = {"cleared": is_cleared, **_for_programs(shown)}
+        screen.emit({**msgspec.to_builtins(found), **kept, **there, **told})
         return
-    _show_facts(screen.err, found, gave, files)
+    _show_facts(screen.err, _facts(found, files, is_cleared), gave)
     if isinstance(shown, bytes):
         screen.out.write_bytes(shown)
     elif shown:
@@ -102,13 +106,18 @@ def _finished(potluck: "Potluck", task_id: str) -> TaskView:
     )
 
 
+def _is_cleared(potluck: "Potluck", task: TaskView) -> bool:
+    """Whether its time is over, and it has been taken away since."""
+    is_past = task.kept_until is not None and task.kept_until < datetime.now(UTC)
+    return is_past and potluck.files.of_task(task.id).cleared
+
+
 def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
     pieces = (piece for page in log_pages(potluck, task.id) for piece in page.pieces)
     return b"".join(piece.data for piece in pieces if piece.stream == "stdout")
 
 
-def _show_facts(pane: Pane, task: TaskView, gave: Returned | None, files: TaskFiles | None) -> None:
-    facts = _facts(task, files)
+def _show_facts(pane: Pane, facts: dict[str, str], gave: Returned | None) -> None:
     if gave is not None and not gave.traceback:  # the reason names what was raised
         facts["returned"] = gave.text
     width = max(map(len, facts))
@@ -123,7 +132,7 @@ def _show_facts(pane: Pane, task: TaskView, gave: Returned | None, files: TaskFi
             pane.line(printable(line), Tone.FAINT)
 
 
-def _facts(task: TaskView, files: TaskFiles | None) -> dict[str, str]:
+def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[str, str]:
     """What is known, in the order in which people ask for it."""
     attempt = last_attempt(task)
     waited = (task.started_at or task.finished_at or task.updated_at) - task.created_at
@@ -141,6 +150,7 @@ def _facts(task: TaskView, files: TaskFiles | None) -> dict[str, str]:
         "used": _used(task),
         "files": "" if files is None else _left(task, files),
         "cost": f"{show_credits(task.charge_micro)} credits",
+        "kept": keeping(task, is_cleared),
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -159,5 +169,15 @@ def _used(task: TaskView) -> str:
 
 def _left(task: TaskView, files: TaskFiles) -> str:
     if files.files:
-        return f"{size_of(files)}; `potluck files {short_id(task.id)}` lists them"
+        return f"{_counted(files)}; `potluck files {short_id(task.id)}` lists them"
     return absence(files, task)
+
+
+def _counted(files: TaskFiles) -> str:
+    kinds = [media_type(file.path) for file in files.files]
+    several = [
+        (sum(kind in PICTURES for kind in kinds), "picture"),
+        (sum(kind in TABLES for kind in kinds), "table"),
+    ]
+    among = " and ".join(show_count(number, one) for number, one in several if number)
+    return f"{size_of(files)}, {among} among them" if among else size_of(files)

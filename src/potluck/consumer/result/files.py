@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import overload
 
 from potluck.consumer.files import MOST_VALUE_BYTES, Files
-from potluck.consumer.result.media import PICTURES, TABLES, media_type
 from potluck.consumer.upload import Progress
+from potluck.local.media import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
 from potluck.model.error import NotFound
 from potluck.wire.files import TaskFiles
