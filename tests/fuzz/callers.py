@@ -32,8 +32,15 @@ def callers(server: ServerProcess) -> list[FuzzCaller]:
         FuzzCaller("session", person, lambda: _session(person, *_BOTH)),
         FuzzCaller("admin", chief, lambda: _session(chief, *_BOTH, "admin")),
         FuzzCaller("key", keyed, lambda: key),
-        FuzzCaller("node key", node, node.node_token),
+        FuzzCaller("node key", node, lambda: _node_key(node)),
     ]
+
+
+def _node_key(person: Person) -> str:
+    """Authorised anew: the last round may have left the pool for good, and its key with it."""
+    token = str(person.wallet.sign_in(person.server.url)["access_token"])
+    person.wallet.authorise(person.server.url, token, person.node_key)
+    return person.node_token()
 
 
 def _session(person: Person, *roles: str) -> str:

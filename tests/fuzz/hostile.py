@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 _MARK = "@potluck-hostile@"
@@ -38,6 +39,31 @@ VALUES = {
     "a path": '"../../../../etc/passwd"',
     "not text at all": '"\udcff"',
 }
+# Raw MessagePack, some of which no writer would write; JSON has no word for most of it.
+PACKED_VALUES = {
+    "NaN": b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00",
+    "-Infinity": b"\xcb\xff\xf0\x00\x00\x00\x00\x00\x00",
+    "a short NaN": b"\xca\x7f\xc0\x00\x00",
+    "2^64-1": b"\xcf" + b"\xff" * 8,
+    "-2^63": b"\xd3\x80" + b"\x00" * 7,
+    "a lone surrogate": b"\xa3\xed\xa0\x80",
+    "no UTF-8": b"\xa2\xc0\xaf",
+    "NUL": b"\xa1\x00",
+    "bytes": b"\xc4\x03abc",
+    "an extension": b"\xd4\x05\x00",
+    "a time": b"\xd6\xff\x00\x00\x00\x00",
+    "a time beyond all calendars": b"\xc7\x0c\xff\xff\xff\xff\xff" + b"\x7f" + b"\xff" * 7,
+    "a map of numbers": b"\x81\x01\x02",
+    "a map of maps": b"\x81\x81\x01\x02\x03",
+    "nil": b"\xc0",
+    "what is never used": b"\xc1",
+    "a list of four billion": b"\xdd\xff\xff\xff\xff",
+    "a map of four billion": b"\xdf\xff\xff\xff\xff",
+    "text of four billion": b"\xdb\xff\xff\xff\xff",
+    "deep lists": b"\x91" * 20_000,
+    "deep maps": b"\x81\xa1a" * 20_000,
+}
+PACKED = {"Content-Type": "application/msgpack"}
 # In a path or a query.
 NAMES = [
     *("%00", "%ff", "%ud800", "..%2f..%2fetc%2fpasswd", "%2e%2e", "x" * 2000, "%27%20OR%201=1--"),
@@ -70,6 +96,28 @@ def bodies(right: Any, extra: list[str]) -> Iterator[Hostile]:
             yield Hostile(f"{place} is {name}", text.encode("utf-8", "surrogateescape"))
     yield from _extra_fields(right, extra)
     yield from _in_wrong_clothes(json.dumps(right))
+
+
+def packed_bodies(right: Any) -> Iterator[Hostile]:
+    """The same in MessagePack."""
+    good = msgspec.msgpack.encode(right)
+    for place, marked in _marked(right):
+        whole = msgspec.msgpack.encode(marked)
+        for name, raw in PACKED_VALUES.items():
+            body = whole.replace(msgspec.msgpack.encode(_MARK), raw)
+            yield Hostile(f"{place} is {name}, packed", body, PACKED)
+    yield Hostile("packed, cut short", good[:-1], PACKED, must_fail=len(good) > 1)
+    yield Hostile("packed, with a tail", good + b"\xc0", PACKED, must_fail=True)
+    yield Hostile("packed, nothing", b"", PACKED, must_fail=True)
+    yield Hostile("packed, a list", b"\x91" + good, PACKED, must_fail=True)
+    yield Hostile("packed, an unheard-of field", _also(right, "role"), PACKED, must_fail=True)
+    yield Hostile("packed, and JSON inside", json.dumps(str(right)).encode(), PACKED)
+    for name, raw in PACKED_VALUES.items():
+        yield Hostile(f"packed, only {name}", raw, PACKED, must_fail=True)
+
+
+def _also(right: Any, name: str) -> bytes:
+    return msgspec.msgpack.encode({**right, name: "admin"})
 
 
 def _extra_fields(right: Any, extra: list[str]) -> Iterator[Hostile]:

@@ -7,8 +7,10 @@ from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
 from potluck import __version__
+from potluck.server.api import formats
 from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
+from potluck.server.api.answer import Answer
 from potluck.server.api.attempts import AttemptController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
@@ -81,6 +83,8 @@ def make_app(parts: Parts) -> Litestar:
         signature_types=[Parts],
         state=State({"parts": parts}),
         request_class=StrictRequest,
+        response_class=Answer,
+        before_request=formats.check,
         request_max_body_size=parts.settings.max_body_bytes,
         exception_handlers={Exception: answer_error},
         middleware=[DefineMiddleware(Authentication, exclude="^/schema")],

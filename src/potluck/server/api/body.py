@@ -11,11 +11,9 @@ from litestar.exceptions import InternalServerException
 
 from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.server.api import version_skew
+from potluck.server.api.formats import JSON, PACKED, PACKED_NAMES
 from potluck.wire import codec
 from potluck.wire.strict import StrictRegisterNode
-
-# The name that is registered, and the one that was in use before.
-PACKED = ("application/msgpack", "application/x-msgpack")
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -39,7 +37,7 @@ class StrictRequest(Request[Any, Any, Any]):
         """The value that the handler names, whichever of the two formats it came in."""
         if self._is_packed():
             return codec.decode_packed(await self.body(), self._wanted())
-        self._expect("application/json")
+        self._expect(JSON, f"{JSON}` or `{PACKED}")
         body, wanted = await self.body(), self._wanted()
         try:
             return codec.decode_json(body, wanted)
@@ -49,14 +47,15 @@ class StrictRequest(Request[Any, Any, Any]):
             raise
 
     def _is_packed(self) -> bool:
-        return self._said_to_be("") in PACKED
+        return self._said_to_be("") in PACKED_NAMES
 
-    def _expect(self, kind: str) -> None:
+    def _expect(self, kind: str, instead: str = "") -> None:
         """A client that says nothing is taken to mean it."""
         said = self._said_to_be(kind)
         if said != kind:
             raise UnsupportedMediaType(
-                f"The body is said to be {said[:100]!r}.", f"Send `Content-Type: {kind}`."
+                f"The body is said to be {said[:100]!r}.",
+                f"Send `Content-Type: {instead or kind}`.",
             )
 
     def _said_to_be(self, otherwise: str) -> str:

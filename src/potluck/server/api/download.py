@@ -9,6 +9,7 @@ from litestar.response import Stream
 
 from potluck.model.blob import Sha256Text
 from potluck.model.error import Internal, NotFound, RangeNotSatisfiable
+from potluck.server.api.answer import is_known
 from potluck.server.parts import Parts
 from potluck.store.blobs import Stored, no_such_blob
 
@@ -31,6 +32,9 @@ async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) 
     address = await parts.blobs.sign(stored.object_key, seconds) if seconds else None
     if address is not None:
         return Response(b"", status_code=307, headers={"Location": address}, media_type=_OCTETS)
+    etag = _etag(stored)
+    if is_known(request, etag):
+        return Response(b"", status_code=304, headers={"ETag": etag}, media_type=_OCTETS)
     size_bytes = stored.blob.size_bytes
     span = wanted_span(request.headers.get("range"), size_bytes)
     if not _is_of_these(request.headers.get("if-range"), stored):
@@ -40,7 +44,7 @@ async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) 
         "Accept-Ranges": "bytes",
         "Content-Disposition": "attachment",
         "Content-Length": str(end - start),
-        "ETag": _etag(stored),
+        "ETag": etag,
     }
     if span is not None:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"

@@ -4,6 +4,7 @@ from litestar import Controller, Response, get
 
 from potluck import __version__
 from potluck.model.error import Unavailable
+from potluck.server.api.answer import Answer
 from potluck.server.leader.trouble import is_in_trouble
 from potluck.server.parts import Parts
 from potluck.store import leader
@@ -33,9 +34,9 @@ class HealthController(Controller):
             found["scheduler"] = (
                 "fails; the log of the instance that leads says why" if fails else "ok"
             )
-            return Response(ServerHealth("degraded" if fails else "ok", __version__, found))
+            return Answer(ServerHealth("degraded" if fails else "ok", __version__, found))
         health = ServerHealth("not ready", __version__, found)
-        return Response(health, status_code=503, headers={"Retry-After": "1"})
+        return Answer(health, status_code=503, headers={"Retry-After": "1"})
 
 
 async def _database(parts: Parts) -> str:

@@ -1,0 +1,99 @@
+"""Polling costs little: what a client has is not sent again. And pages say where they go on."""
+
+import hashlib
+import json
+import re
+
+import pytest
+
+from tests.processes import Api, ServerProcess
+from tests.wallets import Wallet
+
+
+@pytest.fixture(scope="module")
+def api(server: ServerProcess) -> Api:
+    return server.client(server.sign_in(Wallet("somebody who polls")))
+
+
+@pytest.fixture(scope="module")
+def task_id(api: Api) -> str:
+    return api.submit("print(1)", name="polled")
+
+
+POLLED = [
+    *("/v1/tasks/{task_id}", "/v1/tasks", "/v1/nodes", "/v1/devices", "/v1/me"),
+    *("/v1/tasks/{task_id}/files", "/v1/tasks/{task_id}/logs", "/v1/tasks/{task_id}/attempts"),
+    *("/schema/openapi.json", "/healthz", "/v1/me/keys", "/v1/pool"),
+]
+
+
+@pytest.mark.parametrize("path", POLLED)
+def test_what_has_not_changed_is_not_sent_again(api: Api, task_id: str, path: str) -> None:
+    url = path.format(task_id=task_id)
+    first = api.call("GET", url)
+    etag = first.headers["etag"]
+    assert first.status == 200 and re.fullmatch(r'"[0-9a-f]{32}"', etag)
+    for said in (etag, f"W/{etag}", f'"another", {etag}', "*"):
+        again = api.call("GET", url, If_None_Match=said)
+        assert (again.status, again.data) == (304, b""), said
+        assert again.headers["etag"] == etag
+    changed = api.call("GET", url, If_None_Match='"another"')
+    assert (changed.status, changed.data) == (200, first.data)
+
+
+def test_a_change_is_sent(api: Api) -> None:
+    task_id = api.submit("print(1)")
+    etag = api.call("GET", f"/v1/tasks/{task_id}").headers["etag"]
+    api.call("POST", f"/v1/tasks/{task_id}/cancel")
+    after = api.call("GET", f"/v1/tasks/{task_id}", If_None_Match=etag)
+    assert (after.status, after.json()["state"]) == (200, "cancelled")
+
+
+def test_the_formats_have_names_of_their_own(api: Api) -> None:
+    plain, packed = (
+        api.call("GET", "/v1/me", Accept=kind).headers["etag"]
+        for kind in ("application/json", "application/msgpack")
+    )
+    assert plain != packed
+    assert (
+        api.call("GET", "/v1/me", Accept="application/msgpack", If_None_Match=plain).status == 200
+    )
+
+
+def test_a_foreign_task_is_not_found_whatever_one_has(server: ServerProcess, task_id: str) -> None:
+    stranger = server.client(server.sign_in(Wallet("somebody who guesses")))
+    assert stranger.call("GET", f"/v1/tasks/{task_id}", If_None_Match="*").status == 404
+
+
+def test_bytes_that_one_has_are_not_sent_again(api: Api) -> None:
+    data = b"potluck" * 100
+    blob = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+    upload = api.post("/v1/uploads", {"blob": blob})["upload_id"]
+    octets = "application/octet-stream"
+    api.call("PUT", f"/v1/uploads/{upload}/parts/0", data, Content_Type=octets)
+    api.call("POST", f"/v1/uploads/{upload}/finish")
+    first = api.call("GET", f"/v1/blobs/{blob['sha256']}")
+    again = api.call("GET", f"/v1/blobs/{blob['sha256']}", If_None_Match=first.headers["etag"])
+    assert (first.data, again.status, again.data) == (data, 304, b"")
+
+
+@pytest.mark.parametrize("name", ["If_Match", "If_None_Match", "If_Unmodified_Since"])
+def test_nothing_is_changed_on_a_condition_that_nobody_keeps(api: Api, name: str) -> None:
+    body = json.dumps({"roles": ["consumer"]}).encode()
+    answer = api.call("PUT", "/v1/me/roles", body, **{name: '"a version"'})
+    assert (answer.status, answer.json()["code"]) == (412, "precondition_failed")
+    assert api.call("PUT", "/v1/me/roles", body, If_Match="*").status == 200
+
+
+def test_a_page_links_to_the_next(server: ServerProcess) -> None:
+    api = server.client(server.sign_in(Wallet("somebody who reads on")))
+    submitted = [api.submit("print(1)", name="a & b") for _ in range(3)]
+    path, seen = "/v1/tasks?limit=2&name=a+%26+b&state=queued", []
+    while path:
+        page = api.call("GET", path)
+        seen += [task["id"] for task in page.json()["tasks"]]
+        link = page.headers.get("link", "")
+        found = re.fullmatch(r'<([^>]+)>; rel="next"', link)
+        assert bool(found) == (page.json()["next_cursor"] is not None)
+        path = found[1] if found else ""
+    assert seen == submitted[::-1]
