@@ -26,6 +26,7 @@ from potluck.cli.keys import add_key, list_keys, revoke_key
 from potluck.cli.login import login
 from potluck.cli.logout import logout
 from potluck.cli.logs import logs
+from potluck.cli.map import map_items
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
 from potluck.cli.provider.drain import drain
@@ -48,6 +49,7 @@ from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.simulate.completion import completion
 from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
+from potluck.cli.submit import submit
 from potluck.cli.templates import templates
 from potluck.cli.up import up
 from potluck.cli.version import version
@@ -81,9 +83,13 @@ def potluck(
 
 
 # Options end at the script's name: what follows belongs to the script.
-app.command(
-    cls=Command, rich_help_panel=_TASKS, context_settings={"allow_interspersed_args": False}
-)(run)
+for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
+    app.command(
+        name,
+        cls=Command,
+        rich_help_panel=_TASKS,
+        context_settings={"allow_interspersed_args": False},
+    )(sending)
 for task_command in (ps, explain, attempts, logs, result, files, cancel, events, templates):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, balance, roles):

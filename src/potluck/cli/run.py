@@ -13,8 +13,9 @@ from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
+from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen
-from potluck.cli.story import where_shown
+from potluck.cli.submit import tell_submitted
 from potluck.cli.watch import watch
 
 
@@ -22,16 +23,8 @@ from potluck.cli.watch import watch
 def run(
     task: TaskOptions,
     entry: EntryOptions,
-    script: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SCRIPT", help="A Python file; `-` reads stdin.", show_default=False
-        ),
-    ] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ARGS", help="For the script, untouched.", show_default=False),
-    ] = None,
+    script: ScriptArgument = None,
+    arguments: ArgumentsArgument = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -62,8 +55,7 @@ def run(
     it is 0 if the task would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    words = [] if script is None else [script, *(arguments or ())]
-    draft = drafted(words, task, screen, is_meant=not dry_run)
+    draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
     check_output(output)
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
@@ -73,8 +65,4 @@ def run(
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output, at_the_end))
         submitted = potluck.tasks.submit(request)
-    if json:
-        screen.emit(submitted)
-    else:
-        screen.out.line(submitted.id)
-        screen.err.line(f"It runs without you; {where_shown(submitted)}.")
+    tell_submitted(submitted, screen)

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from potluck.cli.fetch import brought, fetch_files
+from potluck.cli.gather import Gathering
 from potluck.cli.items import MOST_SHOWN, finally_failed, show_failed
 from potluck.cli.kept import none_there, size_of, written_bytes
 from potluck.cli.live_line import LiveLine
 from potluck.cli.notify.notifier import Notifier
 from potluck.cli.output import TaskOutput
+from potluck.cli.pace import Pace
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import TONES, exit_status, stage, summary, where_shown
@@ -40,17 +42,20 @@ def watch(
     screen: Screen,
     directory: Path | None = None,
     notifier: Notifier | None = None,
+    gathering: Gathering | None = None,
 ) -> int:
     """Submits, shows all that happens, and returns the exit status for the shell.
 
-    What the task leaves is brought into the directory, if one is named. Whoever wants to be told of
-    the end is told before that.
+    What the task leaves is brought into the directory, if one is named, or gathered item by item.
+    Whoever wants to be told of the end is told before that.
     """
     with LiveLine(screen) as line:
         line.say("submitting")
         watcher = Watcher(potluck, _submitted(potluck, request, screen, line), screen, line)
         is_detached = not watcher.watch()
-    return 0 if is_detached else watcher.finish(directory, notifier or Notifier())
+    if is_detached:
+        return 0
+    return watcher.finish(directory, notifier or Notifier(), gathering)
 
 
 def _submitted(
@@ -82,6 +87,7 @@ class Watcher:
         self._screen = screen
         self._line = line
         self._output = TaskOutput(screen)
+        self._pace = Pace()
         self._inbox: SimpleQueue[FollowEvent | Gap | Exception] = SimpleQueue()
 
     def watch(self) -> bool:
@@ -118,13 +124,18 @@ class Watcher:
             if self._screen.json:
                 self._screen.emit({"event": "state", "task": event.task})
             if not event.task.state.is_final:  # the end is told by the summary
-                is_live = self._screen.err.is_live
-                self._line.say(stage(event.task, is_live), TONES[event.task.state])
+                self._line.say(self._stage(event.task), TONES[event.task.state])
             return
         self._line.hide()
         self._output.show(event.page)
         if self._output.at_line_start:
             self._line.unhide()
+
+    def _stage(self, task: TaskView) -> str:
+        """Of an array before somebody's eyes, with how fast it goes."""
+        is_live = self._screen.err.is_live
+        pace = self._pace.told(task.items) if is_live and task.items is not None else ""
+        return f"{stage(task, is_live)}{pace}"
 
     def _wants_to_detach(self) -> bool:
         """Asks, if there is somebody to ask; otherwise, and at a second Ctrl-C, cancels."""
@@ -160,11 +171,15 @@ class Watcher:
         self._screen.err.line(f"It goes on without you ({self._task.id}).")
         self._screen.err.line(f"{where_shown(self._task)}, `potluck cancel {end}` ends it.")
 
-    def finish(self, directory: Path | None, notifier: Notifier) -> int:
+    def finish(
+        self, directory: Path | None, notifier: Notifier, gathering: Gathering | None
+    ) -> int:
         """The end in a line, what failed of an array, and the files."""
         if self._screen.json:
             notifier.tell(self._task, self._screen)
-            if directory is not None:
+            if gathering is not None:
+                gathering.gather(self._potluck, self._task, self._screen)
+            elif directory is not None:
                 found = fetch_files(self._potluck, self._task, directory, self._screen)
                 self._screen.emit({"event": "files", **brought(found, directory)})
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
@@ -175,7 +190,9 @@ class Watcher:
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
         self._tell_failed(pane)
         notifier.tell(self._task, self._screen)
-        if directory is not None:
+        if gathering is not None:
+            gathering.gather(self._potluck, self._task, self._screen)
+        elif directory is not None:
             fetch_files(self._potluck, self._task, directory, self._screen)
         elif written_bytes(self._task):
             self._tell_files(pane)

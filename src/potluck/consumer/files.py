@@ -5,7 +5,7 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 from potluck.consumer.ask import ask
 from potluck.consumer.at_once import at_once
 from potluck.consumer.download import download
-from potluck.consumer.folder import pack_folder
+from potluck.consumer.folder import pack_files, pack_folder
 from potluck.consumer.transport import Transport
 from potluck.consumer.upload import Progress, described, open_file, upload
 from potluck.model.blob import BlobRef, NamedFile
@@ -50,6 +50,15 @@ class Files:
         with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
             archive = Path(scratch) / "folder.tar"
             pack_folder(directory, archive)
+            return self.upload(archive, on_progress)
+
+    def upload_packed(
+        self, named: Mapping[str, Path], on_progress: Progress | None = None
+    ) -> BlobRef:
+        """Many files as one archive, each under the name that it is to have there."""
+        with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
+            archive = Path(scratch) / "files.tar"
+            pack_files(named, archive)
             return self.upload(archive, on_progress)
 
     def download(self, blob: BlobRef, path: Path, on_progress: Progress | None = None) -> None:

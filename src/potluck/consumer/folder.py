@@ -8,8 +8,8 @@ anything is packed.
 
 import os
 import tarfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from pathspec import GitIgnoreSpec
 
@@ -22,6 +22,30 @@ _MOST_TOLD = 10
 
 # Directories from the top down, each with what it leaves out.
 _Rules = tuple[tuple[Path, GitIgnoreSpec], ...]
+
+
+def listed(directory: Path) -> list[Path]:
+    """The files that would go along."""
+    return [path for path in _below(directory, ()) if path.is_file()]
+
+
+def pack_files(named: Mapping[str, Path], archive: Path) -> None:
+    """The same of single files, each under the name that it is to have."""
+    try:
+        with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as packed:
+            for name in sorted({str(each) for path in named for each in _above(path)}):
+                _add_directory(packed, name)
+            for name, path in sorted(named.items()):
+                _add_file(packed, path, name)
+    except OSError as error:
+        raise InvalidInput(
+            f"{error.filename or 'A file'} can not be packed: {error.strerror or error}.",
+            "Check who may read it, and that nobody writes to it.",
+        ) from error
+
+
+def _above(path: str) -> list[PurePosixPath]:
+    return list(PurePosixPath(path).parents)[:-1]
 
 
 def pack_folder(directory: Path, archive: Path) -> None:
@@ -96,11 +120,21 @@ def _mistake(path: Path, top: Path) -> str:
 
 def _add(packed: tarfile.TarFile, path: Path, top: Path) -> None:
     """Nothing of the machine or the moment: no owner, no time, and of the mode what matters."""
-    entry = tarfile.TarInfo(path.relative_to(top).as_posix())
+    name = path.relative_to(top).as_posix()
     if path.is_dir():
-        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-        packed.addfile(entry)
-        return
+        _add_directory(packed, name)
+    else:
+        _add_file(packed, path, name)
+
+
+def _add_directory(packed: tarfile.TarFile, name: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    packed.addfile(entry)
+
+
+def _add_file(packed: tarfile.TarFile, path: Path, name: str) -> None:
+    entry = tarfile.TarInfo(name)
     with path.open("rb") as file:
         status = path.stat()
         entry.size, entry.mode = status.st_size, 0o755 if status.st_mode & 0o100 else 0o644

@@ -7,6 +7,7 @@ from potluck.decide.settle import hold_micro
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
+from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest, TaskState
 
 
@@ -91,6 +92,11 @@ def _check_times(request: TaskRequest) -> None:
 
 def _check_array(request: TaskRequest) -> None:
     if request.items is None:
+        if request.spec.inputs is not None and not isinstance(request.spec, FunctionSpec):
+            raise InvalidInput(
+                "Only items of an array may be given something each.",
+                "Say how many there are, in `items`.",
+            )
         if request.allow_failures:
             raise InvalidInput(
                 "Only items of an array may be allowed to fail.",

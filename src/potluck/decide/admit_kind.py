@@ -19,6 +19,7 @@ def check_spec(spec: TaskSpec) -> None:
             read_metadata(spec.source)
             _check_filename(spec.filename, spec.folder is not None)
             _check_files(spec.files, (spec.filename, *KEPT_NAMES))
+            _check_items(spec.inputs)
         case FunctionSpec():
             _check_value("code", spec.code)
             _check_value("inputs", spec.inputs)
@@ -30,8 +31,10 @@ def check_spec(spec: TaskSpec) -> None:
             if not spec.command[0]:
                 raise InvalidInput("The command has no name.", "Say which program is to run.")
             _check_files(spec.files, KEPT_NAMES)
+            _check_items(spec.inputs)
         case ContainerSpec():
             _check_files(spec.files, KEPT_NAMES)
+            _check_items(spec.inputs)
 
 
 def _check_filename(filename: str, has_folder: bool) -> None:
@@ -52,6 +55,13 @@ def _check_value(name: str, value: Value) -> None:
     if value.blob is not None and value.data:
         raise InvalidInput(
             f"The function's `{name}` is given twice, as data and as a blob.", "Choose one of them."
+        )
+
+
+def _check_items(inputs: Value | None) -> None:
+    if inputs is not None and inputs.blob is not None and inputs.data:
+        raise InvalidInput(
+            "What the items are given is there twice, as data and as a blob.", "Choose one of them."
         )
 
 

@@ -24,6 +24,7 @@ class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
     environment: Variables = {}
     folder: BlobRef | None = None  # an archive, unpacked where the task works
     files: InputFiles = ()  # shown there, and not to be written to
+    inputs: Value | None = None  # of an array: an item file of `ItemInputs`, as JSON
 
 
 class FunctionSpec(Struct, frozen=True, tag_field="kind", tag="function"):
@@ -51,6 +52,7 @@ class CommandSpec(Struct, frozen=True, tag_field="kind", tag="command"):
     environment: Variables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
+    inputs: Value | None = None
 
 
 class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
@@ -61,6 +63,7 @@ class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
     environment: Variables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
+    inputs: Value | None = None
 
 
 TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec
@@ -86,7 +89,7 @@ def name_of(spec: TaskSpec) -> str:
 
 def blobs_of(spec: TaskSpec) -> tuple[BlobRef, ...]:
     """All that it names; its owner must have uploaded each of them, or been given it."""
-    values = (spec.code, spec.inputs) if isinstance(spec, FunctionSpec) else ()
-    named = [value.blob for value in values if value.blob is not None]
+    values = (spec.code, spec.inputs) if isinstance(spec, FunctionSpec) else (spec.inputs,)
+    named = [value.blob for value in values if value is not None and value.blob is not None]
     folder = [] if spec.folder is None else [spec.folder]
     return (*named, *folder, *(file.blob for file in spec.files))

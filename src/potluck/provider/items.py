@@ -21,10 +21,11 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.model.spec import ScriptSpec
+from potluck.model.spec import FunctionSpec, ScriptSpec
 from potluck.model.task import EndReason
 from potluck.provider.blame import Blame, blamed
 from potluck.provider.files.porter import Porter
+from potluck.provider.item_inputs import ItemSource
 from potluck.provider.item_log import ItemLog
 from potluck.provider.kinds.job import Job
 from potluck.provider.line import one_line
@@ -34,6 +35,7 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
     Ended,
+    InputFailed,
     Started,
     Touched,
     View,
@@ -69,6 +71,8 @@ class RangeRun:
         self._started: Started = job.started
         self._log = ItemLog(job.log, grant.limits.log_bytes)
         self._recall = job.recall
+        assert not isinstance(grant.spec, FunctionSpec), "functions are called, not run"
+        self._given = ItemSource(grant.spec.inputs, job.inputs, grant.items_total)
         self._left = deque(item for part in grant.items for item in range(part.start, part.end))
         self._began: float | None = None  # when the first of those left was told to begin
         self._is_spoilt = False  # what was brought for all of them, by one that has ended
@@ -76,6 +80,10 @@ class RangeRun:
     async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> Ended:
         """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
         self._record = record
+        with self._given:
+            return await self._all(driver)
+
+    async def _all(self, driver: Driver) -> Ended:
         has_image = self._confinement.image is not None
         spent = Ended(_ALL_DONE.reason, 0, _ALL_DONE.detail, 0.0, 0.0, 0, 0)
         while self._left:
@@ -114,13 +122,19 @@ class RangeRun:
     async def _alone(self, driver: Driver) -> Ended:
         """The next item, in a sandbox of its own."""
         item = self._left[0]
+        given, alike = self._given.of(item), self._confinement
         self._porter.begin(item)
         self._log.begin(item)
         self._began = time.monotonic()
         return await driver.run(
             msgspec.structs.replace(
-                self._confinement,
-                environment={**self._confinement.environment, "POTLUCK_ITEM": str(item)},
+                alike,
+                command=alike.command if given.arguments is None else given.arguments,
+                environment={
+                    **alike.environment,
+                    **given.environment,
+                    "POTLUCK_ITEM": str(item),
+                },
             ),
             self._log.write,
             self._started,
@@ -175,12 +189,14 @@ class RangeRun:
         self._porter.begin(item)
         self._log.begin(item, self._tell)
         try:
-            self._channel.send(b"%d" % item)
+            self._channel.send(self._given.told(item))
             async with asyncio.timeout(self._limits.run_seconds):
                 return await self._told
         except TimeoutError:
             seconds = self._limits.run_seconds
             return Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+        except InputFailed as failure:
+            return failure.touched
         except OSError:
             return b""
 

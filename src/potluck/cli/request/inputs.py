@@ -13,15 +13,18 @@ from msgspec import Struct
 from potluck.cli.live_line import LiveLine
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
-from potluck.model.blob import BlobRef, NamedFile, is_path
+from potluck.cli.units import show_count
+from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value, is_path
 from potluck.model.error import InvalidInput
-from potluck.model.spec import TaskSpec
+from potluck.model.spec import FunctionSpec, TaskSpec
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
 _NO_HASH = "0" * 64
+# Of a request of one MiB, which has a script in it too.
+_INLINE_BYTES = 65_536
 
 
 class InputFile(Struct, frozen=True):
@@ -32,6 +35,20 @@ class InputFile(Struct, frozen=True):
 class Inputs(Struct, frozen=True):
     folder: Path | None = None
     files: tuple[InputFile, ...] = ()
+    packed: tuple[InputFile, ...] = ()  # too many to be shown one by one: instead of a folder
+    items: bytes = b""  # of an array: what each of its items is given
+
+
+def with_item_files(inputs: Inputs, files: Sequence[InputFile]) -> Inputs:
+    """Few are shown as they are; many go along as one archive, which is unpacked."""
+    if len(inputs.files) + len(files) <= MOST_INPUT_FILES:
+        return msgspec.structs.replace(inputs, files=(*inputs.files, *files))
+    if inputs.folder is None:
+        return msgspec.structs.replace(inputs, packed=tuple(files))
+    raise InvalidInput(
+        f"{len(files):,} files are too many to go along beside a folder.",
+        "Put them into the folder, where its .gitignore does not name them, or leave --folder out.",
+    )
 
 
 def checked_inputs(folder: Path | None, words: Sequence[str]) -> Inputs:
@@ -53,11 +70,13 @@ def checked_inputs(folder: Path | None, words: Sequence[str]) -> Inputs:
 
 def supposed(spec: TaskSpec, inputs: Inputs) -> TaskSpec:
     """The spec with all that would go along, under its names and sizes; nothing is read or sent."""
-    folder = None if inputs.folder is None else BlobRef(_NO_HASH, 0)
+    folder = BlobRef(_NO_HASH, 0) if inputs.folder is not None or inputs.packed else None
     files = tuple(
         NamedFile(file.path, BlobRef(_NO_HASH, file.source.stat().st_size)) for file in inputs.files
     )
-    return msgspec.structs.replace(spec, folder=folder, files=files)
+    is_small = len(inputs.items) <= _INLINE_BYTES
+    items = Value(inputs.items) if is_small else Value(blob=BlobRef(_NO_HASH, len(inputs.items)))
+    return _with(spec, folder, files, items if inputs.items else None)
 
 
 def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen) -> TaskSpec:
@@ -66,8 +85,37 @@ def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen)
         return spec
     with resumable(screen, " before it was submitted") as line:
         folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)
+        if inputs.packed:
+            folder = _packed(potluck, inputs.packed, screen, line)
         files = tuple(_file(potluck, file, screen, line) for file in inputs.files)
-    return msgspec.structs.replace(spec, folder=folder, files=files)
+        items = _items(potluck, inputs.items, line) if inputs.items else None
+    return _with(spec, folder, files, items)
+
+
+def _with(
+    spec: TaskSpec, folder: BlobRef | None, files: tuple[NamedFile, ...], items: Value | None
+) -> TaskSpec:
+    """What a function's items are given its caller has said already."""
+    if isinstance(spec, FunctionSpec):
+        return msgspec.structs.replace(spec, folder=folder, files=files)
+    return msgspec.structs.replace(spec, folder=folder, files=files, inputs=items)
+
+
+def _items(potluck: "Potluck", packed: bytes, line: LiveLine) -> Value:
+    if len(packed) <= _INLINE_BYTES:
+        return Value(packed)
+    line.say("uploading the items")
+    return Value(blob=potluck.files.upload_bytes(packed))
+
+
+def _packed(
+    potluck: "Potluck", files: Sequence[InputFile], screen: Screen, line: LiveLine
+) -> BlobRef:
+    what = show_count(len(files), "file")
+    line.say(f"packing {what}")
+    told = telling(screen, line, f"uploading {what}")
+    blob = potluck.files.upload_packed({file.path: file.source for file in files}, told)
+    return _told(blob, what, screen)
 
 
 def _folder(potluck: "Potluck", folder: Path, screen: Screen, line: LiveLine) -> BlobRef:

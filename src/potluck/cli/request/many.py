@@ -7,6 +7,11 @@ import typer
 
 from potluck.model.task import MOST_ITEMS
 
+AllowFailuresOption = Annotated[
+    int,
+    typer.Option(min=0, max=MOST_ITEMS, metavar="N", help="It succeeds if no more items fail."),
+]
+
 
 @dataclass(frozen=True)
 class ArrayOptions:
@@ -23,7 +28,4 @@ class ArrayOptions:
             help="Run it N times; POTLUCK_ITEM says which, from 0.",
         ),
     ] = None
-    allow_failures: Annotated[
-        int,
-        typer.Option(min=0, max=MOST_ITEMS, metavar="N", help="It succeeds if no more items fail."),
-    ] = 0
+    allow_failures: AllowFailuresOption = 0

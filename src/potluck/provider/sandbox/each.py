@@ -3,14 +3,14 @@
     each.py SCOPE MANNER SCRIPT [ARGUMENT …]
 
 Started once for many items: what a sandbox and an interpreter take to start is paid once, and an
-item costs a fork. Through the socket that is its stdin it is told which item to run and answers how
-that ended, with the exit status or the signal as a negative number. Between items it ends what the
-last one left running and puts the work directory back as it was; where it can not, it says so
-instead of running an item. Whoever tells it to go on watches the clock and the walls, and ends all
-of it if need be: nothing here is trusted with more than the task itself. Asked to end (SIGTERM),
-the item alone hears it; whoever tells it to go on asks for no more. SCOPE says whether all
-processes in sight are the sandbox's own, and may be ended; MANNER, whether an item is a Python
-script or any program.
+item costs a fork. Through the socket that is its stdin it is told which item to run, and with which
+variables and arguments if it has some of its own, and answers how that ended, with the exit status
+or the signal as a negative number. Between items it ends what the last one left running and puts
+the work directory back as it was; where it can not, it says so instead of running an item. Whoever
+tells it to go on watches the clock and the walls, and ends all of it if need be: nothing here is
+trusted with more than the task itself. Asked to end (SIGTERM), the item alone hears it; whoever
+tells it to go on asks for no more. SCOPE says whether all processes in sight are the sandbox's own,
+and may be ended; MANNER, whether an item is a Python script or any program.
 """
 
 import os
@@ -21,6 +21,7 @@ import time
 ENCLOSED = "enclosed"
 SCRIPT, PROGRAM = "script", "program"
 SPOILT = b"spoilt"
+_TOLD_BYTES = 2**18
 _KEPT_BYTES = 4 * 2**20
 _WAIT_SECONDS, _MOST_WAITS = 0.001, 1000
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
@@ -32,7 +33,7 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
     channel = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
     work = _Directory(".")
-    while told := os.read(channel, 64):
+    while told := os.read(channel, _TOLD_BYTES):
         # Not before: who told us looks first how much the last item has filled.
         if not _is_fresh(work, scope):
             os.write(channel, SPOILT)
@@ -41,16 +42,33 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
         if pid == 0:
             os.close(channel)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-            os.environ["POTLUCK_ITEM"] = str(int(told))
+            words = _given(told, manner, script, arguments)
             if manner == PROGRAM:
-                return _execute(script, arguments)
-            _become(script, arguments)
+                return _execute(*words)
+            _become(*words)
             return 0
         _, status = os.waitpid(pid, 0)
         if scope == ENCLOSED:
             _end_the_rest()
         os.write(channel, b"%d" % os.waitstatus_to_exitcode(status))
     return 0
+
+
+def _given(
+    told: bytes, manner: str, script: str, arguments: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """What is to be run, with the item's own variables in place."""
+    if told.isdigit():
+        os.environ["POTLUCK_ITEM"] = str(int(told))
+        return script, arguments
+    import json
+
+    said = json.loads(told)
+    os.environ.update(said["environment"], POTLUCK_ITEM=str(said["item"]))
+    own = said["arguments"]
+    if own is None or (manner == PROGRAM and not own):
+        return script, arguments
+    return (own[0], tuple(own[1:])) if manner == PROGRAM else (script, tuple(own))
 
 
 def _is_fresh(work: "_Directory", scope: str) -> bool:

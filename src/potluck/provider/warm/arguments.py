@@ -66,6 +66,14 @@ class Arguments:
     ) -> None:
         self._source.close()
 
+    def of(self, item: int, most_bytes: int) -> bytes:
+        """Those of one item, which may have so many."""
+        start, end = self._offsets(item, item + 1)
+        data = self._source.read(self._base + start, end - start)
+        if end - start > most_bytes or len(data) != end - start:
+            raise InputFailed(_DO_NOT_FIT)
+        return data
+
     def batches(self, items: ItemRange, most_items: int = MOST_ITEMS) -> Iterator[Batch]:
         """In order, none of them large, unless an item alone is."""
         start = items.start

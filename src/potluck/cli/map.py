@@ -1,0 +1,165 @@
+"""`potluck map`: the same for each item of a file, or for each file that a pattern names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from potluck.cli.dry_run import dry_run as shown_dry
+from potluck.cli.enter import EntryOptions, entered
+from potluck.cli.fetch import check_output
+from potluck.cli.gather import Gathering
+from potluck.cli.grouped import grouped
+from potluck.cli.notify.notifier import notifier
+from potluck.cli.notify.options import NotifyOption
+from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
+from potluck.cli.request.devices import DeviceOptions
+from potluck.cli.request.inputs import InputFile, with_item_files
+from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
+from potluck.cli.request.kinds import KindOptions
+from potluck.cli.request.many import AllowFailuresOption, ArrayOptions
+from potluck.cli.request.options import Draft, TaskOptions, drafted, sent_along
+from potluck.cli.request.placeholders import given
+from potluck.cli.request.sent import SentOptions
+from potluck.cli.request.timing import TimingOptions
+from potluck.cli.request.walls import WallOptions
+from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
+from potluck.cli.screen import Screen, printable
+from potluck.cli.submit import tell_submitted
+from potluck.cli.watch import watch
+from potluck.model.error import InvalidInput
+from potluck.model.spec import FunctionSpec, ScriptSpec, TaskSpec
+from potluck.wire.codec import encode_json
+from potluck.wire.item_file import pack
+
+
+@dataclass(frozen=True)
+class ItemOptions:
+    """How the items are read, and what becomes of theirs."""
+
+    panel: ClassVar = "Many at once"
+
+    format: Annotated[
+        ItemFormat | None,
+        typer.Option(help="How ITEMS is read, if not by the end of its name."),
+    ] = None
+    allow_failures: AllowFailuresOption = 0
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """What a task is, but for how many there are of it."""
+
+    items: ItemOptions
+    kind: KindOptions
+    sent: SentOptions
+    devices: DeviceOptions
+    walls: WallOptions
+    timing: TimingOptions
+    name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None
+
+    def of(self, count: int) -> TaskOptions:
+        many = ArrayOptions(count, self.items.allow_failures)
+        return TaskOptions(
+            self.kind, self.sent, self.devices, self.walls, many, self.timing, self.name
+        )
+
+
+@grouped
+def map_items(
+    task: MapOptions,
+    entry: EntryOptions,
+    items: Annotated[
+        str,
+        typer.Argument(
+            metavar="ITEMS",
+            help="A file with an item a line (or .csv, .tsv, .jsonl, .json), `-` for stdin, or a"
+            " pattern in quotes such as 'data/*.csv'.",
+            show_default=False,
+        ),
+    ],
+    script: ScriptArgument = None,
+    arguments: ArgumentsArgument = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=directory,
+            metavar="DIR",
+            help="Bring here what each item left and wrote, in a directory of its own.",
+            rich_help_panel="Files and secrets",
+        ),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
+    ] = False,
+    notify: NotifyOption = None,
+    dry_run: DryRunOption = False,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a script once for each item, on as many devices as are free, and gather what they give.
+
+    In ARGS {} stands for the item, {FIELD} for a field of it (a column, a member), {item} for its
+    number. Without ARGS the item is the one argument. It is in $POTLUCK_ITEM_VALUE too, its fields
+    are in $POTLUCK_FIELD_NAME, and $POTLUCK_ITEM is its number.
+
+    With a pattern each file goes along, and the item is its path there.
+
+    The exit status is 0 if it succeeded, no more items having failed than --allow-failures allows,
+    and 1 if not. With --dry-run it is 0 if it would start, now or later, and 1 if it never would.
+    """
+    screen = Screen(json)
+    _check_quoted(items, script)
+    found = read_items(items, task.items.format, task.sent.folder)
+    words = words_of(script, arguments)
+    draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
+    check_output(output)
+    at_the_end = notifier(None if detach else notify)
+    with entered(screen, server, entry) as potluck:
+        if dry_run:
+            raise typer.Exit(shown_dry(potluck, draft, screen))
+        request = sent_along(potluck, draft, screen)
+        if not detach:
+            gathering = _gathering(found, output)
+            raise typer.Exit(watch(potluck, request, screen, None, at_the_end, gathering))
+        submitted = potluck.tasks.submit(request)
+    tell_submitted(submitted, screen)
+
+
+def _check_quoted(items: str, script: str | None) -> None:
+    """A shell that filled the pattern in itself leaves its second file in the script's place."""
+    if script is None or is_pattern(items) or script.endswith(".py"):
+        return
+    suffix = Path(items).suffix
+    if suffix and Path(script).suffix == suffix and Path(script).parent == Path(items).parent:
+        raise InvalidInput(
+            f"{printable(script)} is where the script should stand.",
+            f"Put the pattern in quotes, such as '{printable(str(Path(items).parent))}/*{suffix}',"
+            " so that the shell leaves it as it is.",
+        )
+
+
+def _with_items(draft: Draft, items: Sequence[Item]) -> Draft:
+    own = given(_words(draft.request.spec), items)
+    files = [InputFile(item.file, item.value) for item in items if item.file is not None]
+    inputs = with_item_files(draft.inputs, files)
+    packed = pack([encode_json(each) for each in own])
+    return msgspec.structs.replace(draft, inputs=msgspec.structs.replace(inputs, items=packed))
+
+
+def _words(spec: TaskSpec) -> tuple[str, ...]:
+    """Those that an item may have its own of; a program alone is given the item, as a script is."""
+    assert not isinstance(spec, FunctionSpec), "nobody types a function"
+    if isinstance(spec, ScriptSpec):
+        return spec.arguments
+    return (*spec.command, "{}") if len(spec.command) == 1 else spec.command
+
+
+def _gathering(items: Sequence[Item], directory: Path | None) -> Gathering:
+    labels = [item.label or str(number) for number, item in enumerate(items)]
+    return Gathering(labels, [item.value for item in items], directory)

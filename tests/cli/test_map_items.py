@@ -1,0 +1,171 @@
+"""The items of a map: read from files of every kind, filled in, and refused by their line."""
+
+from pathlib import Path
+
+import pytest
+
+from potluck.cli.request import items as reading
+from potluck.cli.request.inputs import InputFile, Inputs, with_item_files
+from potluck.cli.request.items import Item, ItemFormat, read_items
+from potluck.cli.request.placeholders import given
+from potluck.model.error import InvalidInput, TooLarge
+
+FORMATS = [
+    # (the file's name, what is in it, the items)
+    ("names.txt", "Ada\n\nGrace Hopper \r\n", [Item("Ada"), Item("Grace Hopper ")]),
+    ("names", "\ufeffÄda", [Item("Äda")]),
+    (
+        "runs.jsonl",
+        '{"lr": 0.1, "tag": "a"}\n"text"\n7\n',
+        [Item('{"lr": 0.1, "tag": "a"}', {"lr": "0.1", "tag": "a"}), Item("text"), Item("7")],
+    ),
+    ("runs.json", '[{"deep": [1]}, null]', [Item('{"deep": [1]}', {"deep": "[1]"}), Item("null")]),
+    (
+        "grid.csv",
+        'lr,note\n0.1,"a, b"\n\n0.2,\n',
+        [
+            Item('{"lr": "0.1", "note": "a, b"}', {"lr": "0.1", "note": "a, b"}),
+            Item('{"lr": "0.2", "note": ""}', {"lr": "0.2", "note": ""}),
+        ],
+    ),
+    ("one.csv", "city\nOslo\n", [Item("Oslo", {"city": "Oslo"})]),
+    ("grid.tsv", "a\tb\n1\t2\n", [Item('{"a": "1", "b": "2"}', {"a": "1", "b": "2"})]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "items"), FORMATS, ids=[row[0] for row in FORMATS])
+def test_a_file_is_read_as_its_name_says(
+    tmp_path: Path, name: str, text: str, items: list[Item]
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_items(str(tmp_path / name)) == items
+
+
+def test_a_format_that_is_said_wins(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\ny\n")
+    assert read_items(str(tmp_path / "a.csv"), ItemFormat.LINES) == [Item("x"), Item("y")]
+
+
+BAD = [
+    # (the file's name, what is in it, the sentence)
+    ("a.txt", "\n\n", "There is no item in"),
+    ("a.jsonl", '{"a": 1}\n\n{oops}\n', "line 3: that is not JSON"),
+    ("a.json", "[1,\n2", "line 2: that is not JSON"),
+    ("a.json", "{}", "is not a JSON list"),
+    ("a.csv", "a,b\n1,2\n3\n", "line 3: 1 columns, and the header has 2"),
+    ("a.csv", "a,a\n1,2\n", "the column 'a' is there twice"),
+    ("a.csv", 'a,b\n"1,2\n', "line 2"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), BAD)
+def test_a_mistake_is_named_by_its_line(
+    tmp_path: Path, name: str, text: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInput, match=sentence) as raised:
+        read_items(str(tmp_path / name))
+    assert raised.value.hint
+
+
+def test_what_is_no_file_of_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="not valid UTF-8"):
+        read_items(str(tmp_path / "bytes"))
+    with pytest.raises(InvalidInput, match="is a directory") as raised:
+        read_items(str(tmp_path))
+    assert "/*'" in raised.value.hint
+    with pytest.raises(InvalidInput, match="There is no file"):
+        read_items(str(tmp_path / "gone.txt"))
+    with pytest.raises(InvalidInput, match="No file is called like"):
+        read_items(str(tmp_path / "*.gone"))
+    monkeypatch.setattr(reading, "MOST_ITEMS", 1)
+    (tmp_path / "two").write_text("a\nb\n")
+    with pytest.raises(TooLarge, match="2 items"):
+        read_items(str(tmp_path / "two"))
+
+
+def test_a_pattern_names_files_as_the_task_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("data/a.csv", "data/b.csv", "data/deep/a.csv", "data/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    plain = read_items("data/*.csv")
+    assert [each.value for each in plain] == ["data/a.csv", "data/b.csv"]
+    assert [each.label for each in plain] == ["a.csv", "b.csv"]
+    assert plain[0].fields == {"name": "a.csv", "stem": "a"} and plain[0].file == Path("data/a.csv")
+    deep = read_items("data/**/*.csv")
+    assert [each.label for each in deep] == ["data_a.csv", "data_b.csv", "data_deep_a.csv"]
+    away = read_items(str(tmp_path / "data" / "*.csv"))
+    assert [each.value for each in away] == ["a.csv", "b.csv"], "no place in the task's directory"
+    monkeypatch.chdir(tmp_path / "data" / "deep")
+    assert [each.value for each in read_items("../*.csv")] == ["a.csv", "b.csv"]
+
+
+def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
+    """Unless its .gitignore keeps it from going along."""
+    (tmp_path / "in").mkdir()
+    for name in ("in/a.csv", "in/b.csv"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / ".gitignore").write_text("b.csv\n")
+    kept, ignored = read_items(f"{tmp_path}/in/*.csv", None, tmp_path)
+    assert (kept.value, kept.file) == ("in/a.csv", None)
+    assert (ignored.value, ignored.file) == ("b.csv", tmp_path / "in" / "b.csv")
+
+
+def test_few_files_are_shown_and_many_are_packed() -> None:
+    files = [InputFile(Path(f"{n}"), f"{n}") for n in range(300)]
+    assert with_item_files(Inputs(), files[:3]).files == tuple(files[:3])
+    many = with_item_files(Inputs(), files)
+    assert (many.files, many.packed) == ((), tuple(files))
+    with pytest.raises(InvalidInput, match="300 files are too many"):
+        with_item_files(Inputs(Path()), files)
+
+
+ITEMS = [Item("first", {"lr": "0.1", "the name": "x"}), Item("second", {"lr": "0.2"})]
+FILLED = [
+    # (the words, those of the first item, and of the second)
+    ((), ("first",), ("second",)),
+    (("{}",), ("first",), ("second",)),
+    (("--lr={lr}", "{item}"), ("--lr=0.1", "0"), ("--lr=0.2", "1")),
+    (("{the name}",), ("x",), ("",)),
+    (("{{}}", "{{lr}}", '{"a": 1}', "{}"), ("{}", "{lr}", '{"a": 1}', "first"), None),
+    (("same", "for all"), None, None),
+    (('{"a": 1}', "${HOME}x{ }", "{1}"), None, None),
+]
+
+
+@pytest.mark.parametrize(("words", "first", "second"), FILLED)
+def test_words_are_filled_in(
+    words: tuple[str, ...], first: tuple[str, ...] | None, second: tuple[str, ...] | None
+) -> None:
+    found = given(words, ITEMS)
+    assert found[0].arguments == first
+    assert second is None or found[1].arguments == second
+
+
+def test_variables_need_no_words() -> None:
+    (first, _) = given(("same",), ITEMS)
+    assert first.environment == {
+        "POTLUCK_ITEM_VALUE": "first",
+        "POTLUCK_FIELD_LR": "0.1",
+        "POTLUCK_FIELD_THE_NAME": "x",
+    }
+
+
+def test_a_field_that_nobody_has_is_told_with_the_nearest() -> None:
+    with pytest.raises(InvalidInput, match="No item has a field 'the nam'") as raised:
+        given(("{the nam}",), ITEMS)
+    assert "Did you mean {the name}?" in raised.value.hint
+    assert "write {{the nam}}" in raised.value.hint
+
+
+def test_an_item_has_its_limits() -> None:
+    with pytest.raises(TooLarge, match="Item 1 has more than 64 KiB"):
+        given((), [Item("a"), Item("x" * 70_000)])
+    with pytest.raises(InvalidInput, match="Item 0 has a NUL"):
+        given((), [Item("\0")])
+    with pytest.raises(InvalidInput, match="Item 0 can not be given"):
+        given((), [Item("a", {f"f{n}": "" for n in range(300)})])
