@@ -1,4 +1,10 @@
-"""An order policy: small tasks by day, so that people get answers; large ones by night."""
+"""An order policy: small tasks by day, so that people get answers; large ones by night.
+
+pip install ./examples/policy
+POTLUCK_ORDER_POLICY=night-shift potluck server
+
+docs/policies.md tells what a policy is asked, and how to try it on a trace first.
+"""
 
 from potluck.decide.order.interface import Turn
 from potluck.decide.snapshot import WaitingTask

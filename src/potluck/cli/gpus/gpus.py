@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.enter import EntryOptions, entered
 from potluck.cli.gpus.offer import Offer, Order, in_order, is_offered, offers
 from potluck.cli.gpus.tables import show_each, show_offers
 from potluck.cli.gpus.wanted import Kind, WantedOptions, found
 from potluck.cli.grouped import grouped
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.units import show_count
 from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
@@ -17,6 +18,7 @@ from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 @grouped
 def gpus(
     wanted: WantedOptions,
+    entry: EntryOptions,
     sort: Annotated[Order, typer.Option(help="What comes first.")] = Order.FREE,
     reverse: Annotated[bool, typer.Option("--reverse", help="And what comes last, first.")] = False,
     each: Annotated[
@@ -32,7 +34,7 @@ def gpus(
     take no work now too.
     """
     screen = Screen(json)
-    with connect(server) as potluck:
+    with entered(screen, server, entry) as potluck:
         devices = list(found(potluck, wanted))
         pool = None if devices or json else potluck.resources.pool()
         url = potluck.url

@@ -7,6 +7,7 @@ from litestar import Controller, Request, Response, get
 from litestar.response import Stream
 
 from potluck.model.error import NotFound
+from potluck.server.api.answer import is_known
 from potluck.server.parts import Parts
 from potluck.server.wheel import OwnWheel
 from potluck.wire import routes
@@ -38,7 +39,7 @@ class PackageController(Controller):
             )
         etag = f'"{wheel.package.sha256}"'
         headers = {"Cache-Control": _FOR_GOOD, "ETag": etag}
-        if request.headers.get("if-none-match") == etag:
+        if is_known(request, etag):
             return Response(b"", status_code=304, headers=headers, media_type=_WHEEL)
         headers |= {
             "Content-Disposition": "attachment",

@@ -1,0 +1,28 @@
+"""An array from files: every file of a folder goes to some machine, and comes back counted.
+
+cd examples/count_words
+potluck map 'texts/*.txt' count_words.py
+potluck map --output counts 'texts/*.txt' count_words.py
+
+Mind the quotes: the pattern is for Potluck, not for the shell. Each file goes along with its item,
+and its path is the script's argument. It prints a line for each file, such as
+
+    texts/rain.txt: 34 words, most often: the (7)
+
+What a script leaves in $POTLUCK_OUTPUT is brought back with --output, in a directory for each item.
+"""
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+path = Path(sys.argv[1])
+words = Counter(re.findall(r"\w+", path.read_text().lower()))
+(word, times), *_ = words.most_common(1)
+print(f"{path}: {words.total()} words, most often: {word} ({times})")
+
+output = Path(os.environ.get("POTLUCK_OUTPUT", "."))
+(output / "words.json").write_text(json.dumps(words.most_common(), indent=1))
