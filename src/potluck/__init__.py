@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from potluck.consumer import Potluck as Potluck
     from potluck.consumer.functions.dispatch import flush as flush
+    from potluck.consumer.functions.executor import Executor as Executor
     from potluck.consumer.functions.function import RemoteFunction as RemoteFunction
     from potluck.consumer.functions.function import task as task
     from potluck.consumer.functions.future import TaskFuture as TaskFuture
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _PLACES = {
+    "Executor": "potluck.consumer.functions.executor",
     "Potluck": "potluck.consumer",
     "PotluckError": "potluck.model.error",
     "RemoteError": "potluck.model.error",
@@ -41,6 +43,7 @@ _PLACES = {
     "task": "potluck.consumer.functions.function",
 }
 __all__ = [
+    "Executor",
     "Potluck",
     "PotluckError",
     "RemoteError",

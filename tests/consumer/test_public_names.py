@@ -18,6 +18,7 @@ def test_the_client_is_found_at_the_top() -> None:
 
 def test_the_names_at_the_top_are_pinned() -> None:
     assert potluck.__all__ == [
+        "Executor",
         "Potluck",
         "PotluckError",
         "RemoteError",

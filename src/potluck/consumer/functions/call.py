@@ -10,7 +10,7 @@ from potluck.consumer.functions.capture import captured, is_same
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
 from potluck.consumer.functions.opening import Opener
 from potluck.consumer.functions.options import Options, secrets_of
-from potluck.consumer.functions.pickling import own_modules, pickled_function
+from potluck.consumer.functions.pickling import name_of, own_modules, pickled_function
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.spec import FunctionSpec
@@ -25,6 +25,7 @@ class Code:
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
+        self.name = name_of(function)
         self._made: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
 
     def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
@@ -41,10 +42,10 @@ class Code:
 class Order:
     """How a function is asked for: its code and its options, with all they need uploaded."""
 
-    def __init__(self, code: Code, options: Options):
+    def __init__(self, code: Code, options: Options, remembered: Remembered | None = None):
         self.code = code
         self.options = options
-        self._remembered = Remembered()
+        self._remembered = remembered or Remembered()
 
     def modules(self) -> list[ModuleType]:
         return self.code.get(self.options.folder is not None)[0]
@@ -60,7 +61,7 @@ class Order:
         options = self.options
         dispatch.check_python()
         spec = FunctionSpec(
-            name=_printable(self.code.function.__qualname__),
+            name=_printable(self.code.name),
             code=self._code(dispatch),
             inputs=inputs,
             python=PYTHON,
@@ -91,7 +92,9 @@ class Order:
             return Value(data)
         files = dispatch.client.files
         return Value(
-            blob=self._remembered.get((dispatch, "code"), data, lambda: files.upload_bytes(data))
+            blob=self._remembered.get(
+                (dispatch, "code", self.code.name), data, lambda: files.upload_bytes(data)
+            )
         )
 
     def _folder(self, dispatch: Dispatch) -> BlobRef | None:

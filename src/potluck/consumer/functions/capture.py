@@ -6,7 +6,7 @@ objects. An object that was changed in place looks the same; what is sent is as 
 """
 
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TypeGuard
 
 from potluck.consumer.functions.pickling import is_installed
@@ -29,6 +29,18 @@ def captured(function: Callable[..., object]) -> list[object]:
 def _is_own(value: object) -> TypeGuard[FunctionType]:
     """What is installed stays as it is, and refers to half of the world."""
     return isinstance(value, FunctionType) and not is_installed(value.__module__)
+
+
+# Nobody can change them in place; or nobody does while a program runs.
+_LASTING = (
+    *(str, bytes, int, float, complex, bool, type(None), type(...)),
+    *(CodeType, FunctionType, BuiltinFunctionType, ModuleType, type),
+)
+
+
+def is_lasting(found: list[object]) -> bool:
+    """Whether what was captured is the same as long as it is the same objects."""
+    return all(isinstance(value, _LASTING) for value in found)
 
 
 def is_same(one: list[object], other: list[object]) -> bool:

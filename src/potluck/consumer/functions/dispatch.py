@@ -14,6 +14,7 @@ from collections.abc import Callable
 from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
 from potluck.consumer.functions.fetching import Fetches
+from potluck.consumer.functions.preparing import Preparing
 from potluck.consumer.functions.sender import Sender
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError
@@ -37,11 +38,13 @@ class Dispatch:
         self.sender = Sender(client.transport)
         self.collector = Collector(client.transport)
         self.fetches = Fetches()
+        self.preparing = Preparing()
         self._pythons_known = False
         self._wallet: str | None = None
         self._process = os.getpid()
 
     def close(self) -> None:
+        self.preparing.close()
         self.sender.close()
         self.collector.close()
         self.fetches.close()
@@ -49,6 +52,13 @@ class Dispatch:
     def is_ours(self) -> bool:
         """Whether it is this process's, and not that of the one that it was forked from."""
         return os.getpid() == self._process
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Waits until the server has answered for all that was submitted; false: not in time."""
+        until = None if timeout is None else time.monotonic() + timeout
+        is_prepared = self.preparing.flush(timeout)
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        return self.sender.flush(rest) and is_prepared
 
     def check_process(self) -> None:
         if not self.is_ours():
@@ -69,6 +79,14 @@ class Dispatch:
             return self.client.tasks.cancel(task_id).state is TaskState.CANCELLED
         except PotluckError:
             return False
+
+    def is_waiting(self, task_id: TaskId) -> bool:
+        """Whether it has not begun yet; not known, if nobody answers."""
+        try:
+            state = self.client.tasks.get(task_id).state
+        except PotluckError:
+            return False
+        return state in (TaskState.QUEUED, TaskState.ASSIGNED)
 
     @property
     def wallet(self) -> str:
@@ -147,7 +165,7 @@ def flush(timeout: float | None = None) -> bool:
     is_done = True
     for dispatch in dispatches:
         rest = None if until is None else max(0.0, until - time.monotonic())
-        is_done = dispatch.sender.flush(rest) and is_done
+        is_done = dispatch.flush(rest) and is_done
     return is_done
 
 

@@ -9,18 +9,17 @@ list(norm.map(range(1000)))  # on many
 """
 
 import functools
-import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap
 from potluck.consumer.functions.options import Wishes, understood
-from potluck.consumer.functions.pickling import pickled_call
-from potluck.consumer.functions.sender import Submission
+from potluck.consumer.functions.pickling import check_gives_value
+from potluck.consumer.functions.submit import submit
 from potluck.model.error import InvalidInput, PotluckError
 
 P = ParamSpec("P")
@@ -44,15 +43,14 @@ class RemoteFunction(Generic[P, R]):
 
     local = __call__
 
+    @property
+    def local_function(self) -> Callable[P, R]:
+        """The function itself, as it was before it was decorated."""
+        return self._function
+
     def submit(self, *arguments: P.args, **named: P.kwargs) -> TaskFuture[R]:
         """Asks for one call. It is durable once the server has it; `potluck.flush()` waits."""
-        dispatch = dispatch_of(self._order.options.client)
-        data = pickled_call(arguments, named, self._order.modules())
-        inputs = dispatch.value(data)
-        request = self._order.request(dispatch, inputs)
-        future: TaskFuture[R] = TaskFuture(dispatch, self._order.opener(dispatch))
-        dispatch.sender.put(Submission(request, future))
-        return future
+        return cast(TaskFuture[R], submit(self._order, arguments, named))
 
     @overload
     def map(
@@ -138,9 +136,5 @@ def task(
 def _remote(function: Callable[P, R], wishes: Wishes) -> RemoteFunction[P, R]:
     if not hasattr(function, "__qualname__"):
         raise InvalidInput("Only functions can be tasks.", "Write @potluck.task above a def.")
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise InvalidInput(
-            f"{function.__qualname__} gives no value: it is a coroutine or a generator.",
-            "Return a list, or run the coroutine inside: asyncio.run(…).",
-        )
+    check_gives_value(function)
     return RemoteFunction(Code(function), function, wishes)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from potluck.consumer.functions.ending import ended
+from potluck.consumer.functions.loop import in_event_loop
 from potluck.consumer.functions.opening import Failed, Opener
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
@@ -26,11 +27,11 @@ class TaskFuture(Future[T]):
     while it runs.
     """
 
-    def __init__(self, dispatch: "Dispatch", opener: Opener):
+    def __init__(self, dispatch: "Dispatch", opener: Opener | None = None):
         super().__init__()
         self.task_id: TaskId | None = None
         self._dispatch = dispatch
-        self._opener = opener
+        self._opener = opener or Opener()
         self._called_off = False
         self._ending = threading.RLock()
 
@@ -49,10 +50,30 @@ class TaskFuture(Future[T]):
             return self.cancelled()
         self._called_off = True
         task_id = self.task_id
+        if in_event_loop():
+            return self._leave(task_id)
         if self._dispatch.sender.take_back(self) or (task_id and self._dispatch.cancel(task_id)):
             return self._end_as_cancelled()
         # On its way: it is called off as soon as it has an id. Or it is over, and its result comes.
         return False
+
+    def cancel_waiting(self) -> None:
+        """Calls it off if it has not begun; what runs is left to its end."""
+        if self.task_id is None or self._dispatch.is_waiting(self.task_id):
+            self.cancel()
+
+    def _leave(self, task_id: TaskId | None) -> bool:
+        """For us it is over at once; the server is told by another thread."""
+        if task_id is not None:
+            self._dispatch.collector.forget(task_id)
+            self._dispatch.sender.call_off(task_id)
+        else:
+            self._dispatch.sender.take_back(self)
+        return self._end_as_cancelled()
+
+    def opened_by(self, opener: Opener) -> None:
+        """Known before the request is sent."""
+        self._opener = opener
 
     def submitted(self, task_id: TaskId) -> None:
         self.task_id = task_id

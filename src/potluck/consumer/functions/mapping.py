@@ -20,8 +20,9 @@ from potluck.consumer.functions.opening import Failed, Opener
 from potluck.consumer.functions.pickling import pickled_items
 from potluck.consumer.functions.pieces import failures_in, values_of
 from potluck.consumer.functions.sender import Submission
+from potluck.consumer.functions.submit import soon
 from potluck.model.blob import INLINE_BYTES
-from potluck.model.error import PotluckError
+from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.wire import item_file
 from potluck.wire.results import TaskResult
@@ -46,19 +47,24 @@ class TaskMap(Generic[T]):
         order: Order,
         dispatch: Dispatch,
         inputs: Iterator[tuple[object, ...]],
-        ordered: bool,
-        return_exceptions: bool,
+        ordered: bool = True,
+        return_exceptions: bool = False,
+        is_eager: bool = False,
     ):
+        """With `is_eager` as many inputs are read at once as may be ahead of the results."""
         self._order = order
         self._dispatch = dispatch
-        self._opener = order.opener(dispatch)
         self._reader = _Reader(order, inputs)
         self._sequence = _Sequence() if ordered else _AsTheyCome()
         self._return_exceptions = return_exceptions
         self._inbox = _Inbox()
+        self._feeding = threading.RLock()
         self._arrays: list[_Array] = []
         self._sent = self._delivered = 0
-        self._feed()
+        self._opener: Opener | None = None
+        self._trouble: PotluckError | None = None
+        self._is_eager = is_eager
+        soon(dispatch, self._begin, self._refused)
 
     @property
     def task_ids(self) -> list[TaskId]:
@@ -68,7 +74,12 @@ class TaskMap(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> T:
+        """The next result; raises TimeoutError if it is not there in time."""
         self._dispatch.check_process()
+        until = None if timeout is None else time.monotonic() + timeout
         ready = self._sequence.ready
         while not ready:
             news = self._inbox.take()
@@ -77,7 +88,8 @@ class TaskMap(Generic[T]):
             elif not self._feed():
                 if self._delivered == self._sent:
                     raise StopIteration
-                self._inbox.wait()
+                if not self._inbox.wait(until):
+                    raise TimeoutError("The next result is not there yet.")
         self._delivered += 1
         value = ready.popleft()
         if type(value) is not Failed:
@@ -99,6 +111,13 @@ class TaskMap(Generic[T]):
     def close(self) -> None:
         """What nobody will be told is not computed either."""
         if self._dispatch.is_ours():
+            with self._feeding:
+                self._end()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if self._dispatch.is_ours():
             for array in self._arrays:
                 array.call_off()
         self._arrays.clear()
@@ -107,7 +126,39 @@ class TaskMap(Generic[T]):
         self._sent = self._delivered
         self._sequence.ready.clear()
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until it is known of all that was sent what it gave, and none is read; false: not yet."""
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._feeding:
+            arrays = list(self._arrays)
+        return all(array.wait(until) for array in arrays)
+
+    def cancel_waiting(self) -> None:
+        """Calls off arrays of which no item has begun."""
+        with self._feeding:
+            self._reader.end()
+            for array in self._arrays:
+                if array.task_id is None or self._dispatch.is_waiting(array.task_id):
+                    array.cancel()
+
+    def _begin(self) -> None:
+        """The first array goes out whether somebody asks for results or not."""
+        with self._feeding:
+            while self._feed() and self._is_eager:
+                pass
+
+    def _refused(self, error: PotluckError) -> None:
+        """By who began in our place."""
+        self._trouble = error
+
     def _feed(self) -> bool:
+        with self._feeding:
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise trouble
+            return self._feed_next()
+
+    def _feed_next(self) -> bool:
         """Sends another array, if there is room and something to send.
 
         If nobody answers now, the next call sends the same again; after any other error, such as
@@ -123,6 +174,8 @@ class TaskMap(Generic[T]):
             raise
 
     def _send(self) -> bool:
+        if self._opener is None:
+            self._opener = self._order.opener(self._dispatch)
         items = self._reader.next_items()
         if not items:
             return False
@@ -136,6 +189,7 @@ class TaskMap(Generic[T]):
         return True
 
     def _absorb(self, news: "list[tuple[_Array, TaskResult | PotluckError]]") -> None:
+        assert self._opener is not None, "it is known before anything is sent"
         for array, told in news:
             for start, values in _opened(array, told, self._opener, self._dispatch):
                 self._sequence.add(array.offset + start, values)
@@ -236,9 +290,10 @@ class _Inbox:
             news, self._news = self._news, []
             return news
 
-    def wait(self) -> None:
+    def wait(self, until: float | None) -> bool:
+        rest = None if until is None else max(0.0, until - time.monotonic())
         with self._turn:
-            self._turn.wait_for(lambda: self._news)
+            return bool(self._turn.wait_for(lambda: self._news, rest))
 
 
 class _Array:
@@ -252,6 +307,7 @@ class _Array:
         self._inbox = inbox
         self._untold = count
         self._is_unwanted = False
+        self._is_settled = threading.Event()
 
     def submitted(self, task_id: TaskId) -> None:
         self.task_id = task_id
@@ -261,14 +317,23 @@ class _Array:
             self._dispatch.collector.watch(task_id, self)
 
     def refused(self, error: PotluckError) -> None:
+        self._is_settled.set()
         self._inbox.put(self, error)
 
     def lost(self, error: PotluckError) -> None:
+        self._is_settled.set()
         self._inbox.put(self, error)
 
     def told(self, result: TaskResult) -> None:
         self._untold -= sum(piece.end - piece.start for piece in result.pieces)
+        if self._untold <= 0 or (result.state.is_final and not result.has_more):
+            self._is_settled.set()
         self._inbox.put(self, result)
+
+    def wait(self, until: float | None) -> bool:
+        """Until nothing more will be told of it."""
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        return self._is_settled.wait(rest)
 
     def is_over(self) -> bool:
         """Of every item it is known what it gave; the task itself may end a moment later."""
@@ -278,9 +343,17 @@ class _Array:
         if self.task_id is not None:
             self._dispatch.collector.forget(self.task_id)
 
+    def cancel(self) -> None:
+        """Its items are told as cancelled, to whoever still asks for them."""
+        if self.task_id is not None:
+            self._dispatch.sender.call_off(self.task_id)
+        elif self._dispatch.sender.take_back(self):
+            self.refused(TaskFailed("It was called off before it was sent."))
+
     def call_off(self) -> None:
         """What is computed already stays so, also if nobody has looked at it."""
         self._is_unwanted = True
+        self._is_settled.set()
         self.leave()
         if self._untold <= 0:
             return

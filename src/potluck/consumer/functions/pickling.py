@@ -5,6 +5,8 @@ Modules of one's own, beside the one that the function is in, are on none of the
 with it, by value, unless a folder brings them.
 """
 
+import functools
+import inspect
 import io
 import os
 import pickle
@@ -29,7 +31,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def pickled_function(function: Callable[..., object], by_value: list[ModuleType]) -> bytes:
-    with _travelling(by_value), _explained(f"The function {function.__qualname__}"):
+    with _travelling(by_value), _explained(f"The function {name_of(function)}"):
         data: bytes = cloudpickle.dumps(function)
         return data
 
@@ -58,9 +60,33 @@ def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[b
     return [data[start:end] for start, end in pairwise(ends)]
 
 
+def plain_function(function: Callable[..., object]) -> Callable[..., object]:
+    """The one that is called in the end: behind partials; of an object, what its class has."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if hasattr(function, "__qualname__") else type(function)
+
+
+def name_of(function: Callable[..., object]) -> str:
+    return str(getattr(plain_function(function), "__qualname__", "function"))
+
+
+def check_gives_value(function: Callable[..., object]) -> None:
+    plain = plain_function(function)
+    if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain):
+        raise InvalidInput(
+            f"{name_of(function)} gives no value: it is a coroutine or a generator.",
+            "Return a list, or run the coroutine inside: asyncio.run(…).",
+        )
+
+
 def own_modules(function: Callable[..., object]) -> list[ModuleType]:
-    """Those that are loaded from where the function's own module is, and not installed."""
-    top = _top(sys.modules.get(function.__module__))
+    """Those that are loaded from where the function's own module is, and not installed.
+
+    Of a function that is installed, from where the program is: it may be given what is one's own.
+    """
+    module = getattr(plain_function(function), "__module__", None) or "__main__"
+    top = _top(sys.modules.get("__main__" if is_installed(module) else module))
     return [
         module
         for name, module in list(sys.modules.items())
