@@ -38,6 +38,14 @@ def test_a_page_may_load_its_own_files_and_nothing_inline(edge: ServerProcess) -
     assert "unsafe" not in policy
 
 
+def test_what_has_not_changed_keeps_the_policy_that_it_came_with(edge: ServerProcess) -> None:
+    client = edge.client("")
+    etag = client.call("GET", "/docs").headers["ETag"]
+    answer = client.call("GET", "/docs", If_None_Match=etag)
+    assert answer.status == 304 and "Content-Security-Policy" not in answer.headers
+    assert answer.headers["X-Frame-Options"] == "DENY"
+
+
 def test_each_header_is_said_once(edge: ServerProcess) -> None:
     for path in ("/", "/healthz", "/device", "/v1/me"):
         headers = edge.client("").call("GET", path).headers

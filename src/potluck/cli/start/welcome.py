@@ -15,7 +15,7 @@ def show_welcome(pane: Pane, url: str, has_provider: bool, join_line: str | None
     port = urlsplit(url).port
     pane.line()
     _fact(pane, "API", url)
-    _fact(pane, "reference", f"{url}/schema/openapi.json")
+    _fact(pane, "reference", f"{url}/docs")
     pane.line()
     _advice(pane, "Run something:", f"{potluck} run examples/hello.py")
     join = "Join from this machine too:" if has_provider else "Bring this machine's devices:"

@@ -7,6 +7,7 @@ from typing import Final
 from litestar import Controller, Response, get
 
 from potluck.model.error import NotFound
+from potluck.server.api.answer import Answer
 from potluck.server.front import front_page
 from potluck.server.parts import Parts
 
@@ -33,6 +34,11 @@ class PageController(Controller):
         """Where a person types the code that a terminal shows."""
         return _answer("device.html")
 
+    @get("/docs", operation_id="docs_page")
+    async def docs(self) -> Response[bytes]:
+        """The API for people: the document, drawn, with a form to try each operation."""
+        return _answer("docs.html")
+
     @get("/pages/{file:str}", operation_id="page_file")
     async def file(self, file: str) -> Response[bytes]:
         return _answer(file)
@@ -42,7 +48,9 @@ def _answer(name: str) -> Response[bytes]:
     data = _files().get(name)
     if data is None:
         raise NotFound(f"There is no file {name[:64]!r} here.")
-    return Response(data, media_type=_KINDS[Path(name).suffix])
+    # A browser may keep it, and asks each time whether it still is what it was.
+    headers = {"Cache-Control": "no-cache"}
+    return Answer(data, media_type=_KINDS[Path(name).suffix], headers=headers)
 
 
 @cache

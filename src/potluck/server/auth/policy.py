@@ -13,6 +13,7 @@ OPEN: Final = None
 POLICY: dict[str, Scope | None] = {
     "front_page": OPEN,
     "device_page": OPEN,
+    "docs_page": OPEN,
     "page_file": OPEN,
     "healthz": OPEN,
     "readyz": OPEN,

@@ -23,6 +23,7 @@ _PAGE = (
     b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
     b" object-src 'none'",
 )
+_NOT_MODIFIED = 304
 _TWO_YEARS = (b"strict-transport-security", b"max-age=63072000")
 
 
@@ -45,9 +46,16 @@ class BrowserHeaders:
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = _completed(list(message["headers"]), is_secure)
+                if message["status"] == _NOT_MODIFIED:
+                    message["headers"] = _without_policy(message["headers"])
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _without_policy(said: list[Header]) -> list[Header]:
+    """What it says takes the place of what the browser has kept, and it does not know of what."""
+    return [each for each in said if each[0].lower() != _CLOSED[0]]
 
 
 def _completed(said: list[Header], is_secure: bool) -> list[Header]:

@@ -10,6 +10,7 @@ from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.server.api.examples import AREAS, EXAMPLES
 from potluck.server.api.examples.example import Example, as_typed
 from potluck.server.auth.policy import OPEN, POLICY
+from potluck.wire.problem import Problem
 
 if TYPE_CHECKING:
     from potluck.server.api.document.build import Described
@@ -84,8 +85,10 @@ def _responses(operation: "Described", schemas: Schemas, example: Example) -> Sc
         takes_input=any(each["in"] != "path" for each in names),
         has_name=any(each["in"] == "path" for each in names),
     )
+    problem = schemas.of_answer(Problem)
     return found | {
-        str(each): problems.reference(each) for each in sorted({*wanted, *example.also})
+        str(each): problems.response(each, operation.name, problem)
+        for each in sorted({*wanted, *example.also})
     }
 
 

@@ -17,13 +17,40 @@ _RETRY_AFTER = {
 _WAITS = (429, 503)
 
 
+# Codes that only some operations answer with.
+_ONLY_OF: dict[str, set[str]] = {
+    "authorization_pending": {"terminal_token"},
+    "slow_down": {"terminal_token"},
+    "access_denied": {"terminal_token"},
+    "expired_token": {"terminal_token"},
+    "registration_closed": {"login", "approve_terminal"},
+    "quota_exceeded": {"submit_task", "submit_tasks", "begin_upload", "begin_node_upload"},
+    "device_bound": {"register_node"},
+    "stale_lease": {
+        *("append_log", "get_input", "add_files", "keep_checkpoint"),
+        *("begin_node_upload", "put_node_part", "finish_node_upload"),
+    },
+    "destination_refused": {"make_webhook", "change_webhook", "test_webhook"},
+}
+
+
 def responses(schema: Schema) -> dict[str, Schema]:
     """One for each status, by name; `schema` is that of a problem."""
-    return {_name(status): _response(status, schema) for status in _by_status()}
+    return {
+        usual[0].__name__: _response(status, usual, schema)
+        for status, found in _by_status().items()
+        if (usual := [kind for kind in found if kind.code not in _ONLY_OF])
+    }
 
 
-def reference(status: int) -> Schema:
-    return {"$ref": _PLACE + _name(status)}
+def response(status: int, operation: str, schema: Schema) -> Schema:
+    """As everywhere, or with the codes that are this operation's own."""
+    found = _by_status()[status]
+    usual = [kind for kind in found if kind.code not in _ONLY_OF]
+    own = [kind for kind in found if operation in _ONLY_OF.get(kind.code, ())]
+    if own or not usual:
+        return _response(status, [*usual, *own], schema)
+    return {"$ref": _PLACE + usual[0].__name__}
 
 
 def expected(is_open: bool, has_body: bool, takes_input: bool, has_name: bool) -> set[int]:
@@ -47,13 +74,7 @@ def _by_status() -> dict[int, list[type[PotluckError]]]:
     return found
 
 
-def _name(status: int) -> str:
-    """Of the first of its kind in the tree, such as `NotFound`."""
-    return _by_status()[status][0].__name__
-
-
-def _response(status: int, schema: Schema) -> Schema:
-    found = _by_status()[status]
+def _response(status: int, found: list[type[PotluckError]], schema: Schema) -> Schema:
     codes = "\n".join(f"- `{kind.code}`: {kind.title}." for kind in found)
     examples = {kind.code: {"summary": kind.title, "value": _example(kind)} for kind in found}
     headers = {"headers": {"Retry-After": _RETRY_AFTER}} if status in _WAITS else {}
