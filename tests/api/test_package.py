@@ -88,7 +88,15 @@ def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
 ) -> None:
     copy = tmp_path / "potluck"
     shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for stray in (".env", "__pycache__/x.py", "notes.txt", ".hidden/x.py", "x.pyc", "cli/x.py~"):
+    for stray in (
+        ".env",
+        ".x.py",
+        "__pycache__/x.py",
+        "notes.txt",
+        ".hidden/x.py",
+        "x.pyc",
+        "cli/x.py~",
+    ):
         (copy / stray).parent.mkdir(exist_ok=True)
         (copy / stray).write_text("secret = 1")
     (copy / "linked.py").symlink_to("/etc/hostname")

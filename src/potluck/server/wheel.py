@@ -10,6 +10,7 @@ version, and the code of a pool may change between two versions.
 import base64
 import hashlib
 import io
+import os
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -73,11 +74,14 @@ def assembled(installed: Distribution, folder: Path) -> OwnWheel:
 
 
 def _code(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        is_hidden = any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
-        if path.suffix in _SUFFIXES and not is_hidden and not path.is_symlink() and path.is_file():
-            yield inside.as_posix(), path.read_bytes()
+    """By their names in the folder. What is hidden is passed over, and so are links."""
+    for place, below, names in os.walk(folder):
+        below[:] = [name for name in below if name != "__pycache__" and name[0] != "."]
+        inside = Path(place).relative_to(folder)
+        for name in names:
+            path = Path(place, name)
+            if path.suffix in _SUFFIXES and name[0] != "." and not path.is_symlink():
+                yield (inside / name).as_posix(), path.read_bytes()
 
 
 def _said(installed: Distribution) -> Iterator[tuple[str, bytes]]:
