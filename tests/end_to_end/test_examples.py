@@ -50,6 +50,10 @@ RUNS = {
         r"\S+set\.png: 60 × 40, \d\d\.\d % inside\n",
         ("set.png",),
     ),
+    "executor.py": Run(("python", "executor.py", "10000"), r"1,229 primes below 10,000\n"),
+    "with_asyncio.py": Run(
+        ("python", "with_asyncio.py"), r"[\s\S]+all there: \[120, 5040, 3628800\]\n"
+    ),
     "count_words": Run(
         ("python", "-m", "potluck", "map", "texts/*.txt", "count_words.py"),
         r"texts/rain.txt: 34 words, most often: the \(7\)\n.+\n.+\n",
