@@ -53,8 +53,8 @@ def misunderstood(ours: str, theirs: str, detail: str) -> Skew | None:
 
 def _update(version: str) -> str:
     return (
-        f"Install Potluck {version} here, as you did before (it is on no public index: ask the"
-        " operator for the wheel or the repository), and start the provider again."
+        f"Install Potluck {version} here, and start the provider again: the server's address in a"
+        " browser shows the line that installs what it runs."
     )
 
 

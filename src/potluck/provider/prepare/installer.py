@@ -153,7 +153,7 @@ def find_uv() -> Path:
     except FileNotFoundError as error:
         raise StartFailed(
             "The program uv, which installs the dependencies of scripts, is not there.",
-            "Install Potluck again: `pip install --force-reinstall potluck`.",
+            "Install Potluck again, as you did before.",
         ) from error
 
 
