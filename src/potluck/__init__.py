@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck as Potluck
+    from potluck.consumer import aio as aio
     from potluck.consumer.functions.dispatch import flush as flush
     from potluck.consumer.functions.executor import Executor as Executor
     from potluck.consumer.functions.function import RemoteFunction as RemoteFunction
@@ -53,12 +54,15 @@ __all__ = [
     "TaskMap",
     "UntrustedResult",
     "__version__",
+    "aio",
     "flush",
     "task",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name == "aio":
+        return import_module("potluck.consumer.aio")
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'potluck' has no attribute {name!r}")

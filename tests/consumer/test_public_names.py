@@ -28,6 +28,7 @@ def test_the_names_at_the_top_are_pinned() -> None:
         "TaskMap",
         "UntrustedResult",
         "__version__",
+        "aio",
         "flush",
         "task",
     ]

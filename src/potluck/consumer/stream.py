@@ -5,7 +5,7 @@ iteration that was interrupted (by Ctrl-C, say) is continued by iterating the sa
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Generic, TypeVar
 
 from urllib3.exceptions import HTTPError
@@ -38,6 +38,8 @@ class Stream(Generic[T]):
         self._on_gap = on_gap
         self._last_event_id = position
         self._is_over = False
+        self._is_closed = False
+        self._each: AsyncIterator[T] | None = None
         self._failures = 0  # since anything was heard
         self._heard_at = time.monotonic()
 
@@ -50,13 +52,26 @@ class Stream(Generic[T]):
         while True:
             try:
                 yield from self._one_connection()
-                if self._is_over:
+                if self._is_over or self._is_closed:
                     return
                 broken: PotluckError | HTTPError = HTTPError("The stream ended early.")
             except (PotluckError, HTTPError) as error:
                 broken = error
             self._failures += 1
             self._pause(broken)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        """For `async for`: it is read by a thread, and the loop goes on."""
+        from potluck.consumer.aio import each
+
+        # Always the same: what one iteration was cancelled in front of is the next one's.
+        if self._each is None:
+            self._each = each(self)
+        return self._each
+
+    def close(self) -> None:
+        """Whoever reads it in another thread is let go, at the next sign of life at the latest."""
+        self._is_closed = True
 
     def _hear(self) -> None:
         """A sign of life counts, too: what nothing happens to may be quiet for days."""
@@ -77,7 +92,7 @@ class Stream(Generic[T]):
 
     def _events(self, response: BaseHTTPResponse) -> Iterator[T]:
         reader = EventReader()
-        while received := response.read1(_READ_BYTES):
+        while (received := response.read1(_READ_BYTES)) and not self._is_closed:
             self._hear()
             for sent in reader.feed(received):
                 event = self._taken(sent) if sent.data else None

@@ -1,9 +1,10 @@
 """A call that was submitted: a future like any other, and the task behind it."""
 
 import threading
+from collections.abc import Generator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from potluck.consumer.functions.ending import ended
 from potluck.consumer.functions.loop import in_event_loop
@@ -42,6 +43,14 @@ class TaskFuture(Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._dispatch.check_process()
         return super().exception(timeout)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """In an event loop. Cancelled while it is awaited, the task is called off;
+        `asyncio.shield(future)` lets it go on.
+        """
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
 
     def cancel(self) -> bool:
         """True if there will be no result: the task is called off, or was not even sent."""

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Generic, TypeVar, cast
 
 from potluck.consumer.functions.call import Order
@@ -63,6 +63,7 @@ class TaskMap(Generic[T]):
         self._sent = self._delivered = 0
         self._opener: Opener | None = None
         self._trouble: PotluckError | None = None
+        self._each: AsyncIterator[T] | None = None
         self._is_eager = is_eager
         soon(dispatch, self._begin, self._refused)
 
@@ -98,6 +99,15 @@ class TaskMap(Generic[T]):
             return cast(T, value.error)
         raise value.error
 
+    def __aiter__(self) -> AsyncIterator[T]:
+        """For `async for`: results are waited for by a thread, and the loop goes on."""
+        from potluck.consumer.aio import each
+
+        # Always the same: what one iteration was cancelled in front of is the next one's.
+        if self._each is None:
+            self._each = each(self)
+        return self._each
+
     def __enter__(self) -> "TaskMap[T]":
         return self
 
@@ -121,6 +131,7 @@ class TaskMap(Generic[T]):
             for array in self._arrays:
                 array.call_off()
         self._arrays.clear()
+        self._inbox.end()
         self._inbox = _Inbox()
         self._reader.end()
         self._sent = self._delivered
@@ -279,6 +290,7 @@ class _Inbox:
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._news: list[tuple[_Array, TaskResult | PotluckError]] = []
+        self._is_over = False
 
     def put(self, array: "_Array", told: TaskResult | PotluckError) -> None:
         with self._turn:
@@ -293,7 +305,13 @@ class _Inbox:
     def wait(self, until: float | None) -> bool:
         rest = None if until is None else max(0.0, until - time.monotonic())
         with self._turn:
-            return bool(self._turn.wait_for(lambda: self._news, rest))
+            return bool(self._turn.wait_for(lambda: self._news or self._is_over, rest))
+
+    def end(self) -> None:
+        """Nobody is to wait for anything any more, in whichever thread."""
+        with self._turn:
+            self._is_over = True
+            self._turn.notify_all()
 
 
 class _Array:
