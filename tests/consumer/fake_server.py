@@ -1,7 +1,7 @@
 """A server that says exactly what a test wants, over real sockets, one answer after the other.
 
 It is for what a healthy server never does: garbage, cut streams, refusals. A `Scene` is what it
-answers to the next request for a path; the last scene of a path is repeated.
+answers to the next request for a path, with its query or without; the last scene is repeated.
 """
 
 import threading
@@ -70,14 +70,14 @@ class FakeServer:
             handler.command, handler.path, dict(handler.headers), handler.rfile.read(length)
         )
         self.requests.append(received)
-        scene = self._next_scene(handler.path.split("?")[0])
+        scene = self._next_scene(handler.path)
         _send(handler, scene)
         if scene.cut:
             handler.close_connection = True
             handler.connection.close()
 
     def _next_scene(self, path: str) -> Scene:
-        scenes = self._scenes.get(path)
+        scenes = self._scenes.get(path) or self._scenes.get(path.split("?")[0])
         if not scenes:
             return Scene(404, b"no such scene")
         return scenes.pop(0) if len(scenes) > 1 else scenes[0]

@@ -1,9 +1,12 @@
 """A device in few words: its name, its price, what is used or free of it, whether it takes work."""
 
+from potluck.cli.gpus.offer import is_offered
 from potluck.cli.screen import Tone
 from potluck.cli.table import Cell
 from potluck.cli.units import show_bytes, show_credits
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health, Standing
+from potluck.model.node import NodeState
+from potluck.wire.consumer import PoolDevice
 
 _TONES = {
     Availability.AVAILABLE: Tone.GOOD,
@@ -40,3 +43,14 @@ def state_cell(availability: Availability, standing: Standing, health: Health) -
     if availability is Availability.AVAILABLE and health is not Health.WELL:
         return Cell(health.replace("_", " "), Tone.WAITING)
     return Cell(availability.replace("_", " "), _TONES[availability])
+
+
+def pool_state_cell(device: PoolDevice) -> Cell:
+    """The same of a device of the pool, whose node may be away."""
+    if device.node_state is not NodeState.ONLINE:
+        return Cell(device.node_state, Tone.WAITING)
+    health = device.sample.health if device.sample else Health.WELL
+    cell = state_cell(device.availability, device.standing, health)
+    if cell.tone is Tone.GOOD and not is_offered(device):
+        return Cell("its owner's only", Tone.WAITING)
+    return cell

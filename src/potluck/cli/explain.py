@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.table import Cell
 from potluck.cli.units import show_ahead, show_count
 from potluck.wire.consumer import Explanation
 
@@ -21,20 +22,23 @@ def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = 
 
 
 def _show(pane: Pane, said: Explanation, now: datetime) -> None:
-    pane.line(printable(said.sentence), Tone.STRONG)
+    for line in explained(said, now):
+        pane.line("".join(pane.paint(printable(cell.text), cell.tone) for cell in line))
+
+
+def explained(said: Explanation, now: datetime) -> list[list[Cell]]:
+    """As lines."""
+    lines = [[Cell(said.sentence, Tone.STRONG)]]
     when = _when(said, now)
     if when:
-        pane.line(when)
+        lines.append([Cell(when)])
     if said.refusals:
-        pane.line()
-        pane.line(f"Of {show_count(said.nodes, 'node')}:", Tone.FAINT)
-        for refusal in said.refusals:
-            pane.line(f"  {printable(refusal.sentence)}")
+        lines += [[], [Cell(f"Of {show_count(said.nodes, 'node')}:", Tone.FAINT)]]
+        lines += [[Cell(f"  {refusal.sentence}")] for refusal in said.refusals]
     if said.changes:
-        pane.line()
-        pane.line("What would help:", Tone.FAINT)
-        for change in said.changes:
-            pane.line(f"  {printable(change)}", Tone.GOOD)
+        lines += [[], [Cell("What would help:", Tone.FAINT)]]
+        lines += [[Cell(f"  {change}", Tone.GOOD)] for change in said.changes]
+    return lines
 
 
 def _when(said: Explanation, now: datetime) -> str:

@@ -51,6 +51,7 @@ from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
 from potluck.cli.submit import submit
 from potluck.cli.templates import templates
+from potluck.cli.top.top import top
 from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.whoami import whoami
@@ -90,7 +91,7 @@ for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
         rich_help_panel=_TASKS,
         context_settings={"allow_interspersed_args": False},
     )(sending)
-for task_command in (ps, explain, attempts, logs, result, files, cancel, events, templates):
+for task_command in (ps, top, explain, attempts, logs, result, files, cancel, events, templates):
     app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
 for account_command in (login, logout, whoami, balance, roles):
     app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)

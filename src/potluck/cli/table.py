@@ -20,7 +20,7 @@ RICH_STYLES = {
 }
 
 
-_GAP = 2
+GAP = 2
 _LEAST_WIDTH = 6
 
 
@@ -44,9 +44,14 @@ Rows = Sequence[Sequence[Cell]]
 def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
     """A terminal that is too narrow for all of it has the columns that matter."""
     if pane.is_terminal:
-        _show_rich(pane, *_kept(columns, rows, [each.from_width <= pane.width for each in columns]))
+        _show_rich(pane, *fitting(columns, rows, pane.width))
     else:
         _show_plain(pane, columns, rows)
+
+
+def fitting(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]:
+    """The columns that a terminal of this width has room for."""
+    return _kept(columns, rows, [each.from_width <= room for each in columns])
 
 
 def filled(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
@@ -65,7 +70,7 @@ def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     shown = [[Cell(printable(cell.text), cell.tone) for cell in row] for row in rows]
     sizes = widths(columns, shown, pane.width)
     for column, size in zip(columns, sizes, strict=True):
@@ -93,7 +98,7 @@ def widths(columns: Columns, rows: Rows, room: int) -> list[int]:
         for place, column in enumerate(columns)
     ]
     fixed = sum(size for size, column in zip(wanted, columns, strict=True) if not column.shrinks)
-    left = room - fixed - _GAP * (len(columns) - 1)
+    left = room - fixed - GAP * (len(columns) - 1)
     # The modest first, so that what they do not need goes to the others.
     shrinking = sorted((size, place) for place, size in enumerate(wanted) if columns[place].shrinks)
     for done, (size, place) in enumerate(shrinking):

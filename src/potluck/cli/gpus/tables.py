@@ -1,13 +1,12 @@
 """Offers and devices as tables."""
 
-from potluck.cli.device_words import device_name, part_of, price_text, state_cell
-from potluck.cli.gpus.offer import Offer, is_offered
+from potluck.cli.device_words import device_name, part_of, pool_state_cell, price_text
+from potluck.cli.gpus.offer import Offer
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Tone
 from potluck.cli.table import Cell, Column, filled, show_table
 from potluck.cli.units import show_bytes, show_milli
-from potluck.model.device import WHOLE_DEVICE_MILLI, Health
-from potluck.model.node import NodeState
+from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import PoolDevice
 
 _NAMED_NODES = 3
@@ -88,21 +87,10 @@ def _device(device: PoolDevice, is_short: bool) -> list[Cell]:
         Cell(_reliable(device.reliability, device.reliability)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(" ".join(device.labels), Tone.FAINT),
-        _state(device),
+        pool_state_cell(device),
         Cell(_serves(device, is_short), Tone.FAINT),
         Cell(device.why, Tone.WAITING),
     ]
-
-
-def _state(device: PoolDevice) -> Cell:
-    """Whether it gets work, and if not, why."""
-    if device.node_state is not NodeState.ONLINE:
-        return Cell(device.node_state, Tone.WAITING)
-    health = device.sample.health if device.sample else Health.WELL
-    cell = state_cell(device.availability, device.standing, health)
-    if cell.tone is Tone.GOOD and not is_offered(device):
-        return Cell("its owner's only", Tone.WAITING)
-    return cell
 
 
 def _serves(device: PoolDevice, is_short: bool) -> str:

@@ -1,0 +1,1 @@
+"""My tasks and the pool, on the whole screen."""

@@ -1,0 +1,77 @@
+"""One task, or one device, in all that is known of it; and what a task wrote, as lines."""
+
+from datetime import datetime
+
+from potluck.cli.device_words import device_name, part_of, pool_state_cell, price_text
+from potluck.cli.items import told
+from potluck.cli.screen import Tone, printable
+from potluck.cli.story import duration_seconds, place, ran_seconds, why
+from potluck.cli.table import Cell
+from potluck.cli.units import show_age, show_bytes, show_credits, show_milli, show_seconds
+from potluck.wire.consumer import AttemptView, LogPage, PoolDevice, TaskView
+
+Lines = list[list[Cell]]
+
+
+def task_details(task: TaskView, now: datetime) -> Lines:
+    ran = duration_seconds(task, now)
+    limit = task.limits.run_seconds
+    facts = {
+        "task": f"{task.name} ({task.id})",
+        "state": task.phase,
+        "why": why(task),
+        "exit status": "" if task.exit_code is None else str(task.exit_code),
+        "items": "" if task.items is None else told(task.items),
+        "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S},"
+        f" {show_age(task.created_at, now)} ago",
+        "ran": "" if ran is None else f"{show_seconds(ran)}, at most {show_seconds(limit)}",
+        "cost": f"{show_credits(task.charge_micro)} credits",
+        "after": ", ".join(task.after),
+    }
+    attempts = [[Cell(_attempt(each))] for each in reversed(task.attempts)]
+    return [*_facts(facts), [], [Cell("Attempts, newest first:", Tone.FAINT)], *attempts]
+
+
+def _attempt(attempt: AttemptView) -> str:
+    ran = ran_seconds(attempt)
+    parts = [f"{attempt.number}. {attempt.state} on {place(attempt)}"]
+    parts += [] if ran is None else [f"after {show_seconds(ran)}"]
+    parts += [attempt.detail] if attempt.detail else []
+    return ": ".join(parts)
+
+
+def device_details(device: PoolDevice) -> Lines:
+    said, sample = device.description, device.sample
+    heat = None if sample is None else sample.temperature_celsius
+    facts = {
+        "device": f"{device_name(said)} ({device.id})",
+        "node": f"{device.node_name} ({device.node_id})",
+        "state": pool_state_cell(device).text,
+        "why": device.why,
+        "free": f"{show_milli(device.free_milli)} of it,"
+        f" {part_of(device.free_memory_bytes, said.offered_bytes)} of memory",
+        "memory": show_bytes(said.memory_bytes),
+        "price": f"{price_text(said.terms.price_micro_per_hour)} an hour",
+        "reliability": f"{int(device.reliability * 100)} %",
+        "heat": "" if heat is None else f"{heat:.0f} °C",
+        "labels": " ".join(device.labels),
+        "interface": " ".join(filter(None, (said.interface, said.driver))),
+        "serves": ", ".join(use.task_id or "somebody else's task" for use in device.uses),
+    }
+    return _facts(facts)
+
+
+def _facts(facts: dict[str, str]) -> Lines:
+    shown = {name: value for name, value in facts.items() if value}
+    width = max(map(len, shown)) + 2
+    return [[Cell(name.ljust(width), Tone.FAINT), Cell(value)] for name, value in shown.items()]
+
+
+def log_lines(pages: list[LogPage]) -> Lines:
+    """Of each line what a terminal would show in the end: what stands behind its last return."""
+    data = b"".join(piece.data for page in pages for piece in page.pieces)
+    texts = data.decode("utf-8", "replace").splitlines()
+    lines = [
+        [Cell(printable(text.rstrip("\r").rpartition("\r")[2].expandtabs()))] for text in texts
+    ]
+    return lines or [[Cell("It has written nothing yet.", Tone.FAINT)]]

@@ -1,0 +1,116 @@
+"""A table that fills a part of the screen, with a line that the keys move.
+
+It draws what there is room for, so it is never wider or longer than the terminal.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from potluck.cli.cells import cut, padded
+from potluck.cli.screen import printable
+from potluck.cli.table import GAP, RICH_STYLES, Cell, Columns, filled, fitting, widths
+from potluck.cli.top.words import Row
+
+_ABOVE = 2  # its name, and the columns' names
+
+
+class Rows(Widget, can_focus=True):
+    """Keeps to the row that somebody has chosen, also when others come and go."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home,g", "move(-100000)", show=False),
+        Binding("end,G", "move(100000)", show=False),
+    ]
+
+    def __init__(self, columns: Columns, name: str):
+        super().__init__(id=name)
+        self._columns = columns
+        self._empty = ""
+        self._title = ""
+        self._rows: Sequence[Row] = ()
+        self._key: str | None = None
+        self._at = 0  # of the chosen row
+        self._first = 0  # that is shown
+
+    def show(self, title: str, rows: Sequence[Row], empty: str) -> None:
+        """The rows, or where there are none, why."""
+        self._title, self._rows, self._empty = title, rows, empty
+        keys = [row.key for row in rows]
+        if self._key in keys:
+            self._at = keys.index(self._key)
+        self._choose(self._at)
+
+    @property
+    def chosen(self) -> str | None:
+        return self._key
+
+    @property
+    def wanted_lines(self) -> int:
+        return _ABOVE + max(1, len(self._rows))
+
+    def action_move(self, by: int) -> None:
+        self._choose(self._at + by)
+
+    def action_page(self, by: int) -> None:
+        self._choose(self._at + by * max(1, self._room - 1))
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.size.height - _ABOVE)
+
+    def _choose(self, at: int) -> None:
+        self._at = max(0, min(at, len(self._rows) - 1))
+        self._key = self._rows[self._at].key if self._rows else None
+        self.refresh()
+
+    def render(self) -> Text:
+        width = self.size.width
+        self._scroll()
+        shown = self._rows[self._first : self._first + self._room]
+        lines = [self._name_line(len(shown), width)]
+        if not self._rows:
+            return Text("\n").join([*lines, Text(cut(self._empty, width), "dim")])
+        columns, rows = filled(self._columns, [row.cells for row in self._rows])
+        columns, rows = fitting(columns, [[_plain(cell) for cell in row] for row in rows], width)
+        sizes = widths(columns, rows, width)
+        lines.append(_line([Cell(each.title) for each in columns], columns, sizes, width, "bold"))
+        for place, row in enumerate(rows[self._first : self._first + len(shown)], self._first):
+            is_chosen = self.has_focus and place == self._at
+            lines.append(_line(row, columns, sizes, width, "reverse" if is_chosen else ""))
+        return Text("\n").join(lines)
+
+    def _scroll(self) -> None:
+        """As little as needed for the chosen row to be seen, and no emptiness at the end."""
+        self._first = min(self._first, self._at, max(0, len(self._rows) - self._room))
+        self._first = max(self._first, self._at - self._room + 1)
+
+    def _name_line(self, shown: int, width: int) -> Text:
+        total = len(self._rows)
+        part = f" {self._first + 1}-{self._first + shown} of {total}" if shown < total else ""
+        style = "bold underline" if self.has_focus else "underline"
+        return Text(padded(cut(self._title + part, width), width), style)
+
+
+def _plain(cell: Cell) -> Cell:
+    return Cell(printable(cell.text), cell.tone)
+
+
+def _line(
+    cells: Sequence[Cell], columns: Columns, sizes: Sequence[int], width: int, style: str
+) -> Text:
+    """One line, as wide as the screen."""
+    line = Text(style=style)
+    for cell, column, size in zip(cells, columns, sizes, strict=True):
+        text = padded(cut(cell.text, size), size, column.is_number)
+        line.append(text, RICH_STYLES[cell.tone]).append(" " * GAP)
+    line.truncate(width)
+    line.append(" " * (width - line.cell_len))
+    return line

@@ -1,0 +1,241 @@
+"""`potluck top`, in a real terminal: what it shows, what its keys do, and how it leaves."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.cli.cells import width
+from potluck.cli.top.app import Top
+from potluck.cli.top.background import Answered
+from potluck.cli.top.picture import Looker
+from potluck.consumer import Potluck
+from potluck.model.error import Conflict, Unavailable
+from potluck.model.ids import AttemptId
+from potluck.wire.consumer import DevicePage, Explanation, LogPage, LogPiece, TaskPage
+from tests.cli.a_pool import OPEN, OVER, devices, ended_tasks, plays_a_pool
+from tests.cli.command_line import CommandLine
+from tests.cli.terminal import Terminal
+from tests.consumer.fake_server import FakeServer, refuses, says
+
+ESCAPE, ENTER, CTRL_C, DOWN = "\x1b", "\r", "\x03", "\x1b[B"
+
+
+@contextmanager
+def top(
+    user: CommandLine, columns: int = 80, lines: int = 24, **variables: str
+) -> Iterator[Terminal]:
+    """At work, with a look every half second."""
+    plain = {name: value for name, value in user.variables.items() if name != "NO_COLOR"}
+    user.variables = {**plain, **variables}
+    size = {"columns": columns, "lines": lines}
+    with Terminal(user, "top", "--interval", "0.5", kind="xterm-256color", **size) as terminal:
+        terminal.until_row("? Help")
+        yield terminal
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
+def test_all_of_it_on_one_screen(
+    process_user: CommandLine, server: FakeServer, columns: int, lines: int
+) -> None:
+    plays_a_pool(server)
+    with top(process_user, columns, lines) as terminal:
+        rows = terminal.until_row("render.py")
+        assert rows[0].startswith(
+            f"Potluck · {server.url} · 0x3FCf…3CA0 · 12.5 credits + 0.74 held"
+        )
+        assert rows[1] == "3 nodes · 2 of 5 GPUs free, 1 away · 2 running · 14 waiting"
+        (sweep,) = [row for row in rows if "sweep.py × 200" in row]
+        assert "━━━╌╌╌  61 %" in sweep and "3 min 4" in sweep and "garage" in sweep
+        (waits,) = [row for row in rows if "日本語" in row]
+        assert "queued" in waits and "12 nodes have" in waits
+        (card,) = [row for row in rows if row.startswith("GeForce RTX 4") and "attic" in row]
+        assert "97 %" in card and "78 °C" in card and "0.4" in card and "busy" in card
+        assert any("outside hours" in row for row in rows)
+        assert ("402 W" in card) == (columns == 200), "what there is no room for is left out"
+        assert all(width(row) <= columns for row in rows)
+        terminal.press("q")
+        terminal.rest()
+        assert (terminal.status(), terminal.is_as_it_was) == (0, True)
+
+
+def test_a_look_is_two_requests(process_user: CommandLine, server: FakeServer) -> None:
+    plays_a_pool(server)
+    with top(process_user) as terminal:
+        begun = len(server.requests)
+        terminal.until_rows(lambda _: len(server.requests) >= begun + 14)
+    paths = [request.path.split("?")[0] for request in server.requests]
+    looks = paths.count("/v1/devices")
+    assert paths.count("/v1/pool") <= looks // 5 + 1
+    assert len(paths) <= 2.8 * looks + 3
+
+
+def back(terminal: Terminal, key: str = ESCAPE) -> None:
+    """To the tables, all of them drawn."""
+    terminal.press(key)
+    terminal.until_rows(lambda rows: "My tasks" in rows[2] and "q Quit" in rows[-1])
+
+
+def reads(terminal: Terminal, words: str) -> list[str]:
+    """Something else than the tables, all of it drawn."""
+    return terminal.until_rows(
+        lambda rows: any(words in row for row in rows) and "esc Back" in rows[-1]
+    )
+
+
+def test_keys(process_user: CommandLine, server: FakeServer) -> None:
+    waiting, sweep, _ = plays_a_pool(server)
+    said = Explanation(waiting.id, waiting.state, "12 nodes have their devices in use.", 12)
+    server.plays(f"/v1/tasks/{waiting.id}/explain", says(said))
+    log = LogPage(
+        AttemptId("attempt_1"), 0, 1, [LogPiece("stdout", b"10 %\r90 %\n\x1b[2Jdone\n")], False
+    )
+    more = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
+    server.plays(f"/v1/tasks/{sweep.id}/logs?offset=0", says(log))
+    server.plays(f"/v1/tasks/{sweep.id}/logs", says(more))
+    server.plays(
+        f"/v1/tasks/{sweep.id}/cancel", refuses(Conflict("It is over.", "Look again.")), says(sweep)
+    )
+    with top(process_user) as terminal:
+        terminal.press("e")
+        reads(terminal, "12 nodes have their devices in use.")
+        back(terminal)
+        terminal.press(DOWN + "l")
+        rows = reads(terminal, "done")
+        assert "90 %" in rows and "�[2Jdone" in rows, "as a terminal shows it, and not obeyed"
+        back(terminal, "q")
+        terminal.press(ENTER)
+        reads(terminal, f"sweep.py ({sweep.id})")
+        back(terminal)
+        terminal.press("c")
+        terminal.until_row(f"Cancel sweep.py ({sweep.id})? [y/N]")
+        back(terminal, "n")
+        assert not any(request.path.endswith("/cancel") for request in server.requests)
+        terminal.press("c")
+        terminal.until_row("[y/N]")
+        terminal.press("y")
+        reads(terminal, "It is over.")
+        back(terminal)
+        terminal.press("c")
+        terminal.until_row("[y/N]")
+        terminal.press("y")
+        terminal.until_rows(
+            lambda _: [r.path.endswith("/cancel") for r in server.requests].count(True) == 2
+        )
+        terminal.press("s")
+        terminal.until_row("My tasks · by name")
+        terminal.press("\ts")
+        terminal.until_row("Devices · by model")
+        terminal.press(ENTER)
+        reads(terminal, "reliability")
+        back(terminal)
+        terminal.press("/sweep\r")
+        rows = terminal.until_rows(lambda rows: not any("train.py" in row for row in rows))
+        assert any("sweep.py × 200" in row for row in rows)
+        assert any("None has these words." in row for row in rows)
+        terminal.press(ESCAPE)
+        terminal.until_row("train.py")
+        terminal.press("?")
+        terminal.until_row("why the chosen task waits")
+
+
+def test_an_outage_is_told_and_over_when_it_is_over(
+    process_user: CommandLine, server: FakeServer
+) -> None:
+    plays_a_pool(server)
+    with top(process_user, lines=30) as terminal:
+        terminal.until_row("sweep.py")
+        # An answer that makes no sense is what a newer server could give.
+        server.plays("/v1/devices", says({"devices": "none"}))
+        terminal.until_row("old, trying again.")
+        server.plays(OPEN, refuses(Unavailable("The database is away.", "Wait.")))
+        rows = terminal.until_row("old, trying again. The database is away.")
+        assert any("sweep.py" in row for row in rows), "what was seen last stays"
+        ended = msgspec.structs.replace(ended_tasks()[0], name="new.py")
+        server.plays("/v1/devices", says(DevicePage(devices())))
+        server.plays(OPEN, says(TaskPage([])))
+        server.plays(OVER, says(TaskPage([ended])))
+        rows = terminal.until_row("new.py")
+        assert not any("trying again" in row for row in rows)
+        server.plays(OVER, says(TaskPage([])))
+        server.plays("/v1/devices", says(DevicePage([])))
+        terminal.until_row("The pool is empty. `potluck provide")
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [(CTRL_C, 130), (signal.SIGTERM, 143)],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_it_leaves_the_terminal_as_it_was(
+    process_user: CommandLine, server: FakeServer, end: Any, status: int
+) -> None:
+    plays_a_pool(server)
+    with top(process_user) as terminal:
+        if isinstance(end, str):
+            terminal.press(end)
+        else:
+            os.kill(terminal.process.pid, end)
+        terminal.rest()
+        assert (terminal.status(), terminal.is_as_it_was) == (status, True)
+
+
+async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer) -> None:
+    plays_a_pool(server)
+    with Potluck(server.url, "secret") as potluck:
+        looker = Looker(potluck)
+        app = Top(potluck, looker.look(), looker, 60.0)
+
+        def mistake() -> None:
+            raise ZeroDivisionError("ours")
+
+        async def make_it(_: object) -> None:
+            app.post_message(Answered(mistake))
+
+        await app.run_async(headless=True, size=(80, 24), auto_pilot=make_it)
+    assert isinstance(app.failure, ZeroDivisionError)
+
+
+def test_any_size_will_do(process_user: CommandLine, server: FakeServer) -> None:
+    plays_a_pool(server)
+    with top(process_user) as terminal:
+        for columns, lines in [(200, 50), (40, 9), (20, 5), (120, 30)]:
+            terminal.resize(columns, lines)
+            terminal.until_rows(lambda rows, lines=lines: len(rows) == lines)  # type: ignore[misc]
+        terminal.until_rows(lambda rows: any(row.endswith("in use.") for row in rows))
+        assert len(terminal.rows) == 30
+
+
+def test_colours_are_the_terminals_own_and_none_if_nobody_wants_them(
+    process_user: CommandLine, server: FakeServer
+) -> None:
+    plays_a_pool(server)
+    with top(process_user) as terminal:
+        terminal.until_row("render.py")
+        backgrounds = terminal.raw
+        assert len(terminal.colours()) > 3
+        assert b"[48" not in backgrounds and b";48;" not in backgrounds
+    with top(process_user, NO_COLOR="1") as terminal:
+        terminal.until_row("render.py")
+        assert terminal.colours() == {"default"}
+
+
+def test_one_look_in_a_pipe(user: CommandLine, server: FakeServer) -> None:
+    tasks = plays_a_pool(server)
+    lines = user.run("top").stdout.decode().splitlines()
+    assert lines[1].startswith("3 nodes · 2 of 5 GPUs free")
+    assert any(line.startswith(tasks[0].id) for line in lines), "the whole id"
+    assert any(line.startswith("GeForce RTX 4090") for line in lines)
+    (picture,) = user.run("top", "--json").lines()
+    assert [task["name"] for task in picture["tasks"]][1:3] == ["sweep.py", "train.py"]
+    assert picture["pool"]["waiting_tasks"] == 14
+
+
+def test_it_does_not_begin_without_a_server(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", refuses(Unavailable("Starting.", "Wait a little.", 60)))
+    shown = user.run("top")
+    assert (shown.status, "Starting." in shown.stderr) == (75, True)
