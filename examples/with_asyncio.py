@@ -2,8 +2,8 @@
 
 python examples/with_asyncio.py
 
-Three calls are under way at once while a clock ticks beside them. It prints each answer as it
-comes, and at the end `all there: [120, 5040, 3628800]`.
+Three calls are under way at once, then a map is iterated, while a clock ticks beside them. It
+prints each answer as it comes, and at the end `the sum of 100 squares is 328350`.
 """
 
 import asyncio
@@ -18,11 +18,13 @@ def factorial(number: int) -> int:
     return math.factorial(number)
 
 
-async def ask(number: int) -> int:
-    """A future of the pool is one of concurrent.futures, so asyncio can wait for it."""
-    answer = await asyncio.wrap_future(factorial.submit(number))
-    print(f"{number}! is {answer}")
-    return answer
+@potluck.task(ram="64MiB")
+def square(number: int) -> int:
+    return number * number
+
+
+async def ask(number: int) -> None:
+    print(f"{number}! is {await factorial.submit(number)}")
 
 
 async def tick() -> None:
@@ -33,9 +35,12 @@ async def tick() -> None:
 
 async def main() -> None:
     clock = asyncio.create_task(tick())
-    answers = await asyncio.gather(ask(5), ask(7), ask(10))
+    await asyncio.gather(ask(5), ask(7), ask(10))
+    total = 0
+    async for each in square.map(range(100)):
+        total += each
     clock.cancel()
-    print("all there:", answers)
+    print("the sum of 100 squares is", total)
 
 
 if __name__ == "__main__":
