@@ -87,10 +87,20 @@ def test_two_submits_have_two_keys(server: FakeServer, potluck: Potluck) -> None
     assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 2
 
 
-def test_a_call_that_makes_something_is_not_repeated(server: FakeServer, potluck: Potluck) -> None:
-    server.plays("/v1/me/keys", hang_up(), Scene(500))
-    with pytest.raises(error.ServerUnreachable):
+def test_an_api_key_is_asked_for_with_one_key(server: FakeServer, potluck: Potluck) -> None:
+    server.plays("/v1/me/keys", hang_up(), refuses(error.Forbidden("No.")))
+    with pytest.raises(error.Forbidden):
         potluck.account.make_key("ci", [Scope.TASKS_READ], 3600)
+    assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 1
+    assert len(server.requests) == 2
+
+
+def test_a_call_that_does_something_twice_is_not_repeated(
+    server: FakeServer, potluck: Potluck
+) -> None:
+    server.plays("/v1/encryption/rotate", hang_up(), Scene(500))
+    with pytest.raises(error.ServerUnreachable):
+        potluck.admin.rotate_key(new_key=True)
     assert len(server.requests) == 1
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.ask import ask, tell
+from potluck.consumer.ask import ask, idempotent, tell
 from potluck.consumer.sign_in import challenge
 from potluck.consumer.transport import Transport
 from potluck.model.account import Role, Scope
@@ -59,7 +59,7 @@ class OwnAccount:
     def make_key(self, name: str, scopes: Sequence[Scope], expires_in: int) -> KeyMade:
         """The secret is in the answer and nowhere else."""
         body = NewKey(name, tuple(scopes), expires_in)
-        return ask(self._transport, routes.MAKE_KEY, KeyMade, body=body)
+        return ask(self._transport, routes.MAKE_KEY, KeyMade, body=body, headers=idempotent())
 
     def revoke_key(self, key_id: str) -> None:
         tell(self._transport, routes.REVOKE_KEY, {"key_id": key_id})

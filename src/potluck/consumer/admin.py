@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from potluck.consumer.ask import ask, tell
+from potluck.consumer.ask import ask, idempotent, tell
 from potluck.consumer.transport import Transport
 from potluck.model.account import Quota, Role
 from potluck.wire import routes
@@ -50,7 +50,9 @@ class Admin:
         tell(self._transport, routes.RESUME_ACCOUNT, _account(account_id))
 
     def grant(self, account_id: str, amount_micro: int) -> None:
-        tell(self._transport, routes.GRANT_CREDIT, _account(account_id), GrantCredit(amount_micro))
+        """Repeated until it is heard, and counted once."""
+        body, named = GrantCredit(amount_micro), _account(account_id)
+        tell(self._transport, routes.GRANT_CREDIT, named, body, headers=idempotent())
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
         """How much of the pool it may have; the whole of it, not what changed."""
@@ -58,7 +60,8 @@ class Admin:
 
     def invite(self, wanted: NewInvite) -> InviteMade:
         """The code is in the answer and nowhere else."""
-        return ask(self._transport, routes.MAKE_INVITE, InviteMade, body=wanted)
+        headers = idempotent()
+        return ask(self._transport, routes.MAKE_INVITE, InviteMade, body=wanted, headers=headers)
 
     def invites(self) -> list[InviteView]:
         """Those that can still be used."""

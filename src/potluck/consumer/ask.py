@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 from msgspec import Struct
 
@@ -35,11 +36,20 @@ def ask(
 
 
 def tell(
-    transport: Transport, route: Route, names: Names | None = None, body: Struct | None = None
+    transport: Transport,
+    route: Route,
+    names: Names | None = None,
+    body: Struct | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     """For calls that answer with nothing but that it is done."""
     sent = None if body is None else encode_json(body)
-    transport.call(route.method, path_of(route, names), sent)
+    transport.call(route.method, path_of(route, names), sent, headers)
+
+
+def idempotent() -> dict[str, str]:
+    """Lets a call that makes something be repeated until it is heard."""
+    return {"Idempotency-Key": uuid4().hex}
 
 
 def path_of(route: Route, names: Names | None = None) -> str:

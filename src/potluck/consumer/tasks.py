@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from uuid import uuid4
 
-from potluck.consumer.ask import ask, path_of
+from potluck.consumer.ask import ask, idempotent, path_of
 from potluck.consumer.follow import Follow
 from potluck.consumer.patience import Patience
 from potluck.consumer.transport import Transport
@@ -36,7 +35,7 @@ class Tasks:
     def submit(self, request: TaskRequest) -> TaskView:
         """Puts a task into the queue, once, however often the network makes us ask."""
         return ask(
-            self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=_idempotent()
+            self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=idempotent()
         )
 
     def estimate(self, request: TaskRequest) -> Estimate:
@@ -80,7 +79,7 @@ class Tasks:
     def cancel(self, task_id: str) -> TaskView:
         """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""
         named = {"task_id": task_id}
-        return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=_idempotent())
+        return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=idempotent())
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
         """A part of the log of the attempt with this number; of the newest without one."""
@@ -121,7 +120,3 @@ class Tasks:
         query = {"cursor": cursor, "limit": limit}
         named = {"task_id": task_id}
         return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, named, query=query)
-
-
-def _idempotent() -> dict[str, str]:
-    return {"Idempotency-Key": uuid4().hex}

@@ -39,6 +39,12 @@ async def add(
     return _view(row)
 
 
+async def by_hash(connection: Connection, key_hash: bytes) -> KeyView | None:
+    """If it is still in force."""
+    row = await connection.fetchrow(_sql.by_hash, key_hash)
+    return None if row is None else _view(row)
+
+
 async def caller(connection: Connection, key_hash: bytes) -> KeyCaller | None:
     row = await connection.fetchrow(_sql.caller, key_hash)
     account = accounts.account(row)

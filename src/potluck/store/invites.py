@@ -36,6 +36,12 @@ async def add(
     return _view(row)
 
 
+async def by_hash(connection: Connection, code_hash: bytes) -> InviteView | None:
+    """If it is still in force."""
+    row = await connection.fetchrow(_sql.by_hash, code_hash)
+    return None if row is None else _view(row)
+
+
 async def redeem(connection: Connection, code_hash: bytes) -> InviteView | None:
     """Uses it once."""
     row = await connection.fetchrow(_sql.redeem, code_hash)

@@ -12,6 +12,8 @@ from potluck.model.account import Quota, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId
+from potluck.server.auth import repeat
+from potluck.server.auth.repeat import Asked
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.lease import leave
 from potluck.server.flow.notify import hurry
@@ -51,9 +53,17 @@ async def change_roles(
         await _tell_roles(connection, parts, actor, changed)
 
 
-async def grant(parts: Parts, actor: AccountId, account_id: AccountId, amount_micro: int) -> None:
+async def grant(
+    parts: Parts,
+    actor: AccountId,
+    account_id: AccountId,
+    amount_micro: int,
+    asked: Asked | None = None,
+) -> None:
     async with parts.database.transaction() as connection:
         _found(await accounts.by_id(connection, account_id), account_id)
+        if not await repeat.is_first(connection, asked):
+            return
         try:
             await ledger.append(connection, grant_entries(account_id, amount_micro))
         except NumericValueOutOfRangeError as error:

@@ -9,6 +9,8 @@ from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import standing
 from potluck.server.api import cursors
+from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
 from potluck.store import accounts
@@ -62,11 +64,17 @@ class AccountController(Controller):
 
     @post(routes.GRANT_CREDIT.template, operation_id="grant_credit", status_code=204)
     async def grant(
-        self, account_id: str, data: GrantCredit, request: Request[Caller, Any, Any], parts: Parts
+        self,
+        account_id: str,
+        data: GrantCredit,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
     ) -> None:
-        """Gives an account credit to spend."""
-        named = account_id_of(account_id)
-        await standing.grant(parts, request.user.id, named, data.amount_micro)
+        """Gives an account credit to spend; with an Idempotency-Key once, however often it is said."""
+        named, actor = account_id_of(account_id), request.user.id
+        asked = repeat.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
+        await standing.grant(parts, actor, named, data.amount_micro, asked)
 
 
 def account_id_of(text: str) -> AccountId:

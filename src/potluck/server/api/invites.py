@@ -7,13 +7,16 @@ from litestar import Controller, Request, delete, get, post
 
 from potluck.model.audit import AuditKind
 from potluck.model.error import NotFound
-from potluck.model.ids import is_id
+from potluck.model.ids import AccountId, is_id
+from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
-from potluck.server.auth.tokens import INVITE_PREFIX, new_secret, secret_hash
+from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.parts import Parts
 from potluck.store import audit, invites
+from potluck.store.database import Connection
 from potluck.wire import routes
-from potluck.wire.identity import InviteList, InviteMade, NewInvite
+from potluck.wire.identity import InviteList, InviteMade, InviteView, NewInvite
 
 
 class InviteController(Controller):
@@ -25,28 +28,24 @@ class InviteController(Controller):
 
     @post(routes.MAKE_INVITE.template, operation_id="make_invite")
     async def make(
-        self, data: NewInvite, request: Request[Caller, Any, Any], parts: Parts
+        self,
+        data: NewInvite,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
     ) -> InviteMade:
         """An invite with roles, credit, uses and an end. The code is in this answer alone."""
-        code, actor = new_secret(INVITE_PREFIX), request.user.id
+        actor = request.user.id
+        asked = repeat.asked(parts, actor, "make_invite", idempotency_key, data)
+        code = repeat.secret(parts, INVITE_PREFIX, asked)
         async with parts.database.transaction() as connection:
-            invite = await invites.add(
-                connection,
-                secret_hash(code),
-                data.roles,
-                data.credit_micro,
-                data.uses,
-                actor,
-                timedelta(seconds=data.expires_in),
-            )
-            told = {
-                "roles": " ".join(invite.roles),
-                "credit_micro": str(invite.credit_micro),
-                "uses": str(data.uses),
-            }
-            await audit.append(
-                connection, parts.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
-            )
+            is_first = await repeat.is_first(connection, asked)
+            known = asked is not None
+            invite = await invites.by_hash(connection, secret_hash(code)) if known else None
+            if invite is None and is_first:
+                invite = await _add(connection, parts, actor, data, code)
+        if invite is None:
+            raise repeat.gone("invite")
         return InviteMade(code, invite)
 
     @delete(routes.REVOKE_INVITE.template, operation_id="revoke_invite")
@@ -68,3 +67,20 @@ class InviteController(Controller):
                 request.user.id,
                 invite_id,
             )
+
+
+async def _add(
+    connection: Connection, parts: Parts, actor: AccountId, data: NewInvite, code: str
+) -> InviteView:
+    lasting = timedelta(seconds=data.expires_in)
+    with repeat.once("invite"):
+        invite = await invites.add(
+            connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor, lasting
+        )
+    told = {
+        "roles": " ".join(invite.roles),
+        "credit_micro": str(invite.credit_micro),
+        "uses": str(data.uses),
+    }
+    await audit.append(connection, parts.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told)
+    return invite

@@ -9,19 +9,23 @@ from msgspec.structs import replace
 from potluck.model.account import SCOPES, Credential, Quota, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
-from potluck.model.ids import is_id
+from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts.standing import choose_roles
+from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.auth import repeat
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
-from potluck.server.auth.tokens import KEY_PREFIX, new_secret, secret_hash
+from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store import accounts, api_keys, audit, blobs, sessions
+from potluck.store.database import Connection
 from potluck.wire import routes
 from potluck.wire.identity import (
     ChooseRoles,
     KeyList,
     KeyMade,
+    KeyView,
     Me,
     NewKey,
     SessionList,
@@ -76,7 +80,11 @@ class MeController(Controller):
 
     @post(routes.MAKE_KEY.template, operation_id="make_key")
     async def make_key(
-        self, data: NewKey, request: Request[Caller, Any, Any], parts: Parts
+        self,
+        data: NewKey,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
     ) -> KeyMade:
         """A key for CI or a script. The secret is in this answer and nowhere else."""
         if beyond := sorted(set(data.scopes) - SCOPES[Credential.KEY]):
@@ -84,16 +92,15 @@ class MeController(Controller):
                 f"An API key can not carry {', '.join(beyond)}.",
                 f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
             )
-        secret, caller = new_secret(KEY_PREFIX), request.user
-        lasting = timedelta(seconds=data.expires_in)
+        asked = repeat.asked(parts, request.user.id, "make_key", idempotency_key, data)
+        secret = repeat.secret(parts, KEY_PREFIX, asked)
         async with parts.database.transaction() as connection:
-            key = await api_keys.add(
-                connection, caller.id, data.name, data.scopes, secret_hash(secret), lasting
-            )
-            told = {"name": data.name, "scopes": " ".join(key.scopes)}
-            await audit.append(
-                connection, parts.keys.audit, AuditKind.KEY_MADE, caller.id, key.id, told
-            )
+            is_first = await repeat.is_first(connection, asked)
+            key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
+            if key is None and is_first:
+                key = await _add_key(connection, parts, request.user.id, data, secret)
+        if key is None:
+            raise repeat.gone("API key")
         return KeyMade(secret, key)
 
     @delete(routes.REVOKE_KEY.template, operation_id="revoke_key")
@@ -109,6 +116,19 @@ class MeController(Controller):
             await audit.append(
                 connection, parts.keys.audit, AuditKind.KEY_REVOKED, caller.id, key_id
             )
+
+
+async def _add_key(
+    connection: Connection, parts: Parts, account_id: AccountId, data: NewKey, secret: str
+) -> KeyView:
+    lasting = timedelta(seconds=data.expires_in)
+    with repeat.once("API key"):
+        key = await api_keys.add(
+            connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
+        )
+    told = {"name": data.name, "scopes": " ".join(key.scopes)}
+    await audit.append(connection, parts.keys.audit, AuditKind.KEY_MADE, account_id, key.id, told)
+    return key
 
 
 async def _me(parts: Parts, caller: Caller) -> Me:

@@ -12,6 +12,7 @@ class Keys(Struct, frozen=True):
     device: bytes
     request: bytes
     audit: bytes
+    secret: bytes
 
 
 def derive(secret: bytes) -> Keys:

@@ -3,6 +3,9 @@ INSERT INTO api_keys (id, account_id, name, scopes, hash, expires_at)
 VALUES ($1, $2, $3, $4, $5, now() + $6::interval)
 RETURNING *
 
+-- name: by_hash
+SELECT * FROM api_keys WHERE hash = $1 AND revoked_at IS NULL AND expires_at > now()
+
 -- name: caller
 SELECT accounts.*, api_keys.id AS key_id, scopes,
     used_at IS NULL OR used_at < now() - interval '1 hour' AS is_noteworthy

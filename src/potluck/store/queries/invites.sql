@@ -3,6 +3,9 @@ INSERT INTO invites (id, hash, roles, credit_micro, uses_left, made_by, expires_
 VALUES ($1, $2, $3, $4, $5, $6, now() + $7::interval)
 RETURNING *
 
+-- name: by_hash
+SELECT * FROM invites WHERE hash = $1 AND revoked_at IS NULL AND expires_at > now()
+
 -- name: redeem
 UPDATE invites SET uses_left = uses_left - 1
 WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()

@@ -78,7 +78,10 @@ AREA: Final = Area(
         ),
         "list_keys": Example("List your API keys", answer=KeyList([_KEY])),
         "make_key": Example(
-            "Make an API key", NewKey("ci", _SCOPES), KeyMade("potluck_key_not-a-real-one", _KEY)
+            "Make an API key",
+            NewKey("ci", _SCOPES),
+            KeyMade("potluck_key_not-a-real-one", _KEY),
+            also=(409,),
         ),
         "revoke_key": Example("Revoke an API key", answer=NOTHING),
         "list_sessions": Example(

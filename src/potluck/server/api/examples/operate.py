@@ -47,7 +47,7 @@ AREA: Final = Area(
             "Set the roles of an account", SetRoles((Role.CONSUMER, Role.ADMIN)), also=(409,)
         ),
         "set_quota": Example("Set the quota of an account", SetQuota(2.0, 8), NOTHING),
-        "grant_credit": Example("Grant credit", GrantCredit(5_000_000), NOTHING),
+        "grant_credit": Example("Grant credit", GrantCredit(5_000_000), NOTHING, also=(409,)),
         "suspend_account": Example("Suspend an account", Suspend("asked for by its owner")),
         "resume_account": Example("Let an account in again", answer=NOTHING),
         "list_invites": Example("List the open invites", answer=InviteList([_INVITE])),
@@ -55,6 +55,7 @@ AREA: Final = Area(
             "Make an invite",
             NewInvite(credit_micro=5_000_000, uses=10),
             InviteMade("potluck_invite_not-a-real-one", _INVITE),
+            also=(409,),
         ),
         "revoke_invite": Example("Revoke an invite", answer=NOTHING),
         "audit": Example(

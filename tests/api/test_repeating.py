@@ -1,0 +1,85 @@
+"""What makes something may be sent again: the same answer, and no second thing."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import urllib3
+
+from tests.processes import Api, ServerProcess
+from tests.wallets import Wallet
+
+TASK = {"spec": {"kind": "script", "filename": "a.py", "source": "print(1)"}}
+KEY = {"name": "ci", "scopes": ["pool:read"]}
+# Every operation that makes something: what is asked, and asked otherwise.
+MAKING: dict[str, tuple[Any, Any]] = {
+    "/v1/tasks": (TASK, {**TASK, "name": "another"}),
+    "/v1/tasks/batch": ({"tasks": [TASK]}, {"tasks": [{**TASK, "name": "another"}]}),
+    "/v1/me/keys": (KEY, {**KEY, "name": "another"}),
+    "/v1/invites": ({"uses": 3}, {"uses": 4}),
+    "/v1/accounts/{account_id}/grants": ({"amount_micro": 5}, {"amount_micro": 6}),
+}
+
+
+def said(api: Api, path: str, body: Any, key: str) -> urllib3.BaseHTTPResponse:
+    return api.call("POST", path, json.dumps(body).encode(), Idempotency_Key=key)
+
+
+@pytest.mark.parametrize("path", MAKING)
+def test_the_same_again_is_answered_the_same(server: ServerProcess, path: str) -> None:
+    api = server.client()
+    body, other = MAKING[path]
+    url = path.format(account_id=api.get("/v1/me")["id"])
+    first, again = (said(api, url, body, f"once {path}") for _ in range(2))
+    assert (first.status, again.status) == (first.status, first.status) and first.status < 300
+    assert _lasting(first) == _lasting(again)
+    changed = said(api, url, other, f"once {path}")
+    if path == "/v1/tasks/batch":  # each of many is answered for itself
+        assert changed.json()["tasks"][0]["code"] == "conflict"
+    else:
+        assert (changed.status, changed.json()["code"]) == (409, "conflict")
+    assert said(api, url, body, f"once more {path}").status == first.status
+
+
+def _lasting(answer: urllib3.BaseHTTPResponse) -> Any:
+    if not answer.data:
+        return None
+    found = answer.json()
+    return found.get("id") or found
+
+
+def test_credit_is_given_once_to_whoever_asks_ten_times_at_once(server: ServerProcess) -> None:
+    poor = server.client(server.sign_in(Wallet("somebody poor")))
+    url = f"/v1/accounts/{poor.get('/v1/me')['id']}/grants"
+
+    def grant(_: int) -> int:
+        return int(said(server.client(), url, {"amount_micro": 7}, "ten times").status)
+
+    server.client()
+    with ThreadPoolExecutor(5) as threads:
+        assert set(threads.map(grant, range(10))) == {204}
+    assert poor.get("/v1/me")["available_micro"] == 7
+
+
+def test_a_key_is_the_caller_s_own(server: ServerProcess) -> None:
+    one, two = (server.client(server.sign_in(Wallet(name))) for name in ("one", "two"))
+    made = [said(api, "/v1/me/keys", KEY, "shared").json() for api in (one, two)]
+    assert made[0]["secret"] != made[1]["secret"]
+    assert made[0]["key"]["id"] != made[1]["key"]["id"]
+
+
+def test_what_is_over_is_not_made_again_by_repeating(server: ServerProcess) -> None:
+    api = server.client()
+    made = said(api, "/v1/me/keys", KEY, "revoked later").json()
+    assert server.client(made["secret"]).call("GET", "/v1/nodes").status == 200
+    api.call("DELETE", f"/v1/me/keys/{made['key']['id']}")
+    again = said(api, "/v1/me/keys", KEY, "revoked later")
+    assert (again.status, again.json()["code"]) == (409, "conflict")
+    assert server.client(made["secret"]).call("GET", "/v1/nodes").status == 401
+
+
+@pytest.mark.parametrize("path", ["/v1/tasks", "/v1/me/keys"])
+@pytest.mark.parametrize("key", ["", "x" * 201, "é"])
+def test_a_key_that_is_none_is_refused(server: ServerProcess, path: str, key: str) -> None:
+    assert said(server.client(), path, MAKING[path][0], key).status == 400
