@@ -71,7 +71,7 @@ class AccountController(Controller):
         parts: Parts,
         idempotency_key: IdempotencyKey = None,
     ) -> None:
-        """Gives an account credit to spend; with an Idempotency-Key once, however often it is said."""
+        """Gives an account credit to spend; with an Idempotency-Key it is counted once."""
         named, actor = account_id_of(account_id), request.user.id
         asked = repeat.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
         await standing.grant(parts, actor, named, data.amount_micro, asked)
