@@ -83,6 +83,16 @@ def test_ps_asks_page_after_page(user: CommandLine, server: FakeServer) -> None:
     assert server.requests[1].path == "/v1/tasks?limit=100&cursor=older&state=queued"
 
 
+def test_a_task_is_known_by_its_name_too(user: CommandLine, server: FakeServer) -> None:
+    one, other = a_task(name="train.py"), a_task(name="sweep.py")
+    server.plays("/v1/tasks", says(TaskPage([one, other])))
+    server.plays(f"/v1/tasks/{other.id}/cancel", says(other))
+    assert user.run("cancel", "sweep.py").status == 0
+    server.plays("/v1/tasks", says(TaskPage([one, a_task(name="train.py")])))
+    shown = user.run("cancel", "train.py")
+    assert shown.status == 64 and "fits 2 of your tasks" in shown.stderr
+
+
 def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> None:
     array = a_task(TaskState.RUNNING, items=ItemCounts(2000, 0, 1000, 20))
     server.plays("/v1/tasks", says(TaskPage([array])))

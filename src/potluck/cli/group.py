@@ -11,7 +11,7 @@ class Helping(TyperGroup):
     """Tells which commands there are."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or ["--help"])
+        return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
 
 
 class Listing(TyperGroup):
@@ -19,4 +19,6 @@ class Listing(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
+        if ctx.resilient_parsing:  # the shell asks what could stand here
+            return super().parse_args(ctx, args)
         return super().parse_args(ctx, args if is_named else ["list", *args])

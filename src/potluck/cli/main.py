@@ -61,7 +61,6 @@ _ACCOUNT = "My account"
 _POOL = "The pool"
 
 app = typer.Typer(
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

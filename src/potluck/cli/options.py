@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.cli.complete import task_ids
 from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
@@ -83,15 +84,19 @@ InviteOption = Annotated[
 TaskArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TASK", help="An id, or the beginning or end of one.", show_default=False
+        metavar="TASK",
+        help="Its name or its id, of that also the beginning or end.",
+        show_default=False,
+        autocompletion=task_ids,
     ),
 ]
 NewestTaskArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="An id, or the beginning or end of one. Without it, your newest task.",
+        help="Its name or its id, of that also the beginning or end; without it, your newest.",
         show_default=False,
+        autocompletion=task_ids,
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Which task somebody means: a whole id, the beginning or end of one, or the newest."""
+"""Which task somebody means: a whole id, the beginning or end of one, its name, or the newest."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from potluck.cli.screen import printable
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import is_id
+from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -29,26 +30,29 @@ def pick_task_id(potluck: "Potluck", text: str | None) -> str:
 
 
 def _newest(potluck: "Potluck") -> str:
-    for task_id in _newest_ids(potluck):
-        return task_id
+    for task in _newest_tasks(potluck):
+        return task.id
     raise NotFound("You have no tasks yet.", "Start one with `potluck run SCRIPT`.")
 
 
 def _search(potluck: "Potluck", text: str) -> str:
+    """By id first: a name may look like a part of one."""
     wanted = text.lower().removeprefix("task_")
-    found = [known for known in _newest_ids(potluck) if text and _fits(known, wanted)]
+    known = list(_newest_tasks(potluck)) if text else []
+    found = [task.id for task in known if _fits(task.id, wanted)]
+    found = found or [task.id for task in known if task.name == text]
     if len(found) == 1:
         return found[0]
     if not found:
         raise NotFound(
-            f"None of your newest {SEARCHED_TASKS} tasks has an id that begins or ends with"
-            f" {printable(text)!r}.",
+            f"None of your newest {SEARCHED_TASKS} tasks is called {printable(text)!r}, or has an"
+            " id that begins or ends so.",
             "`potluck ps --all` lists all of them; a whole id always works.",
         )
     raise InvalidInput(
         f"{printable(text)!r} fits {len(found)} of your tasks: {', '.join(found[:3])}"
         f"{' …' if len(found) > 3 else ''}.",
-        "Type a few characters more; the ends of the ids differ most.",
+        "Type one of these ids, or its end.",
     )
 
 
@@ -57,11 +61,11 @@ def _fits(task_id: str, wanted: str) -> bool:
     return core.startswith(wanted) or core.endswith(wanted)
 
 
-def _newest_ids(potluck: "Potluck") -> Iterator[str]:
+def _newest_tasks(potluck: "Potluck") -> Iterator[TaskView]:
     cursor = None
     for _ in range(SEARCHED_TASKS // _PAGE):
         page = potluck.tasks.list(limit=_PAGE, cursor=cursor)
-        yield from (task.id for task in page.tasks)
+        yield from page.tasks
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from potluck.cli.complete import task_names
 from potluck.cli.items import percent
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
@@ -29,7 +30,9 @@ def ps(
         list[TaskState] | None,
         typer.Option(help="Only those in this state; repeatable.", show_default=False),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only those of exactly this name.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Only those of exactly this name.", autocompletion=task_names)
+    ] = None,
     kind: Annotated[str | None, typer.Option(help="Only those of this kind: script.")] = None,
     since: Annotated[
         str | None,

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from potluck.cli.complete import template_names
 from potluck.cli.options import JsonOption
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
@@ -20,6 +21,7 @@ def templates(
             metavar="NAME",
             help="Tell all about this one; a path names a folder.",
             show_default=False,
+            autocompletion=template_names,
         ),
     ] = None,
     json: JsonOption = False,

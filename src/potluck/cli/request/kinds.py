@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from potluck.cli.complete import template_names
 from potluck.cli.grouped import GENERAL
 from potluck.cli.request.asked import Way
 from potluck.local.template import template as named_template
@@ -12,7 +13,7 @@ from potluck.local.template import template as named_template
 
 def _defaults_of(context: typer.Context, name: str | None) -> str | None:
     """A template's options stand in the place of our defaults, so what is typed still wins."""
-    if name is not None:
+    if name is not None and not context.resilient_parsing:
         context.default_map = named_template(name).about.options.said()
     return name
 
@@ -42,6 +43,7 @@ class KindOptions:
             metavar="NAME",
             callback=_defaults_of,
             is_eager=True,
+            autocompletion=template_names,
             help="A ready task, or the path of a folder with one; `potluck templates` lists them.",
         ),
     ] = None

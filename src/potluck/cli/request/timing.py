@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from potluck.cli.complete import task_ids
 from potluck.cli.grouped import GENERAL
 
 
@@ -20,6 +21,7 @@ class TimingOptions:
             metavar="TASK",
             help="Only once this task of mine has succeeded; repeatable.",
             show_default=False,
+            autocompletion=task_ids,
         ),
     ] = None
     delay: Annotated[str | None, typer.Option(metavar="TIME", help="Not before this is over.")] = (
