@@ -11,15 +11,18 @@ from potluck.model.device import DeviceKind, Standing
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
 from potluck.model.task import TaskState
+from potluck.model.webhook import DeliveryState, PauseReason
 
 LISTS: dict[str, type[StrEnum]] = {
     "attempts_state_check": AttemptState,
+    "deliveries_state_check": DeliveryState,
     "devices_kind_check": DeviceKind,
     "devices_standing_check": Standing,
     "ledger_entries_kind_check": EntryKind,
     "ledger_entries_purse_check": Purse,
     "nodes_state_check": NodeState,
     "tasks_state_check": TaskState,
+    "webhooks_paused_for_check": PauseReason,
 }
 _DEFINITION = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1"
 

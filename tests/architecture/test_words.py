@@ -21,13 +21,14 @@ from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import Order, TaskKind
+from potluck.model.webhook import DeliveryState, PauseReason
 from tests.architecture.places import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
     *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
-    *(Availability, Health, TaskKind, Order),
+    *(Availability, Health, TaskKind, Order, PauseReason, DeliveryState),
 ]
 
 

@@ -35,6 +35,7 @@ TASK_SECRET = "planted-task-secret-5feceb66ff"
 CODE = "planted-code-6b86b273ff"
 INPUT = "planted-input-d4735e3a26"
 RESULT = "planted-result-4e07408562"
+RECEIVER = "http://127.0.0.1:9/planted-receiver-9f86d081884c"
 # In the clear by decision: what shows that the search finds anything at all.
 NAME = "planted-name-2c26b46b68"
 
@@ -68,6 +69,10 @@ def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
     api, admin = server.client(session["access_token"]), server.client()
     key = api.post(routes.MAKE_KEY.path, {"name": "ci", "scopes": ["tasks:read"]})["secret"]
     invite = admin.post(routes.MAKE_INVITE.path, {"roles": ["consumer"]})["code"]
+    made = server.client().post(routes.MAKE_WEBHOOK.path, {"url": RECEIVER})
+    old_secret, webhook_id = made["secret"], made["webhook"]["id"]
+    rotate = routes.ROTATE_WEBHOOK.url(webhook_id=webhook_id)
+    new_secret = server.client().call("POST", rotate).json()["secret"]
     with ExitStack() as stack:
         stack.enter_context(ProviderProcess(tmp_path / "p1", server, **FAST_PROVIDER))
         run_tasks(server)
@@ -83,6 +88,9 @@ def plant(server: ServerProcess, tmp_path: Path) -> list[Planted]:
         Planted("a word in the code of a function", CODE.encode()),
         Planted("an argument of a function", INPUT.encode()),
         Planted("what a function returned", RESULT.encode()),
+        Planted("where events are sent", RECEIVER.encode()),
+        Planted("what signs events", base64.b64decode(new_secret.removeprefix("whsec_"))),
+        Planted("what signed them before", base64.b64decode(old_secret.removeprefix("whsec_"))),
         Planted("a refresh token", session["refresh_token"].encode()),
         Planted("an access token", session["access_token"].encode()),
         Planted("an API key", key.encode()),

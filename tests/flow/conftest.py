@@ -12,6 +12,8 @@ from potluck.live.in_process import InProcessLive
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
 from potluck.server.limiter import Limiter
+from potluck.server.outward.allowed import read_allowed
+from potluck.server.outward.send import Outward
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -70,6 +72,7 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         limiter=Limiter(live, chosen),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
+        outward=Outward(read_allowed(["127.0.0.1"]), 2.0),
         instance="this-instance",
         stopping=asyncio.Event(),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from potluck.wire.challenge import PRODUCT_BYTES
-from tests.security.people import TASK, Person
+from tests.security.people import TASK, WEBHOOK, Person
 from tests.wallets import Wallet
 
 LEASE = {"attempt_id": "attempt_01jd0000000000000000000000", "token": "x" * 43}
@@ -38,6 +38,9 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "submit_tasks": lambda _: {"tasks": [TASK]},
     "estimate_task": lambda _: TASK,
     "ask_results": lambda person: {"tasks": [{"task_id": person.objects["task_id"]}]},
+    "make_webhook": lambda _: WEBHOOK,
+    "change_webhook": lambda _: {"name": "another"},
+    "resume_webhook": lambda _: {"skip_missed": True},
     "register_node": lambda person: person.registration(),
     "acquire_leases": lambda _: {"wait_seconds": 0},
     "heartbeat": lambda _: {},

@@ -27,7 +27,7 @@ NAMES_OF_NOTHING = {
         f"{kind}_id": f"{kind.replace('_', '')}_01jd0000000000000000000000"
         for kind in (
             *("task", "session", "key", "node_key", "node", "device", "account", "invite"),
-            "upload",
+            *("upload", "webhook", "delivery"),
         )
     },
     "user_code": "BCDF-GHJK",
@@ -40,7 +40,7 @@ _BESIDE = {**NAMES_OF_NOTHING, "number": "0"}
 QUERIES = {"get_input": f"?attempt_id={LEASE['attempt_id']}"}
 HEADERS = {"get_input": {"Potluck-Lease": LEASE["token"]}}
 # What ends the caller's own object comes last, so that the cells before it find it.
-_LAST = ["leave", "suspend_account"]
+_LAST = ["remove_webhook", "leave", "suspend_account"]
 # About what is somebody's, and shown to everybody in the pool.
 _SHOWN = {"get_node"}
 
@@ -173,6 +173,7 @@ class Matrix:
             other.sessions(),
             [each["id"] for each in api.get(routes.LIST_KEYS.path)["keys"]],
             [each["id"] for each in api.get(routes.LIST_NODE_KEYS.path)["node_keys"]],
+            [(each["id"], each["name"]) for each in api.get(routes.LIST_WEBHOOKS.path)["webhooks"]],
             api.get(routes.ME.path),
         ]
 

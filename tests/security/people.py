@@ -19,6 +19,8 @@ KEY_SCOPES = sorted(SCOPES[Credential.KEY])
 SCRIPT = {"kind": "script", "filename": "a.py", "source": "print(1)"}
 # It waits: no machine here has so much memory, so nobody but a caller changes it.
 TASK = {"spec": SCRIPT, "requirements": {"memory_bytes": 2**50}}
+# Nobody listens there.
+WEBHOOK = {"url": "http://127.0.0.1:9/hook", "kinds": ["task.finished"]}
 _numbers = itertools.count(1)
 
 
@@ -50,6 +52,7 @@ class Person:
             "account_id": self.account_id,
             "upload_id": self.new_upload(b"under way")["upload_id"],
             "sha256": self.new_blob(),
+            "webhook_id": self.new_webhook(),
         }
 
     def be(self, admin: Api, *roles: str) -> "Person":
@@ -81,6 +84,10 @@ class Person:
         path = routes.FINISH_UPLOAD.url(upload_id=upload_id)
         await_true(lambda: self.api.call("POST", path).json()["complete"], "it is put together")
         return hashlib.sha256(data).hexdigest()
+
+    def new_webhook(self) -> str:
+        webhook_id: str = self.api.post(routes.MAKE_WEBHOOK.path, WEBHOOK)["webhook"]["id"]
+        return webhook_id
 
     def new_session(self) -> str:
         before = self.sessions()

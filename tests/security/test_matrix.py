@@ -30,8 +30,8 @@ PAGES = {"front_page", "device_page", "docs_page", "page_file"}
 ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
 # Here the lease in the body is looked at before the node, and that one is nobody's.
 FENCED = {"append_log", "begin_node_upload", "get_input", "add_files", "keep_checkpoint"}
-# About something of an attempt, which none of these machines has.
-OF_NO_ATTEMPT = {"put_node_part", "finish_node_upload"}
+# About something of an attempt, which none of these machines has, or that was never sent.
+OF_NO_ATTEMPT = {"put_node_part", "finish_node_upload", "redeliver"}
 STATUSES = {
     "not_signed_in": 401,
     "account_suspended": 403,

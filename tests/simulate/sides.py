@@ -18,6 +18,7 @@ from potluck.model.error import PotluckError
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
 from potluck.server.limiter import Limiter
+from potluck.server.outward.answered import Sender
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.simulate.faults.live import LossyLive
@@ -64,6 +65,7 @@ class Side:
             limiter=Limiter(live, SETTINGS),
             contract_wallets=ContractWallets({}),
             authority_pem=None,
+            outward=cast(Sender, None),
             instance="one",
             stopping=asyncio.Event(),
         )

@@ -54,6 +54,16 @@ from potluck.cli.templates import templates
 from potluck.cli.top.top import top
 from potluck.cli.up import up
 from potluck.cli.version import version
+from potluck.cli.webhooks.change import change_webhook
+from potluck.cli.webhooks.deliveries import list_deliveries, redeliver
+from potluck.cli.webhooks.list import list_webhooks, show_webhook
+from potluck.cli.webhooks.make import add_webhook, rotate_webhook
+from potluck.cli.webhooks.state import (
+    pause_webhook,
+    remove_webhook,
+    resume_webhook,
+    test_webhook,
+)
 from potluck.cli.whoami import whoami
 
 _TASKS = "Tasks"
@@ -122,6 +132,20 @@ sessions = typer.Typer(cls=Listing, help="Where my wallet is signed in.")
 sessions.command("list", cls=Command)(list_sessions)
 sessions.command("end", cls=Command)(end_session)
 app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
+
+webhooks = typer.Typer(cls=Listing, help="Where I am told what happens, by HTTP.")
+webhooks.command("list", cls=Command)(list_webhooks)
+webhooks.command("add", cls=Command)(add_webhook)
+webhooks.command("show", cls=Command)(show_webhook)
+webhooks.command("change", cls=Command)(change_webhook)
+webhooks.command("test", cls=Command)(test_webhook)
+webhooks.command("rotate", cls=Command)(rotate_webhook)
+webhooks.command("pause", cls=Command)(pause_webhook)
+webhooks.command("resume", cls=Command)(resume_webhook)
+webhooks.command("remove", cls=Command)(remove_webhook)
+webhooks.command("deliveries", cls=Command)(list_deliveries)
+webhooks.command("redeliver", cls=Command)(redeliver)
+app.add_typer(webhooks, name="webhooks", rich_help_panel=_ACCOUNT)
 
 admin = typer.Typer(cls=Helping, help="What only admins may do.")
 admin.command("accounts", cls=Command)(accounts)

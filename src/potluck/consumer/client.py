@@ -6,8 +6,8 @@
 
 It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
 repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `events`, `ledger`,
-`files`, `account`, `own_nodes` and `admin`.
+What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `events`,
+`webhooks`, `ledger`, `files`, `account`, `own_nodes` and `admin`.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,7 @@ from potluck.consumer.resources import Resources
 from potluck.consumer.results import TaskResults
 from potluck.consumer.tasks import Tasks
 from potluck.consumer.transport import Transport
+from potluck.consumer.webhooks import Webhooks
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.package import Package
@@ -68,6 +69,7 @@ class Potluck:
         self.resources = Resources(transport)
         self.ledger = Ledger(transport)
         self.events = Events(transport)
+        self.webhooks = Webhooks(transport)
         self.account = OwnAccount(transport)
         self.own_nodes = OwnNodes(transport)
         self.admin = Admin(transport)

@@ -27,4 +27,8 @@ class AuditKind(StrEnum):
     DEVICE_UNBOUND = "device_unbound"
     TERMS_CHANGED = "terms_changed"
     ORDER_GIVEN = "order_given"
+    WEBHOOK_MADE = "webhook_made"
+    WEBHOOK_CHANGED = "webhook_changed"
+    WEBHOOK_ROTATED = "webhook_rotated"
+    WEBHOOK_REMOVED = "webhook_removed"
     ENCRYPTION_KEY_ROTATED = "encryption_key_rotated"

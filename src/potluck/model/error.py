@@ -42,7 +42,8 @@
         ├── OutputLost            output_lost          a command can not write what it has to say
         ├── RemoteError           remote_error         a function raised an exception where it ran
         ├── TaskFailed            task_failed          a function's task ended without a result
-        └── UntrustedResult       untrusted_result     an answer that is not opened: it is no data
+        ├── UntrustedResult       untrusted_result     an answer that is not opened: it is no data
+        └── UntrustedWebhook      untrusted_webhook    an event that the pool did not sign just now
 
 Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
 status of the CLI. `detail` is a sentence for a person; `hint` says what to do about it. Foreign
@@ -329,6 +330,12 @@ class TaskFailed(LocalError):
 class UntrustedResult(LocalError):
     code = "untrusted_result"
     title = "The result is not opened"
+    exit_status = 76
+
+
+class UntrustedWebhook(LocalError):
+    code = "untrusted_webhook"
+    title = "The event is not believed"
     exit_status = 76
 
 

@@ -31,6 +31,8 @@ from potluck.server.http.tls import Tls, open_tls
 from potluck.server.limiter import Limiter
 from potluck.server.loops.lead import LeadLoop
 from potluck.server.origins import certificate_names, origins
+from potluck.server.outward.allowed import read_allowed
+from potluck.server.outward.send import Outward
 from potluck.server.parts import Parts
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
@@ -131,6 +133,8 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
         stack.push_async_callback(live.close)
         blobs = await stack.enter_async_context(_blobs(settings))
         vault, keys = await open_vault(settings, database)
+        outward = Outward(read_allowed(settings.webhook_allow), settings.webhook_seconds)
+        stack.callback(outward.close)
         yield Parts(
             settings,
             database,
@@ -142,6 +146,7 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
             limiter=Limiter(live, settings),
             contract_wallets=ContractWallets(settings.chain_rpc_urls),
             authority_pem=None if tls is None else tls.authority_pem,
+            outward=outward,
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),
             wheel=await wheel,

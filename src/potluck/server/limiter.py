@@ -10,6 +10,7 @@ from potluck.server.http.settings import HttpSettings
 
 # How many seconds' worth of terminals may ask at once.
 _ASKING_SECONDS = 10
+_TESTS_PER_SECOND, _TESTS_AT_ONCE = 0.2, 5
 
 
 class Limiter:
@@ -54,6 +55,10 @@ class Limiter:
         """For terminals that ask to be let in, all together: nobody knows yet who they are."""
         rate = self._settings.terminal_asks_per_second
         await self._take("terminals", rate, max(1, round(rate * _ASKING_SECONDS)))
+
+    async def check_webhook_test(self, account_id: str) -> None:
+        """Each makes the server call somebody who did not ask for it."""
+        await self._take(f"webhook-test:{account_id}", _TESTS_PER_SECOND, _TESTS_AT_ONCE)
 
     async def _take(self, key: str, per_second: float, burst: int) -> None:
         if per_second:

@@ -11,6 +11,7 @@ from potluck.server.auth.keys import Keys
 from potluck.server.flow.assemblies import Assemblies
 from potluck.server.flow.heard import Heard
 from potluck.server.limiter import Limiter
+from potluck.server.outward.answered import Sender
 from potluck.server.settings import ServerSettings
 from potluck.server.wheel import OwnWheel
 from potluck.store.database import Database
@@ -29,6 +30,7 @@ class Parts(Struct, frozen=True):
     contract_wallets: ContractWallets
     authority_pem: bytes | None  # the private authority that clients pin, if there is one
     instance: str  # tells this instance from the others
+    outward: Sender  # the one way to an address that a stranger has named
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
     heard: Heard = field(default_factory=Heard)  # which nodes were, a moment ago

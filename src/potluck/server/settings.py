@@ -21,6 +21,7 @@ from potluck.model.task import Priority
 from potluck.model.text import SmallCount
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
+from potluck.server.outward.allowed import read_allowed
 from potluck.wire.address import checksummed
 from potluck.wire.routes import DEFAULT_PORT
 
@@ -91,6 +92,19 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
         86_400.0  # how often all objects are compared with what is known
     )
 
+    # What webhooks may reach in spite of the guard: hosts and networks, each perhaps with a port.
+    webhook_allow: tuple[str, ...] = ()
+    webhooks_per_account: Annotated[int, Meta(ge=0, le=1_000)] = 10
+    webhook_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # for a receiver's whole answer
+    webhook_retry_first_seconds: Duration = 5.0  # after the first failure; then twice that …
+    webhook_retry_longest_seconds: Duration = 900.0  # … up to so long
+    webhook_give_up_seconds: Lifetime = 86_400.0  # without success for so long, it is paused
+    webhook_rotation_seconds: Lifetime = 86_400.0  # the old secret signs as well for so long
+    webhook_concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 32  # sent at a time, in all
+    webhook_concurrency_each: Annotated[int, Meta(ge=1, le=100)] = 4  # … and to one webhook
+    webhook_poll_seconds: Duration = 1.0
+    keep_deliveries_seconds: Lifetime = 7 * 86_400.0  # the log of what came of them
+
     leader_seconds: Duration = 4.0
     leader_renew_seconds: Duration = 1.0
     schedule_poll_seconds: Duration = 5.0  # a round happens at least so often, woken or not
@@ -119,6 +133,7 @@ def read_settings(
     given = {"data_directory": data_directory(variables) / "server"}
     spelled = {"data_directory": "--data-dir"}
     chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, given, spelled)
+    read_allowed(chosen.webhook_allow)
     exposure.check(chosen.host, chosen, chosen.public_url)
     _check_times(chosen)
     said = {name for name in ServerSettings.__struct_fields__ if _is_said(name, options, variables)}
@@ -141,6 +156,7 @@ _SHORTER = (
     ("heartbeat_seconds", "silent_after_seconds", "every node would seem to be away"),
     ("silent_after_seconds", "lease_seconds", "a node could be given what it still runs"),
     ("leader_renew_seconds", "leader_seconds", "nobody would lead for long"),
+    ("webhook_give_up_seconds", "keep_events_seconds", "events would be gone before they arrive"),
 )
 
 

@@ -9,6 +9,7 @@ from potluck.wire import codec
 
 SCHEDULE = "schedule"  # something may have become placeable
 OUTBOX = "outbox"  # there is something to tell
+WEBHOOKS = "webhooks"  # there may be something to send
 QUESTIONS = "questions"  # somebody asks the leader something
 TROUBLE = "trouble"  # there while the scheduler fails
 

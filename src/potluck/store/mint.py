@@ -70,5 +70,18 @@ def new_upload_id() -> str:
     return _mint("upload")
 
 
+def new_event_id() -> str:
+    """Of what is sent and never written down."""
+    return _mint("event")
+
+
+def new_webhook_id() -> str:
+    return _mint("webhook")
+
+
+def new_delivery_id() -> str:
+    return _mint("delivery")
+
+
 def _mint(kind: str) -> str:
     return f"{kind}_{ulid(*_source.get()())}"

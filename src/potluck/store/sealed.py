@@ -16,6 +16,7 @@ from potluck.store.named import load
 from potluck.store.results import VALUE
 from potluck.store.tasks import SECRETS, SPEC
 from potluck.store.vault import Vault
+from potluck.store.webhooks import DESTINATION
 
 _sql = load("sealed")
 # Specs of at most a megabyte each are in memory at once.
@@ -46,6 +47,7 @@ _COLUMNS = (
     _Column(*SPEC, _sql.specs_of_keys, _sql.replace_specs),
     _Column(*SECRETS, _sql.secrets_of_keys, _sql.replace_secrets),
     _Column(*VALUE, _sql.values_of_keys, _sql.replace_values),
+    _Column(*DESTINATION, _sql.destinations_of_keys, _sql.replace_destinations),
 )
 
 

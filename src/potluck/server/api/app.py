@@ -40,6 +40,7 @@ from potluck.server.api.results import ResultController
 from potluck.server.api.tasks import TaskController
 from potluck.server.api.terminals import TerminalController
 from potluck.server.api.uploads import UploadController
+from potluck.server.api.webhooks import WebhookController
 from potluck.server.parts import Parts
 
 _CONTROLLERS = [
@@ -59,6 +60,7 @@ _CONTROLLERS = [
     ItemController,
     ResultController,
     EventController,
+    WebhookController,
     BlobController,
     UploadController,
     ExplainController,

@@ -75,3 +75,5 @@ async def _wake(parts: Parts, placed: Sequence[PlacedEvent]) -> None:
         *map(topics.account, {event.account_id for event in found}),
     ):
         await parts.live.wake(topic)
+    if placed:
+        await parts.live.wake(topics.WEBHOOKS)

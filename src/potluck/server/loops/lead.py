@@ -15,6 +15,7 @@ from potluck.server.flow.expire import begin_term
 from potluck.server.leader.memory import Memory
 from potluck.server.loops.answer import AnswerLoop
 from potluck.server.loops.collect import CollectLoop
+from potluck.server.loops.deliver import DeliverLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -95,6 +96,7 @@ class LeadLoop:
             AnswerLoop(self._parts, memory),
             ExpireLoop(self._parts, leadership),
             NotifyLoop(self._parts),
+            DeliverLoop(self._parts),
             TidyLoop(self._parts),
             CollectLoop(self._parts),
             WatchLoop(self._parts, memory),

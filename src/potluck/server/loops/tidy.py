@@ -16,7 +16,8 @@ from potluck.model.error import Unavailable
 from potluck.server.accounts.operator import withdraw_invite
 from potluck.server.accounts.standing import evict_once
 from potluck.server.parts import Parts
-from potluck.store import event_list, nonces, sessions, terminal_approvals
+from potluck.server.settings import ServerSettings
+from potluck.store import deliveries, event_list, nonces, sessions, terminal_approvals
 from potluck.store.database import Connection
 
 log = structlog.get_logger()
@@ -32,13 +33,20 @@ _KEPT: dict[_Forget, timedelta] = {
 _ROWS_AT_ONCE = 1_000
 
 
+def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
+    """What the operator chose."""
+    return {
+        deliveries.forget: timedelta(seconds=settings.keep_deliveries_seconds),
+        event_list.forget: timedelta(seconds=settings.keep_events_seconds),
+    }
+
+
 class TidyLoop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def run_once(self) -> None:
-        kept_events = timedelta(seconds=self._parts.settings.keep_events_seconds)
-        for forget, kept in (*_KEPT.items(), (event_list.forget, kept_events)):
+        for forget, kept in {**_KEPT, **_kept(self._parts.settings)}.items():
             await _survive(forget.__module__, self._forget_all(forget, kept))
         for duty in (evict_once, withdraw_invite):
             await _survive(duty.__module__, duty(self._parts))

@@ -12,6 +12,7 @@ class Answered(Struct, frozen=True):
     status: int
     body_start: bytes
     seconds: float
+    retry_after_seconds: float = 0.0  # asked for by the other side
 
     @property
     def is_success(self) -> bool:

@@ -28,7 +28,10 @@ _ADDRESS = re.compile(
 )
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_NOWHERE_PUBLIC = ("localhost", "local", "internal", "lan", "home.arpa", "onion", "invalid")
+_NOWHERE_PUBLIC = (
+    *("localhost", "local", "internal", "lan", "home.arpa", "onion"),
+    *("invalid", "test", "example"),
+)
 
 
 class Destination(Struct, frozen=True):
@@ -85,7 +88,10 @@ def check_addresses(
         reason = why_not(address)
         if reason is not None:
             raise DestinationRefused(
-                f"{destination.host} is at {address}, which is {reason}.",
+                # Where a name leads within the server's own network is nobody else's matter.
+                f"{destination.host} is not at a public address."
+                if destination.address is None
+                else f"{address} is {reason}.",
                 "Webhooks go to public addresses. The operator of the pool can allow others.",
             )
         if destination.needs_allowance:

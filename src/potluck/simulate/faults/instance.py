@@ -15,6 +15,7 @@ from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.lead import LeadLoop, Loop
 from potluck.server.loops.notify import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.outward.answered import Sender
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
 from potluck.simulate.faults.world import World
@@ -137,6 +138,7 @@ def _parts(world: World, name: str, database: ModelDatabase) -> Parts:
         limiter=Limiter(world.live, SETTINGS),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
+        outward=cast(Sender, None),  # nobody has a webhook
         instance=name,
         stopping=asyncio.Event(),
     )

@@ -15,10 +15,16 @@ WITH RECURSIVE specs (key) AS (
     UNION ALL
     SELECT (SELECT sealed_by FROM results WHERE sealed_by > given.key ORDER BY sealed_by LIMIT 1)
     FROM given WHERE given.key IS NOT NULL
+), destinations (key) AS (
+    (SELECT sealed_by FROM webhooks WHERE sealed_by >= '' ORDER BY sealed_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT sealed_by FROM webhooks WHERE sealed_by > destinations.key ORDER BY sealed_by LIMIT 1)
+    FROM destinations WHERE destinations.key IS NOT NULL
 )
 SELECT key FROM specs WHERE key IS NOT NULL
 UNION SELECT key FROM secrets WHERE key IS NOT NULL
 UNION SELECT key FROM given WHERE key IS NOT NULL
+UNION SELECT key FROM destinations WHERE key IS NOT NULL
 UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
     WHERE sealed_secret IS NOT NULL
 
@@ -54,10 +60,21 @@ UPDATE results SET sealed_value = anew.sealed
 FROM unnest($1::text[], $2::bytea[]) AS anew (place, sealed)
 WHERE task_id = split_part(place, '/', 1) AND start = split_part(place, '/', 2)::integer
 
+-- name: destinations_of_keys
+SELECT id AS row, sealed_destination AS sealed FROM webhooks
+WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_destinations
+UPDATE webhooks SET sealed_destination = anew.sealed
+FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
+WHERE webhooks.id = anew.id
+
 -- name: count_of_keys
 SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY($1))
     + (SELECT count(*) FROM tasks WHERE secrets_by = ANY($1))
     + (SELECT count(*) FROM results WHERE sealed_by = ANY($1))
+    + (SELECT count(*) FROM webhooks WHERE sealed_by = ANY($1))
 
 -- name: specs_in_the_clear
 SELECT id, request->'spec' AS spec, request_hash FROM tasks

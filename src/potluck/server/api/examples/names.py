@@ -24,6 +24,8 @@ NODE_KEY_ID: Final = "nodekey_01m7gkz9q1c8d4x7w2r5t0v3bp"
 INVITE: Final = "invite_01m7gm5d2xe2jv4x2y8q6r0c1t"
 UPLOAD: Final = "upload_01m7gm4h8yd3k6x9c2w5q7n0ps"
 EVENT: Final = "event_01m7gm2yt1q7x3c9v5n8w0r4ka"
+WEBHOOK: Final = "webhook_01m7gm6c3zf4k7x0d9w2q5n8ps"
+DELIVERY: Final = "delivery_01m7gm6d8af5m2x1e0w3q6n9pt"
 USER_CODE: Final = "BCDF-GHJK"
 SHA256: Final = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 WHEEL: Final = "potluck-0.1.0+5f3a9c1e-py3-none-any.whl"
@@ -45,6 +47,7 @@ class Named(NamedTuple):
 
 IN_PATHS: Final = {
     "account_id": Named("The id of an account.", ACCOUNT),
+    "delivery_id": Named("The id of a delivery.", DELIVERY),
     "device_id": Named("The id of a device.", DEVICE),
     "file": Named("The name of the wheel.", WHEEL),
     "invite_id": Named("The id of an invite.", INVITE),
@@ -57,4 +60,5 @@ IN_PATHS: Final = {
     "task_id": Named("The id of a task.", TASK),
     "upload_id": Named("The id of an upload.", UPLOAD),
     "user_code": Named("The code that a terminal shows.", USER_CODE),
+    "webhook_id": Named("The id of a webhook.", WEBHOOK),
 }

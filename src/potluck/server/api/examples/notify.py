@@ -3,10 +3,23 @@
 from typing import Final
 
 from potluck.model.event import EventKind
+from potluck.model.webhook import DeliveryState
 from potluck.server.api.examples.example import Area, Example
-from potluck.server.api.examples.names import EVENT, TASK, at
+from potluck.server.api.examples.names import DELIVERY, EVENT, TASK, WEBHOOK, at
 from potluck.wire import codec
 from potluck.wire.events import EventPage, EventView
+from potluck.wire.webhooks import (
+    ChangeWebhook,
+    DeliveryPage,
+    DeliveryView,
+    NewWebhook,
+    ResumeWebhook,
+    TryView,
+    WebhookList,
+    WebhookMade,
+    WebhookTried,
+    WebhookView,
+)
 
 _STREAM = (
     "event: state\r\n"
@@ -32,12 +45,51 @@ _EVENTS = (
     f"event: task.finished\r\nid: 4711\r\ndata: {codec.encode_json(_EVENT).decode()}\r\n\r\n"
 )
 
+# Of no webhook; as long as one.
+_SECRET = "whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+_WEBHOOK = WebhookView(
+    WEBHOOK,
+    "receiver.example",
+    "https://receiver.example/potluck",
+    [EventKind.TASK_FINISHED],
+    at(11, 0),
+)
+_DELIVERY = DeliveryView(
+    DELIVERY,
+    EVENT,
+    EventKind.TASK_FINISHED,
+    DeliveryState.PENDING,
+    at(12, 0, 9),
+    TASK,
+    1,
+    [TryView(1, at(12, 0, 9), 0.031, 503, "It answered 503.")],
+    at(12, 0, 14),
+)
+
 AREA: Final = Area(
     "notify",
-    "Being told: server-sent events that go on where they were cut.",
+    "Being told: server-sent events that go on where they were cut, and webhooks.",
     {
         "follow_task": Example("Follow a task", answer=_STREAM),
         "list_events": Example("List events", answer=EventPage([_EVENT], "4711", "4711")),
         "follow_events": Example("Follow events", answer=_EVENTS),
+        "list_webhooks": Example("List webhooks", answer=WebhookList([_WEBHOOK])),
+        "make_webhook": Example(
+            "Add a webhook",
+            NewWebhook("https://receiver.example/potluck", kinds=(EventKind.TASK_FINISHED,)),
+            WebhookMade(_SECRET, _WEBHOOK),
+        ),
+        "get_webhook": Example("Show a webhook", answer=_WEBHOOK),
+        "change_webhook": Example("Change a webhook", ChangeWebhook(name="ci"), _WEBHOOK),
+        "remove_webhook": Example("Remove a webhook"),
+        "test_webhook": Example(
+            "Try a webhook",
+            answer=WebhookTried(EVENT, delivered=True, seconds=0.042, status=204),
+        ),
+        "rotate_webhook": Example("Rotate a secret", answer=WebhookMade(_SECRET, _WEBHOOK)),
+        "pause_webhook": Example("Pause a webhook", answer=_WEBHOOK),
+        "resume_webhook": Example("Resume a webhook", ResumeWebhook(skip_missed=True), _WEBHOOK),
+        "list_deliveries": Example("List deliveries", answer=DeliveryPage([_DELIVERY], None)),
+        "redeliver": Example("Deliver once more", answer=_DELIVERY),
     },
 )

@@ -1,0 +1,1 @@
+"""What accounts type about their webhooks."""

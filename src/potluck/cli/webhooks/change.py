@@ -1,0 +1,42 @@
+"""`potluck webhooks change`."""
+
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.screen import Screen
+from potluck.cli.webhooks.list import tell_webhook
+from potluck.cli.webhooks.make import KindOption
+from potluck.cli.webhooks.pick import WebhookArgument, pick_webhook_id
+from potluck.model.error import InvalidInput
+
+
+def change_webhook(
+    webhook: WebhookArgument,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Another address.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Another name.")
+    ] = None,
+    kind: KindOption = None,
+    every_kind: Annotated[bool, typer.Option("--every-kind", help="All kinds of events.")] = False,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change address, name or which events; what is not said stays."""
+    if not (url or name or kind or every_kind) or (kind and every_kind):
+        raise InvalidInput(
+            "There is nothing to change, or it is said twice.",
+            "Say --url, --name, and --kind or --every-kind.",
+        )
+    screen = Screen(json)
+    with connect(server) as potluck:
+        webhook_id = pick_webhook_id(potluck, webhook)
+        kinds = () if every_kind else kind
+        changed = potluck.webhooks.change(webhook_id, url=url, name=name, kinds=kinds)
+    if json:
+        screen.emit(changed)
+    else:
+        tell_webhook(screen.out, changed)

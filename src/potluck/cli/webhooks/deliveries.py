@@ -1,0 +1,87 @@
+"""`potluck webhooks deliveries` and `redeliver`."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.pick import short_id
+from potluck.cli.screen import Screen, Tone
+from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.units import show_ahead, show_seconds, show_since
+from potluck.cli.webhooks.pick import WebhookArgument, pick_webhook_id
+from potluck.model.webhook import DeliveryState
+from potluck.wire.webhooks import DeliveryView
+
+_TONES = {
+    DeliveryState.PENDING: Tone.WAITING,
+    DeliveryState.DELIVERED: Tone.GOOD,
+    DeliveryState.GIVEN_UP: Tone.BAD,
+}
+
+
+def list_deliveries(
+    webhook: WebhookArgument,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="So many of the newest.")] = 20,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what was sent there or waits, newest first, and what came of it."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        page = potluck.webhooks.deliveries(pick_webhook_id(potluck, webhook), limit)
+    if json:
+        screen.emit(page)
+    elif page.deliveries:
+        columns = [
+            *(Column("DELIVERY"), Column("EVENT"), Column("KIND"), Column("STATE")),
+            *(Column("TRIES", is_number=True), Column("LAST TRY", is_number=True)),
+            *(Column("TOOK", is_number=True), Column("WHAT CAME OF IT", shrinks=True)),
+        ]
+        is_short = screen.out.is_terminal
+        show_table(screen.out, columns, [_row(each, is_short) for each in page.deliveries])
+    else:
+        screen.err.line("Nothing was sent there yet.")
+
+
+def redeliver(
+    webhook: WebhookArgument,
+    delivery: Annotated[
+        str, typer.Argument(metavar="DELIVERY", help="Its id, or an end of it.", show_default=False)
+    ],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Send one of them once more, with the same event id."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        webhook_id = pick_webhook_id(potluck, webhook)
+        known = potluck.webhooks.deliveries(webhook_id, 500).deliveries
+        found = [each.id for each in known if delivery and each.id.endswith(delivery)]
+        made = potluck.webhooks.redeliver(webhook_id, found[0] if len(found) == 1 else delivery)
+    if json:
+        screen.emit(made)
+    else:
+        screen.out.line(f"It is on its way again, as {made.id}.")
+
+
+def _row(each: DeliveryView, is_short: bool) -> list[Cell]:
+    now = datetime.now(UTC)
+    last = each.newest_tries[0] if each.newest_tries else None
+    said = [] if last is None else [last.detail or f"It answered {last.status}."]
+    if each.next_try_at is not None:
+        is_later = each.next_try_at > now
+        said.append(
+            f"Next try in {show_ahead(each.next_try_at, now)}." if is_later else "Its turn."
+        )
+    return [
+        Cell(short_id(each.id) if is_short else each.id, Tone.STRONG),
+        Cell(short_id(each.event_id) if is_short else each.event_id),
+        Cell(each.kind),
+        Cell(each.state, _TONES[each.state]),
+        Cell(str(each.tries)),
+        Cell("" if last is None else show_since(last.at, now)),
+        Cell("" if last is None else show_seconds(last.seconds)),
+        Cell(" ".join(said), Tone.FAINT),
+    ]

@@ -1,0 +1,34 @@
+"""Which webhook somebody means: an id, an end of one, or its name."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.screen import printable
+from potluck.model.error import InvalidInput, NotFound
+from potluck.model.ids import is_id
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+WebhookArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WEBHOOK", help="Its name, its id, or an end of that.", show_default=False
+    ),
+]
+
+
+def pick_webhook_id(potluck: "Potluck", text: str) -> str:
+    if is_id(text, "webhook"):
+        return text
+    known = potluck.webhooks.list()
+    found = [each.id for each in known if text and (each.name == text or each.id.endswith(text))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(
+            f"None of your webhooks is called {printable(text)!r}, and no id ends so.",
+            "`potluck webhooks` lists them.",
+        )
+    raise InvalidInput(f"{printable(text)!r} fits {len(found)} of your webhooks.", "Use an id.")

@@ -1,0 +1,222 @@
+"""Webhooks: an account names addresses at which it wants to be told, and looks after them.
+
+The secret that signs is shown when it is made, and never again. After a rotation the one before
+signs as well for a while, so that a receiver can change over without missing anything.
+"""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from potluck.model.audit import AuditKind
+from potluck.model.error import NotFound, QuotaExceeded
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, is_id
+from potluck.model.webhook import PauseReason
+from potluck.server import topics
+from potluck.server.flow.deliver import send_event
+from potluck.server.parts import Parts
+from potluck.store import audit, deliveries, tasks, webhooks
+from potluck.store.database import Connection
+from potluck.store.mint import new_event_id
+from potluck.store.webhooks import Destination, Webhook
+from potluck.wire.events import EventView
+from potluck.wire.webhook_signature import new_secret
+from potluck.wire.webhooks import (
+    ChangeWebhook,
+    DeliveryPage,
+    DeliveryView,
+    NewWebhook,
+    WebhookMade,
+    WebhookTried,
+    WebhookView,
+)
+
+_SHOWN_ANSWER = 2_000
+
+
+async def make(parts: Parts, account_id: AccountId, asked: NewWebhook) -> WebhookMade:
+    """Raises DestinationRefused for an address that the server never sends to."""
+    parts.outward.check(asked.url)
+    host, secret = _host(asked.url), new_secret()
+    async with parts.database.transaction() as connection:
+        await _check_room(parts, connection, account_id)
+        if asked.task_id is not None:
+            await tasks.get(connection, asked.task_id, account_id)
+        made = await webhooks.add(
+            connection,
+            parts.vault,
+            account_id,
+            asked.name or host,
+            tuple(dict.fromkeys(asked.kinds)),
+            asked.task_id,
+            Destination(asked.url, (secret,)),
+            await deliveries.moment(connection),
+        )
+        await _record(parts, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
+    return WebhookMade(secret, made.view)
+
+
+async def show_all(parts: Parts, account_id: AccountId) -> list[WebhookView]:
+    async with parts.database.statement() as connection:
+        return await webhooks.of_account(connection, parts.vault, account_id)
+
+
+async def show(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
+    async with parts.database.statement() as connection:
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def change(
+    parts: Parts, account_id: AccountId, webhook_id: str, asked: ChangeWebhook
+) -> WebhookView:
+    if asked.url is not UNSET:
+        parts.outward.check(asked.url)
+    async with parts.database.transaction() as connection:
+        found = await _lock(parts, connection, account_id, webhook_id)
+        view, destination = found.view, found.destination
+        if asked.url is not UNSET:
+            destination = replace(destination, url=asked.url)
+        name = view.name if asked.name is UNSET else asked.name
+        kinds = view.kinds if asked.kinds is UNSET else list(dict.fromkeys(asked.kinds))
+        changed = replace(view, name=name, kinds=kinds, url=destination.url)
+        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        await _record(parts, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def rotate(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookMade:
+    """A new secret; the one before signs as well until the time for changing over has passed."""
+    secret = new_secret()
+    lasting = timedelta(seconds=parts.settings.webhook_rotation_seconds)
+    async with parts.database.transaction() as connection:
+        found = await _lock(parts, connection, account_id, webhook_id)
+        until = await deliveries.moment(connection) + lasting
+        destination = replace(found.destination, secrets=(secret, found.destination.secrets[0]))
+        changed = replace(found.view, old_secret_until=until)
+        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        await _record(parts, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
+        return WebhookMade(secret, (await _get(parts, connection, account_id, webhook_id)).view)
+
+
+async def remove(parts: Parts, account_id: AccountId, webhook_id: str) -> None:
+    async with parts.database.transaction() as connection:
+        found = await _lock(parts, connection, account_id, webhook_id)
+        await webhooks.remove(connection, webhook_id, account_id)
+        await _record(parts, connection, AuditKind.WEBHOOK_REMOVED, account_id, found.view)
+
+
+async def pause(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
+    """Nothing is sent; what happens meanwhile waits among the events. Twice is as good as once."""
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+        await webhooks.pause(connection, webhook_id, now, PauseReason.OWNER, "")
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def resume(
+    parts: Parts, account_id: AccountId, webhook_id: str, *, skip_missed: bool
+) -> WebhookView:
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+        await webhooks.resume(connection, webhook_id, now, skip_missed=skip_missed)
+        shown = (await _get(parts, connection, account_id, webhook_id)).view
+    await parts.live.wake(topics.WEBHOOKS)
+    return shown
+
+
+async def test(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookTried:
+    """Sends an event that says nothing, now and once, whether it is paused or not."""
+    async with parts.database.statement() as connection:
+        found = await _get(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+    data = {"webhook_id": webhook_id, "name": found.view.name}
+    event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
+    until = found.view.old_secret_until
+    sent = await send_event(parts, found.destination, until, event, now)
+    return WebhookTried(
+        event.id,
+        sent.status is not None and 200 <= sent.status < 300,
+        round(sent.seconds, 3),
+        sent.status,
+        sent.detail,
+        sent.answer[:_SHOWN_ANSWER].decode("utf-8", "replace"),
+    )
+
+
+async def deliveries_of(
+    parts: Parts, account_id: AccountId, webhook_id: str, before: str | None, limit: int
+) -> DeliveryPage:
+    async with parts.database.transaction() as connection:
+        await _get(parts, connection, account_id, webhook_id)
+        found = await deliveries.newest(connection, webhook_id, before, limit)
+    return DeliveryPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def redeliver(
+    parts: Parts, account_id: AccountId, webhook_id: str, delivery_id: str
+) -> DeliveryView:
+    """The same event with the same id once more; what still waits is only hurried."""
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        is_one = is_id(delivery_id, "delivery")
+        if not is_one or await deliveries.get(connection, webhook_id, delivery_id) is None:
+            raise NotFound(
+                f"This webhook has no delivery {delivery_id[:64]!r}.",
+                "`potluck webhooks deliveries` lists them.",
+            )
+        now = await deliveries.moment(connection)
+        if not await deliveries.hurry(connection, delivery_id, now):
+            delivery_id = await deliveries.again(connection, webhook_id, delivery_id, now)
+        shown = await deliveries.get(connection, webhook_id, delivery_id)
+    await parts.live.wake(topics.WEBHOOKS)
+    assert shown is not None, "its row is there, and its webhook is locked"
+    return shown
+
+
+async def _check_room(parts: Parts, connection: Connection, account_id: AccountId) -> None:
+    most = parts.settings.webhooks_per_account
+    if await webhooks.count(connection, account_id) >= most:
+        raise QuotaExceeded(
+            f"An account has at most {most} webhooks here.", "Remove one, or let one serve more."
+        )
+
+
+async def _get(
+    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+) -> Webhook:
+    is_one = is_id(webhook_id, "webhook")
+    found = await webhooks.get(connection, parts.vault, webhook_id, account_id) if is_one else None
+    return _there(found, webhook_id)
+
+
+async def _lock(
+    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+) -> Webhook:
+    is_one = is_id(webhook_id, "webhook")
+    found = await webhooks.lock(connection, parts.vault, webhook_id, account_id) if is_one else None
+    return _there(found, webhook_id)
+
+
+def _there(found: Webhook | None, webhook_id: str) -> Webhook:
+    if found is None:
+        raise NotFound(
+            f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours."
+        )
+    return found
+
+
+async def _record(
+    parts: Parts, connection: Connection, kind: AuditKind, account_id: AccountId, view: WebhookView
+) -> None:
+    """The host, and nothing else of the address: that may be a secret."""
+    told = {"name": view.name, "host": _host(view.url)}
+    await audit.append(connection, parts.keys.audit, kind, account_id, view.id, told)
+
+
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "")[:100]

@@ -1,0 +1,49 @@
+"""How an event is signed, as the Standard Webhooks do it: so their libraries verify ours.
+
+The header `webhook-signature` has `v1,` and the HMAC-SHA256, in base64, of `id.timestamp.body`.
+After a rotation it has two, with a space between: one by the new secret, one by the old.
+"""
+
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+PREFIX: Final = "whsec_"
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+_VERSION: Final = "v1"
+_SECRET_BYTES: Final = 32
+_LEAST_BYTES: Final = 16
+
+
+def new_secret() -> str:
+    return PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def key_of(secret: str) -> bytes | None:
+    """The key within a secret; None if it is none."""
+    try:
+        key = base64.b64decode(secret.strip().removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return key if len(key) >= _LEAST_BYTES else None
+
+
+def headers(keys: Iterable[bytes], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    made = [signature(key, event_id, str(timestamp), body) for key in keys]
+    return {ID: event_id, TIMESTAMP: str(timestamp), SIGNATURE: " ".join(made)}
+
+
+def signature(key: bytes, event_id: str, timestamp: str, body: bytes) -> str:
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    digest = hmac.digest(key, signed, "sha256")
+    return f"{_VERSION},{base64.b64encode(digest).decode()}"
+
+
+def is_signed(key: bytes, given: str, event_id: str, timestamp: str, body: bytes) -> bool:
+    """Whether one of the signatures in the header is by this key. Others may be of other kinds."""
+    expected = signature(key, event_id, timestamp, body).encode()
+    found = [hmac.compare_digest(each.encode(), expected) for each in given.split(" ")]
+    return any(found)
