@@ -200,8 +200,8 @@ def test_an_item_that_nobody_raised_for_says_why_it_failed(node: StandIn, remote
 def test_a_generator_is_read_as_far_as_results_are_asked_for(
     node: StandIn, remote: Square, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("potluck.consumer.functions.mapping.ARRAY_ITEMS", 10)
-    monkeypatch.setattr("potluck.consumer.functions.mapping._READ_ITEMS", 10)
+    monkeypatch.setattr("potluck.consumer.functions.inputs.ARRAY_ITEMS", 10)
+    monkeypatch.setattr("potluck.consumer.functions.inputs._READ_ITEMS", 10)
     monkeypatch.setattr("potluck.consumer.functions.mapping._AHEAD_ITEMS", 40)
     node.answers = gives_items(squares)
     read = 0

@@ -56,6 +56,7 @@ def test_the_options_of_a_task_are_pinned() -> None:
         "name",
         "owners",
         "priority",
+        "progress",
         "ram",
         "retries",
         "secrets",

@@ -220,8 +220,8 @@ def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
 
 @pytest.fixture
 def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("potluck.consumer.functions.mapping.ARRAY_ITEMS", 2)
-    monkeypatch.setattr("potluck.consumer.functions.mapping._READ_ITEMS", 2)
+    monkeypatch.setattr("potluck.consumer.functions.inputs.ARRAY_ITEMS", 2)
+    monkeypatch.setattr("potluck.consumer.functions.inputs._READ_ITEMS", 2)
 
 
 @pytest.mark.usefixtures("small_arrays")

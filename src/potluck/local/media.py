@@ -14,6 +14,7 @@ TABLES = {
     "text/tab-separated-values",
     "application/vnd.apache.parquet",
 }
+DRAWN = {"text/csv", "text/tab-separated-values"}  # of the tables, those that are plain text
 # The system's own list differs from machine to machine.
 _KNOWN = {
     "png": "image/png",

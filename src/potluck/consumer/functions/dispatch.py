@@ -88,6 +88,16 @@ class Dispatch:
             return False
         return state in (TaskState.QUEUED, TaskState.ASSIGNED)
 
+    def stage(self, task_id: TaskId) -> str:
+        """Where a task is, and why it waits, in words."""
+        try:
+            task = self.client.tasks.get(task_id)
+        except PotluckError as error:
+            return f"{task_id}: {error.detail}"
+        where = next((f" on {each.node_name}" for each in reversed(task.attempts)), "")
+        why = "" if task.waiting is None else f": {task.waiting.sentence}"
+        return f"{task.name} ({task_id}): {task.phase}{why or where}"
+
     @property
     def wallet(self) -> str:
         if self._wallet is None:

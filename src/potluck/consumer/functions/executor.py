@@ -23,7 +23,7 @@ from potluck.consumer.functions.capture import captured, is_lasting
 from potluck.consumer.functions.dispatch import Remembered, dispatch_of
 from potluck.consumer.functions.function import RemoteFunction
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.mapping import TaskMap
+from potluck.consumer.functions.mapping import TaskMap, count_of
 from potluck.consumer.functions.options import Wishes, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
@@ -73,9 +73,8 @@ class Executor(futures.Executor):
         until = None if timeout is None else time.monotonic() + timeout
         order = self._order(fn)
         inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
-        mapped: TaskMap[object] = TaskMap(
-            order, dispatch_of(self._options.client), inputs, is_eager=True
-        )
+        dispatch, total = dispatch_of(self._options.client), count_of(iterables)
+        mapped: TaskMap[object] = TaskMap(order, dispatch, inputs, is_eager=True, total=total)
         with self._lock:
             self._maps.add(mapped)
         return cast(Iterator[R], self._results(mapped, until))

@@ -16,7 +16,7 @@ from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, ca
 from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.mapping import TaskMap
+from potluck.consumer.functions.mapping import TaskMap, count_of
 from potluck.consumer.functions.options import Wishes, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
@@ -83,7 +83,8 @@ class RemoteFunction(Generic[P, R]):
             raise InvalidInput("There is nothing to map over.", "Give it at least one iterable.")
         dispatch = dispatch_of(self._order.options.client)
         inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
-        return TaskMap(self._order, dispatch, inputs, ordered, return_exceptions)
+        total = count_of(iterables)
+        return TaskMap(self._order, dispatch, inputs, ordered, return_exceptions, total=total)
 
     def using(self, **wishes: Unpack[Wishes]) -> "RemoteFunction[P, R]":
         """The same function with other options: `f.using(gpu=True).submit(…)`."""

@@ -1,11 +1,13 @@
 """A call that was submitted: a future like any other, and the task behind it."""
 
+import reprlib
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from potluck.consumer import notebook
 from potluck.consumer.functions.ending import ended
 from potluck.consumer.functions.loop import in_event_loop
 from potluck.consumer.functions.opening import Failed, Opener
@@ -51,6 +53,31 @@ class TaskFuture(Future[T]):
         import asyncio
 
         return asyncio.wrap_future(self).__await__()
+
+    def __repr__(self) -> str:
+        return f"<TaskFuture {self._told()}>"
+
+    def _told(self) -> str:
+        """How it is, without asking anybody."""
+        named = self.task_id or "on its way"
+        if not self.done():
+            return str(named)
+        if self.cancelled():
+            return f"{named}, cancelled"
+        error = super().exception()
+        return f"{named}, {'done' if error is None else f'raised {type(error).__name__}'}"
+
+    def _ipython_display_(self) -> None:
+        """In a notebook: where its task is, until it has a result."""
+        notebook.show_live(self._picture)
+
+    def _picture(self) -> notebook.Picture:
+        if not self.done():
+            told = self._dispatch.stage(self.task_id) if self.task_id else "on its way"
+            return notebook.Picture(told, notebook.bar(told))
+        failed = self.cancelled() or super().exception() is not None
+        told = self._told() if failed else f"{self._told()}: {reprlib.repr(super().result())}"
+        return notebook.Picture(told, notebook.line(told), is_over=True)
 
     def cancel(self) -> bool:
         """True if there will be no result: the task is called off, or was not even sent."""

@@ -63,6 +63,7 @@ class Wishes(TypedDict, total=False):
     files: Mapping[str, str | Path]  # where the function finds it: where it is here
     allow_pickle: bool
     from_wallets: Sequence[str]
+    progress: bool  # of maps: a bar or a line where somebody looks, unless False
     max_result: Size  # larger ones are not read into memory
     client: Potluck
 
@@ -85,6 +86,7 @@ class Options(Struct, frozen=True):
     allow_pickle: bool = False
     from_wallets: tuple[str, ...] = ()
     max_result_bytes: int = MOST_VALUE_BYTES
+    progress: bool | None = None
     client: Potluck | None = None
 
 
@@ -111,6 +113,7 @@ def understood(wishes: Wishes) -> Options:
         allow_pickle=wishes.get("allow_pickle", False),
         from_wallets=_several(wishes.get("from_wallets", ()), "from_wallets"),
         max_result_bytes=_size(wishes.get("max_result", MOST_VALUE_BYTES), "max_result"),
+        progress=wishes.get("progress"),
         client=wishes.get("client"),
     )
     _check(options)

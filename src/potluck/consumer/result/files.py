@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import overload
 
 from potluck.consumer.files import MOST_VALUE_BYTES, Files
+from potluck.consumer.result.show import file_bundle, files_html
 from potluck.consumer.upload import Progress
 from potluck.local.media import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
@@ -64,6 +65,10 @@ class ResultFile:
 
     def __repr__(self) -> str:
         return f"<ResultFile {self.path!r}, {self.size_bytes:,} bytes>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """In a notebook: a picture, a preview of a table, or its name."""
+        return file_bundle(self)
 
 
 class ResultFiles(Sequence[ResultFile]):
@@ -131,6 +136,10 @@ class ResultFiles(Sequence[ResultFile]):
         if self._found is None:
             return f"<ResultFiles of {self._task_id}, not looked at yet>"
         return f"<ResultFiles of {self._task_id}: {[file.path for file in self._all[:10]]}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a list, and the pictures."""
+        return files_html(self)
 
     def _told(self) -> TaskFiles:
         if self._found is None:

@@ -24,6 +24,7 @@ from potluck.consumer.result.files import ResultFiles
 from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
 from potluck.consumer.result.log import Log
 from potluck.consumer.result.pieces import Pieces
+from potluck.consumer.result.show import result_html
 from potluck.consumer.result.spent import usage_in_all
 from potluck.consumer.tasks import Tasks
 from potluck.model.credit import MICRO
@@ -198,6 +199,10 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result of {self.name} ({self.task_id}): {self.state.value}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what is known of it, its files and its pictures."""
+        return result_html(self)
 
     @property
     def _newest(self) -> AttemptView | None:
