@@ -1,10 +1,17 @@
 """The error tree as drawn at the top of its file, and on the page of exit codes, is the tree."""
 
+import ast
 import re
+from pathlib import Path
 
+import pytest
+
+from potluck.cli.command import BROKEN_PIPE_STATUS
+from potluck.cli.failure import UNEXPECTED_STATUS
+from potluck.cli.next_step import next_step
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError
-from tests.architecture.places import DOCS
+from tests.architecture.places import DOCS, SOURCE
 
 DRAWN = re.compile(r"^ *[│ ]*(?:├──|└──) (\w+)(?: +(\d{3}))?(?: +(\w+))?", re.MULTILINE)
 
@@ -33,3 +40,41 @@ def test_every_error_has_a_row_on_the_page_of_exit_codes() -> None:
     told = {code: int(status) for code, status in row.findall((DOCS / "operations.md").read_text())}
     expected = {leaf.code: leaf.exit_status for leaf in below(PotluckError) if leaf != LocalError}
     assert told == expected, "the table of exit codes in docs/operations.md is not up to date"
+
+
+@pytest.mark.parametrize("part", ["cli", "consumer", "local"])
+def test_every_error_that_a_person_meets_says_what_to_do(part: str) -> None:
+    """Where it is made, so that the hint fits; a function's own exception has none."""
+    names = {leaf.__name__ for leaf in below(PotluckError)} - {"RemoteError"}
+    silent = [
+        f"{path.relative_to(SOURCE)}:{call.lineno}"
+        for path in sorted((SOURCE / part).rglob("*.py"))
+        for call in calls(path)
+        if isinstance(call.func, ast.Name) and call.func.id in names and not has_hint(call)
+    ]
+    assert not silent, "give these errors a hint: what is to be done next?"
+
+
+def calls(path: Path) -> list[ast.Call]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+
+
+def has_hint(call: ast.Call) -> bool:
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return True
+    named = [each.value for each in call.keywords if each.arg == "hint"]
+    hints = [*call.args[1:2], *named]
+    return any(not isinstance(each, ast.Constant) or each.value for each in hints)
+
+
+@pytest.mark.parametrize("leaf", below(PotluckError))
+def test_what_comes_from_a_server_without_a_hint_gets_one(leaf: type[PotluckError]) -> None:
+    assert next_step(leaf("It is so.")).endswith(".")
+
+
+def test_the_exit_codes_that_are_no_errors_are_told() -> None:
+    page = (DOCS / "operations.md").read_text().partition("## Exit codes")[2]
+    told = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert {0, 1, 130, BROKEN_PIPE_STATUS, UNEXPECTED_STATUS} <= told
+    known = {leaf.exit_status for leaf in below(PotluckError)}
+    assert known <= told, "each number has a row, whatever the codes behind it"

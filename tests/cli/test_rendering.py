@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from rich.color import Color
 
 from potluck.cli.output import TaskOutput
-from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.screen import COLOURS, Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, exit_status, ran_seconds, stage, summary, why
 from potluck.cli.table import Cell, Column, show_table
 from potluck.model.ids import AttemptId, DeviceId, NodeId
@@ -100,6 +101,32 @@ def test_colour_only_where_it_is_wanted(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b" in Pane(Terminal()).paint("text", Tone.GOOD)) == coloured
+
+
+@pytest.mark.parametrize("tone", COLOURS)
+def test_colours_can_be_read_on_white_and_on_black(tone: Tone) -> None:
+    """By the measure of the Web's accessibility guidelines; 3 is enough for what is large."""
+    shown = Color.parse(f"color({COLOURS[tone]})").get_truecolor()
+    parts = [part / 255 for part in shown]
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    light = sum(part * share for part, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    assert 1.05 / (light + 0.05) > 3.8
+    assert (light + 0.05) / 0.05 > 3.8
+
+
+def test_few_colours_where_there_are_only_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    painted = {}
+    for term in ("linux", "xterm-256color"):
+        monkeypatch.setenv("TERM", term)
+        painted[term] = Pane(Terminal()).paint("no", Tone.BAD)
+    assert painted == {
+        "linux": "\x1b[1;31mno\x1b[0m",
+        "xterm-256color": "\x1b[1;38;5;160mno\x1b[0m",
+    }
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:

@@ -41,7 +41,7 @@ def balance(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show my credits, what I spent and earned, and the newest movements."""
+    """Show my credits, and what I spent and earned."""
     screen, kinds = Screen(json), tuple(kind or ())
     begin = parse_moment(since, "--since", datetime.now(UTC))
     with connect(server) as potluck:

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 from potluck.cli.failure import misused, tell
+from potluck.cli.plain_help import joined, plainly
 from potluck.cli.screen import leave_the_pipe
 from potluck.model.error import PotluckError
 
@@ -15,6 +16,13 @@ BROKEN_PIPE_STATUS = 141
 
 class Command(TyperCommand):
     """A command whose errors become a sentence and an exit status."""
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.help = joined(self.help)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return list(plainly(super().get_params(ctx)))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any

@@ -38,7 +38,7 @@ def events(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what happened to my tasks, attempts and machines, oldest first."""
+    """Show what happened to my tasks and machines, oldest first."""
     screen, wanted = Screen(json), _Wanted(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:

@@ -6,6 +6,7 @@ With --json the error is also the last line of stdout: {"error": {…problem det
 import os
 import traceback
 
+from potluck.cli.next_step import next_step
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.model.error import Internal, InvalidInput, PotluckError
 from potluck.wire.problem import to_problem
@@ -19,6 +20,7 @@ def tell(error: Exception, json: bool) -> int:
     """Tells a person, and with `json` a program; returns the exit status."""
     screen = Screen(json)
     told = error if isinstance(error, PotluckError) else _unexpected(error)
+    told.hint = next_step(told)
     text = _laid_out(told, screen.err)
     screen.err.line(f"{screen.err.paint(_LABEL, Tone.BAD)} {text.removeprefix(_INDENT)}")
     if json:
@@ -29,7 +31,7 @@ def tell(error: Exception, json: bool) -> int:
 def _laid_out(error: PotluckError, pane: Pane) -> str:
     """The sentence and the hint, indented and wrapped for a terminal."""
     # A detail may quote a log's last lines, so its line breaks stay.
-    lines = [*error.detail.splitlines(), *([error.hint] if error.hint else [])]
+    lines = [*error.detail.splitlines(), error.hint]
     return "\n".join(
         part for line in lines for part in pane.wrapped(printable(line), _INDENT, _INDENT)
     )

@@ -25,7 +25,10 @@ def files(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the files that a task has left; `potluck result TASK -o DIR` brings them."""
+    """List the files that a task has left.
+
+    `potluck result TASK -o DIR` brings them.
+    """
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)

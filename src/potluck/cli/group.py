@@ -4,17 +4,26 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+from potluck.cli.plain_help import plainly
+
 _HELP = ("-h", "--help")
 
 
-class Helping(TyperGroup):
+class Plain(TyperGroup):
+    """With help that people read."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return list(plainly(super().get_params(ctx)))
+
+
+class Helping(Plain):
     """Tells which commands there are."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
 
 
-class Listing(TyperGroup):
+class Listing(Plain):
     """Lists what there is: `potluck keys` is `potluck keys list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

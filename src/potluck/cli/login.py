@@ -31,7 +31,9 @@ def login(
     ca_fingerprint: CaFingerprintOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sign in with your wallet; the first time, make one. The next commands speak as you."""
+    """Sign in with your wallet; the first time, make one.
+
+    The next commands speak as you."""
     from potluck.consumer.connect import door
     from potluck.consumer.pin import pin_ca
     from potluck.consumer.profile import chosen_url

@@ -8,7 +8,10 @@ from potluck.model.error import NotSignedIn, PotluckError
 
 
 def logout(json: JsonOption = False) -> None:
-    """Sign out: the session ends at the server, and its tokens are forgotten here."""
+    """Sign out, here and at the server.
+
+    The session ends there, and its tokens are forgotten here.
+    """
     from potluck.consumer.account import OwnAccount
     from potluck.consumer.connect import as_saved
     from potluck.consumer.profile import forget_session, saved_profile

@@ -37,7 +37,7 @@ def logs(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what a task wrote: its stdout on stdout, its stderr on stderr."""
+    """Show what a task wrote, on the streams that it wrote to."""
     if [follow, attempt is not None, item is not None].count(True) > 1:
         raise InvalidInput(
             "--follow, --attempt and --item each say whose log it is.", "Leave all but one out."

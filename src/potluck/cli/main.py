@@ -21,7 +21,7 @@ from potluck.cli.explain import explain
 from potluck.cli.failure import misused, tell
 from potluck.cli.files import files
 from potluck.cli.gpus.gpus import gpus
-from potluck.cli.group import Helping, Listing
+from potluck.cli.group import Helping, Listing, Plain
 from potluck.cli.keys import add_key, list_keys, revoke_key
 from potluck.cli.login import login
 from potluck.cli.logout import logout
@@ -66,11 +66,17 @@ from potluck.cli.webhooks.state import (
 )
 from potluck.cli.whoami import whoami
 
-_TASKS = "Tasks"
+# In the order of a person's wishes.
+_RUN = "Run something"
+_WATCH = "Watch it"
+_RESULTS = "Get its results"
+_POOL = "What is on offer"
 _ACCOUNT = "My account"
-_POOL = "The pool"
+_MACHINES = "My machines"
+_OWN_POOL = "A pool of my own"
 
 app = typer.Typer(
+    cls=Plain,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -89,7 +95,7 @@ def potluck(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Everyone brings a GPU: run your work on the devices of a pool, and share your own."""
+    """Everyone brings a GPU: run your work in a pool, and share your own devices."""
 
 
 # Options end at the script's name: what follows belongs to the script.
@@ -97,15 +103,20 @@ for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
     app.command(
         name,
         cls=Command,
-        rich_help_panel=_TASKS,
+        rich_help_panel=_RUN,
         context_settings={"allow_interspersed_args": False},
     )(sending)
-for task_command in (ps, top, explain, attempts, logs, result, files, cancel, events, templates):
-    app.command(cls=Command, rich_help_panel=_TASKS)(task_command)
-for account_command in (login, logout, whoami, balance, roles):
-    app.command(cls=Command, rich_help_panel=_ACCOUNT)(account_command)
-for pool_command in (gpus, nodes, up, server, provide, doctor, version):
-    app.command(cls=Command, rich_help_panel=_POOL)(pool_command)
+for panel, commands in {
+    _RUN: (templates,),
+    _WATCH: (ps, top, logs, explain, attempts, events, cancel),
+    _RESULTS: (result, files),
+    _POOL: (gpus, nodes),
+    _ACCOUNT: (login, logout, whoami, balance, roles),
+    _MACHINES: (provide, doctor),
+    _OWN_POOL: (up, server, version),
+}.items():
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=panel)(command)
 
 keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")
 keys.command("list", cls=Command)(list_keys)
@@ -126,7 +137,7 @@ provider.command("keys", cls=Command)(list_node_keys)
 provider.command("revoke", cls=Command)(revoke_node_key)
 for service_command in (install, uninstall):
     provider.command(cls=Command)(service_command)
-app.add_typer(provider, name="provider", rich_help_panel=_POOL)
+app.add_typer(provider, name="provider", rich_help_panel=_MACHINES)
 
 sessions = typer.Typer(cls=Listing, help="Where my wallet is signed in.")
 sessions.command("list", cls=Command)(list_sessions)
@@ -152,12 +163,12 @@ admin.command("accounts", cls=Command)(accounts)
 admin.command("roles", cls=Command)(set_roles)
 for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rotate_key):
     admin.command(cls=Command)(admin_command)
-app.add_typer(admin, name="admin", rich_help_panel=_POOL)
+app.add_typer(admin, name="admin", rich_help_panel=_OWN_POOL)
 
 simulate = typer.Typer(cls=Helping, help="The pool on traces and through faults.")
 for simulation in (completion, placement, faults):
     simulate.command(cls=Command)(simulation)
-app.add_typer(simulate, name="simulate", rich_help_panel=_POOL)
+app.add_typer(simulate, name="simulate", rich_help_panel=_OWN_POOL)
 
 
 def main() -> None:

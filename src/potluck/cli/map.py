@@ -102,7 +102,7 @@ def map_items(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a script once for each item, on as many devices as are free, and gather what they give.
+    """Run a script once for each item of a file or a pattern.
 
     In ARGS {} stands for the item, {FIELD} for a field of it (a column, a member), {item} for its
     number. Without ARGS the item is the one argument. It is in $POTLUCK_ITEM_VALUE too, its fields

@@ -25,7 +25,7 @@ def roles(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what my account is here, or choose: consumer, provider, both or none."""
+    """Show or choose what I am here: consumer, provider, both or none."""
     screen = Screen(json)
     with connect(server) as potluck:
         me = potluck.account.choose_roles(own_choice(chosen)) if chosen else potluck.account.me()

@@ -44,7 +44,9 @@ def run(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a script, a command, an image or a template on a device of the pool, as if it ran here.
+    """Run a script on a device of the pool, as if it ran here.
+
+    Or a command (--command), an image (--image), or a ready task (--template).
 
     Options go before SCRIPT; whatever follows it goes to the script.
 

@@ -17,7 +17,7 @@ from potluck.wire.codec import encode_json
 
 
 class Tone(StrEnum):
-    """What a colour means; the value is the terminal's code for it."""
+    """What a colour means; the value is the code for it in a terminal that has only a few."""
 
     GOOD = "32"
     BAD = "1;31"
@@ -28,6 +28,10 @@ class Tone(StrEnum):
     PLAIN = ""
 
 
+# Of 256 colours, those that can be read on white and on black: yellow on white can not.
+COLOURS = {Tone.GOOD: 28, Tone.BAD: 160, Tone.BUSY: 31, Tone.WAITING: 130, Tone.FAINT: 244}
+
+
 class Pane:
     """One of the two outputs."""
 
@@ -36,13 +40,15 @@ class Pane:
         self.is_terminal = stream.isatty()
         self.is_live = self.is_terminal and os.environ.get("TERM") != "dumb"
         self.has_colour = self.is_live and not os.environ.get("NO_COLOR")
+        self._codes = _codes()
 
     @property
     def width(self) -> int:
         return shutil.get_terminal_size((80, 24)).columns if self.is_terminal else 10_000
 
     def paint(self, text: str, tone: Tone) -> str:
-        return f"\x1b[{tone}m{text}\x1b[0m" if self.has_colour and tone and text else text
+        code = self._codes.get(tone, tone)
+        return f"\x1b[{code}m{text}\x1b[0m" if self.has_colour and tone and text else text
 
     def line(self, text: str = "", tone: Tone = Tone.PLAIN) -> None:
         self.write(self.paint(text, tone) + "\n")
@@ -79,6 +85,18 @@ class Pane:
                 f"What there is to say can not be written: {error.strerror}.",
                 "Send it elsewhere, or make room.",
             ) from error
+
+
+def _codes() -> dict[Tone, str]:
+    """Of the tones that look better where there are 256 colours, as nearly everywhere."""
+    term = os.environ.get("TERM", "")
+    if not os.environ.get("COLORTERM") and "256" not in term and term not in _COLOURFUL:
+        return {}
+    bold = {Tone.BAD: "1;"}
+    return {tone: f"{bold.get(tone, '')}38;5;{number}" for tone, number in COLOURS.items()}
+
+
+_COLOURFUL = ("alacritty", "foot", "xterm-ghostty", "xterm-kitty", "wezterm")
 
 
 class Screen:

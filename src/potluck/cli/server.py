@@ -65,7 +65,7 @@ class ServerOptions:
 
 @grouped
 def server(said: ServerOptions, json: JsonOption = False) -> None:
-    """Run the central server, with its own PostgreSQL unless you name one."""
+    """Run the server, with its own PostgreSQL unless you name one."""
     _serve(asdict(said), Screen(json), json)
 
 

@@ -7,14 +7,11 @@ from typing import Literal
 from msgspec import Struct
 
 from potluck.cli.cells import padded, width
-from potluck.cli.screen import Pane, Tone, printable
+from potluck.cli.screen import COLOURS, Pane, Tone, printable
 
 RICH_STYLES = {
-    Tone.GOOD: "green",
-    Tone.BAD: "bold red",
-    Tone.BUSY: "cyan",
-    Tone.WAITING: "yellow",
-    Tone.FAINT: "dim",
+    **{tone: f"color({number})" for tone, number in COLOURS.items()},
+    Tone.BAD: f"bold color({COLOURS[Tone.BAD]})",
     Tone.STRONG: "bold",
     Tone.PLAIN: "",
 }

@@ -41,7 +41,7 @@ def up(
     redis_url: Annotated[str | None, typer.Option(metavar="URL", help="Your Redis.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Start the server and a provider here, check them, and stay until Ctrl-C."""
+    """Start a server and a provider here, until Ctrl-C."""
     from potluck.cli.start.place import check_port, claimed
     from potluck.cli.start.platform import Plan, Platform
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
-    """Show my wallet, its roles and credits, the server, and how I am signed in."""
+    """Show my wallet, roles, credits and server."""
     screen = Screen(json)
     with connect(server) as potluck:
         me, url = potluck.account.me(), potluck.url

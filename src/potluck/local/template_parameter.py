@@ -58,7 +58,9 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
         try:
             self.read(name, None)
         except InvalidInput as error:
-            raise InvalidInput(f"{file} is wrong: the default of {name}: {error.detail}") from error
+            raise InvalidInput(
+                f"{file} is wrong: the default of {name}: {error.detail}", error.hint
+            ) from error
 
     def _parsed(self, name: str, given: str) -> ParameterValue:
         if isinstance(self.default, str) or self.default is None:

@@ -48,7 +48,7 @@ def doctor(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at everything that this machine needs, and say what to do where it lacks something.
+    """Look at all that this machine needs, and say what to do.
 
     Ends with 0 unless a check failed, and with 1 if one did.
     """

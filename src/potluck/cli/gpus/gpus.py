@@ -28,7 +28,7 @@ def gpus(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what is on offer: model, memory, price, how reliable it is, and how many are free.
+    """Show what is on offer: model, memory, price, how many are free.
 
     Devices of the same model and price are one line; --each takes them apart, and shows those that
     take no work now too.

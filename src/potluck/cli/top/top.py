@@ -22,7 +22,10 @@ def top(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Watch my tasks and the pool on the whole screen; `?` there shows the keys."""
+    """Watch my tasks and the pool on the whole screen.
+
+    `?` there shows the keys. In a pipe it is one look, as it is with --once and --json.
+    """
     screen = Screen(json)
     with connect(server) as potluck:
         looker = Looker(potluck)

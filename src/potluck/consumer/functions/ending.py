@@ -14,7 +14,7 @@ _PAGE_ITEMS = 1_000
 
 def ended(result: TaskResult) -> TaskFailed:
     if result.state is TaskState.CANCELLED:
-        return TaskFailed(f"The task {result.task_id} was cancelled.")
+        return TaskFailed(f"The task {result.task_id} was cancelled.", "Submit it again.")
     why = result.detail or _words(result.reason)
     return TaskFailed(
         f"The task {result.task_id} {result.state.value}: {why}".rstrip(".") + ".",
@@ -25,7 +25,9 @@ def ended(result: TaskResult) -> TaskFailed:
 def item_ended(result: TaskResult, item: int, failed: FailedItem | None) -> TaskFailed:
     """An item that nobody raised an exception for: why it failed, or its whole task ended."""
     if failed is None and result.state is TaskState.CANCELLED:
-        return TaskFailed(f"Item {item} of the task {result.task_id} was cancelled.")
+        return TaskFailed(
+            f"Item {item} of the task {result.task_id} was cancelled.", "Submit it again."
+        )
     told = result if failed is None else failed
     why = told.detail or _words(told.reason)
     return TaskFailed(

@@ -120,7 +120,7 @@ class MapArray:
         if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
         elif self._dispatch.sender.take_back(self):
-            self.refused(TaskFailed("It was called off before it was sent."))
+            self.refused(TaskFailed("It was called off before it was sent.", "Call it again."))
 
     def call_off(self) -> None:
         """What is computed already stays so, also if nobody has looked at it."""

@@ -173,7 +173,9 @@ def _limits(wishes: Wishes) -> Limits:
 def _retries(wishes: Wishes) -> int:
     retries: object = wishes.get("retries", 0)
     if not isinstance(retries, int) or not 0 <= retries <= _MOST_RETRIES:
-        raise InvalidInput(f"retries is a whole number from 0 to {_MOST_RETRIES}.")
+        raise InvalidInput(
+            f"retries is a whole number from 0 to {_MOST_RETRIES}.", "Say it like retries=3."
+        )
     return retries
 
 
@@ -227,7 +229,9 @@ def _converted(values: object, kind: type[T]) -> T:
         place = _PLACE.search(said)
         option = "An option" if place is None else _OPTIONS.get(place[1], place[1])
         why = plain(_PLACE.sub("", said)).replace("`", "")
-        raise InvalidInput(f"{option} is not possible: {why}.") from error
+        raise InvalidInput(
+            f"{option} is not possible: {why}.", "docs/functions.md shows what can be said."
+        ) from error
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -45,6 +45,7 @@ def soon(
         except PotluckError as error:
             refused(error)
         except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
-            refused(Internal(f"It could not be prepared: {type(error).__name__}: {error}."))
+            why = f"It could not be prepared: {type(error).__name__}: {error}."
+            refused(Internal(why, "Look at what the function and its arguments hold on to."))
 
     dispatch.preparing.put(prepare)

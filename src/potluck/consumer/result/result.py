@@ -165,7 +165,10 @@ class Result:
         if item is not None:
             had = self._tasks.attempts(self.task_id, item=item, limit=1).attempts
             if not had:
-                raise NotFound(f"No attempt of {self.name} has had an item {item}.")
+                raise NotFound(
+                    f"No attempt of {self.name} has had an item {item}.",
+                    "An array's items begin with 0; one that waits has had no attempt yet.",
+                )
             attempt = had[0].number
         newest = None if self._newest is None else self._newest.number
         return Log(self._tasks, self.task_id, attempt or newest)

@@ -1,0 +1,58 @@
+"""`potluck` alone, and the help of its commands: what people read first."""
+
+import re
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from potluck.cli.main import app
+from tests.cli.command_line import CommandLine
+
+ROW = re.compile(r"^│ ([a-z]+) +(\S.*?) *│$", re.MULTILINE)
+
+
+def commands() -> dict[str, object]:
+    found = typer.main.get_command(app)
+    assert isinstance(found, TyperGroup)
+    return dict(found.commands)
+
+
+@pytest.fixture
+def reader(stranger: CommandLine) -> CommandLine:
+    stranger.variables["COLUMNS"] = "80"
+    return stranger
+
+
+def test_every_command_is_one_line(reader: CommandLine) -> None:
+    shown = reader.run()
+    assert shown.status == 0
+    page = shown.stdout.decode()
+    rows = dict(ROW.findall(page))
+    assert set(rows) == set(commands())
+    assert all(words.endswith(".") for words in rows.values()), "no sentence goes on below"
+    panels = re.findall(r"╭─ ([^─]+) ─", page)
+    assert panels == [
+        "Options",
+        "Run something",
+        "Watch it",
+        "Get its results",
+        "What is on offer",
+        "My account",
+        "My machines",
+        "A pool of my own",
+    ]
+
+
+@pytest.mark.parametrize("command", ["run", "gpus", "top", "logs", "ps", "up"])
+def test_help_speaks_of_no_types(reader: CommandLine, command: str) -> None:
+    page = reader.run(command, "--help").stdout.decode()
+    assert not re.search(r"<(bool|int|str|float|list|path)", page)
+    assert "x<=" not in page
+    paragraph = [line for line in page.splitlines() if line.startswith(" ") and line.strip()]
+    assert all(len(line) <= 80 for line in paragraph)
+
+
+def test_choices_are_named(reader: CommandLine) -> None:
+    page = " ".join(reader.run("gpus", "--help").stdout.decode().replace("│", " ").split())
+    assert "What comes first: free, price, memory, reliability, model." in page
