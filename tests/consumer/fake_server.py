@@ -45,6 +45,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self._scenes: dict[str, list[Scene]] = {}
+        self._always = Scene(404, b"no such scene")
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -64,6 +65,12 @@ class FakeServer:
     def plays(self, path: str, *scenes: Scene) -> None:
         self._scenes[path] = list(scenes)
 
+    def answers_all(self, scene: Scene) -> None:
+        """To whatever is asked from now on, and nothing that was asked before is remembered."""
+        self._scenes.clear()
+        self._always = scene
+        self.requests.clear()
+
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers.get("Content-Length") or 0)
         received = Request(
@@ -79,7 +86,7 @@ class FakeServer:
     def _next_scene(self, path: str) -> Scene:
         scenes = self._scenes.get(path) or self._scenes.get(path.split("?")[0])
         if not scenes:
-            return Scene(404, b"no such scene")
+            return self._always
         return scenes.pop(0) if len(scenes) > 1 else scenes[0]
 
     @contextmanager

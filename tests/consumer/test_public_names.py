@@ -1,7 +1,9 @@
 """The names that programs may rely on; removing one breaks somebody."""
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 
 import potluck
 import potluck.consumer
@@ -64,6 +66,140 @@ def test_the_options_of_a_task_are_pinned() -> None:
         "timeout",
         "trust",
     ]
+
+
+# Each method of each part of the client, with its parameters; one that may be left out has a `?`.
+PARTS = {
+    "account": [
+        "authorise_node_key(delegation, machine)",
+        "challenge()",
+        "choose_roles(roles)",
+        "end_session(session_id)",
+        "keys()",
+        "log_out()",
+        "make_key(name, scopes, expires_in)",
+        "me()",
+        "node_keys()",
+        "revoke_key(key_id)",
+        "revoke_node_key(node_key_id)",
+        "sessions()",
+    ],
+    "admin": [
+        "accounts()",
+        "audit(before?, limit?)",
+        "grant(account_id, amount_micro)",
+        "invite(wanted)",
+        "invites()",
+        "resume(account_id)",
+        "revoke_invite(invite_id)",
+        "rotate_key(new_key?)",
+        "set_quota(account_id, quota)",
+        "set_roles(account_id, roles)",
+        "suspend(account_id, reason?)",
+        "verify_audit()",
+    ],
+    "events": [
+        "all(cursor?, *, kinds?, task_id?)",
+        "follow(cursor?, *, kinds?, task_id?, on_gap?)",
+        "list(limit?, cursor?, *, kinds?, task_id?, newest_first?)",
+    ],
+    "files": [
+        "bring(files, directory, task_id, on_progress?)",
+        "download(blob, path, on_progress?)",
+        "download_bytes(blob, most_bytes?)",
+        "fetch(task_id, directory, attempt?, on_progress?)",
+        "of_task(task_id, attempt?)",
+        "upload(path, on_progress?)",
+        "upload_bytes(data)",
+        "upload_folder(directory, on_progress?)",
+        "upload_packed(named, on_progress?)",
+    ],
+    "ledger": [
+        "balance()",
+        "entries(kinds?, *, task_id?, since?, until?)",
+        "page(cursor?, kinds?, *, task_id?, since?, until?, limit?)",
+        "summary(by?, *, since?, until?)",
+    ],
+    "own_nodes": [
+        "change(node_id, change)",
+        "earnings(since?, until?)",
+        "explain(node_id)",
+        "history(device_id)",
+        "order(node_id, order, devices?)",
+    ],
+    "resources": [
+        "devices(cursor?, *, kind?, model?, free_milli?, memory_bytes?, "
+        "max_price_micro_per_hour?, vendor?, labels?, min_reliability?, limit?)",
+        "node(node_id)",
+        "nodes()",
+        "pool()",
+    ],
+    "results": [
+        "get(task_id, *, allow_pickle?, from_wallets?, max_result_bytes?)",
+        "told(task_id, behind?)",
+    ],
+    "tasks": [
+        "attempts(task_id, cursor?, *, item?, limit?)",
+        "cancel(task_id)",
+        "estimate(request)",
+        "explain(task_id)",
+        "failed_items(task_id, cursor?, limit?)",
+        "follow(task_id, on_gap?)",
+        "get(task_id)",
+        "list(limit?, cursor?, states?, *, name?, kind?, since?, until?)",
+        "logs(task_id, attempt?, offset?)",
+        "submit(request)",
+        "wait(task_id)",
+    ],
+    "webhooks": [
+        "add(url, *, kinds?, name?, task_id?)",
+        "change(webhook_id, *, url?, name?, kinds?)",
+        "deliveries(webhook_id, limit?, cursor?)",
+        "get(webhook_id)",
+        "list()",
+        "pause(webhook_id)",
+        "redeliver(webhook_id, delivery_id)",
+        "remove(webhook_id)",
+        "resume(webhook_id, *, skip_missed?)",
+        "rotate(webhook_id)",
+        "test(webhook_id)",
+    ],
+}
+
+
+def test_the_parts_of_the_client_are_pinned() -> None:
+    with potluck.Potluck("http://127.0.0.1:9", "secret") as client:
+        parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    assert {name: _calls(part) for name, part in parts.items()} == PARTS
+
+
+RESULT = [
+    *("cost", "cost_micro", "detail", "exit_code", "failed_items", "files", "is_over", "items"),
+    *("kept_until", "log", "logs", "name", "ok", "reason", "refresh", "state", "stderr", "stdout"),
+    *("task", "task_id", "usage", "value", "values", "wait"),
+]
+
+
+def test_what_a_result_has_is_pinned() -> None:
+    assert [name for name in dir(potluck.consumer.Result) if not name.startswith("_")] == RESULT
+
+
+def test_the_bridge_is_pinned() -> None:
+    assert potluck.aio.__all__ == ["Each", "call", "each"]
+
+
+def _calls(part: object) -> list[str]:
+    methods = inspect.getmembers(type(part), inspect.isroutine)
+    return [_call(name, method) for name, method in methods if not name.startswith("_")]
+
+
+def _call(name: str, method: Callable[..., object]) -> str:
+    told: list[str] = []
+    for each in list(inspect.signature(method).parameters.values())[1:]:
+        if each.kind is each.KEYWORD_ONLY and "*" not in told:
+            told.append("*")
+        told.append(each.name if each.default is each.empty else f"{each.name}?")
+    return f"{name}({', '.join(told)})"
 
 
 def test_importing_potluck_is_light() -> None:

@@ -39,6 +39,7 @@ class OwnAccount:
         return challenge(self._transport)
 
     def choose_roles(self, roles: Sequence[Role]) -> Me:
+        """Consumer, provider, both or none, from now on; all of them, not what changed."""
         body = ChooseRoles(tuple(roles))
         return ask(self._transport, routes.CHOOSE_ROLES, Me, body=body)
 
@@ -47,6 +48,7 @@ class OwnAccount:
         return ask(self._transport, routes.LIST_SESSIONS, SessionList).sessions
 
     def end_session(self, session_id: str) -> None:
+        """Signs one of them out."""
         tell(self._transport, routes.END_SESSION, {"session_id": session_id})
 
     def log_out(self) -> None:
@@ -54,6 +56,7 @@ class OwnAccount:
         tell(self._transport, routes.LOGOUT)
 
     def keys(self) -> list[KeyView]:
+        """The API keys in force, without their secrets."""
         return ask(self._transport, routes.LIST_KEYS, KeyList).keys
 
     def make_key(self, name: str, scopes: Sequence[Scope], expires_in: int) -> KeyMade:
@@ -62,6 +65,7 @@ class OwnAccount:
         return ask(self._transport, routes.MAKE_KEY, KeyMade, body=body, headers=idempotent())
 
     def revoke_key(self, key_id: str) -> None:
+        """The key is worth nothing from now on."""
         tell(self._transport, routes.REVOKE_KEY, {"key_id": key_id})
 
     def node_keys(self) -> list[NodeKeyView]:
@@ -69,8 +73,10 @@ class OwnAccount:
         return ask(self._transport, routes.LIST_NODE_KEYS, NodeKeyList).node_keys
 
     def authorise_node_key(self, delegation: Delegation, machine: str) -> NodeKeyView:
+        """Lets a machine's own key work for this wallet, as the delegation says."""
         body = NewNodeKey(delegation, machine)
         return ask(self._transport, routes.AUTHORISE_NODE_KEY, NodeKeyView, body=body)
 
     def revoke_node_key(self, node_key_id: str) -> None:
+        """The machine behind it gets no more work for this wallet."""
         tell(self._transport, routes.REVOKE_NODE_KEY, {"node_key_id": node_key_id})

@@ -44,9 +44,11 @@ class Admin:
         tell(self._transport, routes.SET_ROLES, _account(account_id), SetRoles(tuple(roles)))
 
     def suspend(self, account_id: str, reason: str = "") -> None:
+        """The account can do nothing until it is resumed, and its tasks end."""
         tell(self._transport, routes.SUSPEND_ACCOUNT, _account(account_id), Suspend(reason))
 
     def resume(self, account_id: str) -> None:
+        """The account may do everything again."""
         tell(self._transport, routes.RESUME_ACCOUNT, _account(account_id))
 
     def grant(self, account_id: str, amount_micro: int) -> None:
@@ -68,6 +70,7 @@ class Admin:
         return ask(self._transport, routes.LIST_INVITES, InviteList).invites
 
     def revoke_invite(self, invite_id: str) -> None:
+        """Nobody comes in with it any more."""
         tell(self._transport, routes.REVOKE_INVITE, {"invite_id": invite_id})
 
     def audit(self, before: int | None = None, limit: int | None = None) -> AuditPage:
@@ -76,6 +79,7 @@ class Admin:
         return ask(self._transport, routes.AUDIT, AuditPage, query=query)
 
     def verify_audit(self) -> AuditVerdict:
+        """Whether any entry of the audit was changed or taken away."""
         return ask(self._transport, routes.VERIFY_AUDIT, AuditVerdict)
 
     def rotate_key(self, new_key: bool = False) -> RotationProgress:

@@ -84,6 +84,7 @@ class Potluck:
             self.close()
 
     def close(self) -> None:
+        """Ends its connections, after what was built on them."""
         while self._at_close:
             self._at_close.pop()()
         self._transport.close()

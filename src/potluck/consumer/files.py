@@ -40,6 +40,7 @@ class Files:
         return blob
 
     def upload_bytes(self, data: bytes) -> BlobRef:
+        """The same for bytes that are here already."""
         source = io.BytesIO(data)
         blob = described(source)
         upload(self._transport, source, blob)

@@ -39,6 +39,7 @@ class OwnNodes:
         return ask(self._transport, routes.DEVICE_HISTORY, DeviceHistory, named)
 
     def earnings(self, since: datetime | None = None, until: datetime | None = None) -> Earnings:
+        """What one's machines were paid, by day, node and device; in the last 30 days."""
         query = {
             "since": since and since.astimezone(UTC).isoformat(),
             "until": until and until.astimezone(UTC).isoformat(),

@@ -20,6 +20,7 @@ class Resources:
         return ask(self._transport, routes.LIST_NODES, NodeList).nodes
 
     def node(self, node_id: str) -> NodeView:
+        """One of them."""
         return ask(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
 
     def pool(self) -> PoolView:

@@ -44,6 +44,7 @@ class Tasks:
         return ask(self._transport, routes.ESTIMATE_TASK, Estimate, body=request, repeatable=True)
 
     def get(self, task_id: str) -> TaskView:
+        """A task as it is now, with its newest attempts and, while it waits, why."""
         return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
 
     def list(

@@ -29,9 +29,11 @@ class Webhooks:
         self._transport = transport
 
     def list(self) -> "list[WebhookView]":
+        """All of this account."""
         return ask(self._transport, routes.LIST_WEBHOOKS, WebhookList).webhooks
 
     def get(self, webhook_id: str) -> WebhookView:
+        """One of them, as it is now."""
         return ask(self._transport, routes.GET_WEBHOOK, WebhookView, _named(webhook_id))
 
     def add(
@@ -64,6 +66,7 @@ class Webhooks:
         return ask(self._transport, routes.CHANGE_WEBHOOK, WebhookView, named, body=body)
 
     def remove(self, webhook_id: str) -> None:
+        """Nothing more is sent there."""
         tell(self._transport, routes.REMOVE_WEBHOOK, _named(webhook_id))
 
     def test(self, webhook_id: str) -> WebhookTried:
@@ -75,6 +78,7 @@ class Webhooks:
         return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, _named(webhook_id))
 
     def pause(self, webhook_id: str) -> WebhookView:
+        """Nothing is sent there until it is resumed."""
         named = _named(webhook_id)
         return ask(self._transport, routes.PAUSE_WEBHOOK, WebhookView, named, repeatable=True)
 

@@ -1,0 +1,210 @@
+"""Which calls of the client are repeated when the server is away, and which never are.
+
+A call that is repeated may reach the server twice: so only those are that change nothing, or carry
+a key by which the server knows them again. Every public call stands in the table.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.consumer import Potluck
+from potluck.model import error
+from potluck.model.account import Quota, Role, Scope
+from potluck.model.blob import BlobRef
+from potluck.model.terms import Order, TermsChange
+from potluck.wire.identity import Delegation, NewInvite
+from tests.consumer.fake_server import FakeServer, Scene, hang_up, refuses
+from tests.consumer.test_client import HASTE, REQUEST
+
+BLOB = BlobRef("0" * 64, 3)
+DELEGATION = Delegation("0x", "0x", "here", ("node",), 0, 1, "12345678", "0x")
+FOLDER = Path(__file__).parent / "no such folder"
+
+# What is called, and with what.
+Call = tuple[str, tuple[Any, ...]]
+REPEATED: list[Call] = [
+    # They read.
+    ("health", ()),
+    ("package", ()),
+    ("tasks.get", ("t",)),
+    ("tasks.list", ()),
+    ("tasks.explain", ("t",)),
+    ("tasks.estimate", (REQUEST,)),
+    ("tasks.logs", ("t",)),
+    ("tasks.attempts", ("t",)),
+    ("tasks.failed_items", ("t",)),
+    ("tasks.follow", ("t",)),
+    ("tasks.wait", ("t",)),
+    ("results.get", ("t",)),
+    ("results.told", ("t",)),
+    ("resources.nodes", ()),
+    ("resources.node", ("n",)),
+    ("resources.devices", ()),
+    ("resources.pool", ()),
+    ("ledger.balance", ()),
+    ("ledger.entries", ()),
+    ("ledger.page", ()),
+    ("ledger.summary", ()),
+    ("events.list", ()),
+    ("events.all", ()),
+    ("events.follow", ()),
+    ("webhooks.list", ()),
+    ("webhooks.get", ("w",)),
+    ("webhooks.deliveries", ("w",)),
+    ("account.me", ()),
+    ("account.sessions", ()),
+    ("account.keys", ()),
+    ("account.node_keys", ()),
+    ("own_nodes.explain", ("n",)),
+    ("own_nodes.history", ("d",)),
+    ("own_nodes.earnings", ()),
+    ("admin.accounts", ()),
+    ("admin.invites", ()),
+    ("admin.audit", ()),
+    ("files.of_task", ("t",)),
+    ("files.fetch", ("t", FOLDER)),
+    ("files.download_bytes", (BLOB,)),
+    # They carry a key: the second one is answered as the first.
+    ("tasks.submit", (REQUEST,)),
+    ("tasks.cancel", ("t",)),
+    ("account.make_key", ("ci", [Scope.TASKS_READ], 60)),
+    ("admin.grant", ("a", 5)),
+    ("admin.invite", (NewInvite(),)),
+    # Done twice they are done once: the bytes have a name, a switch has two sides.
+    ("files.upload_bytes", (b"abc",)),
+    ("webhooks.pause", ("w",)),
+]
+ONCE: list[Call] = [
+    # Each makes something, changes something for others, or ends what a second try would miss.
+    ("webhooks.add", ("https://example.org/",)),
+    ("webhooks.change", ("w",)),
+    ("webhooks.remove", ("w",)),
+    ("webhooks.resume", ("w",)),
+    ("webhooks.test", ("w",)),
+    ("webhooks.rotate", ("w",)),
+    ("webhooks.redeliver", ("w", "d")),
+    ("account.challenge", ()),
+    ("account.choose_roles", ([Role.CONSUMER],)),
+    ("account.end_session", ("s",)),
+    ("account.log_out", ()),
+    ("account.revoke_key", ("k",)),
+    ("account.authorise_node_key", (DELEGATION, "attic")),
+    ("account.revoke_node_key", ("k",)),
+    ("own_nodes.change", ("n", TermsChange())),
+    ("own_nodes.order", ("n", Order.DRAIN)),
+    ("admin.set_roles", ("a", [Role.CONSUMER])),
+    ("admin.suspend", ("a",)),
+    ("admin.resume", ("a",)),
+    ("admin.set_quota", ("a", Quota())),
+    ("admin.revoke_invite", ("i",)),
+    ("admin.verify_audit", ()),
+    ("admin.rotate_key", ()),
+]
+# Made of others, which stand above; or they end, and open, nothing but this client.
+OF_OTHERS = {
+    *("files.upload", "files.upload_folder", "files.upload_packed"),
+    *("files.download", "files.bring"),
+    *("close", "at_close", "begin_anew", "as_saved", "through"),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeServer]:
+    with FakeServer().running() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def client(server: FakeServer) -> Iterator[Potluck]:
+    with Potluck(server.url, "secret", HASTE) as client:
+        yield client
+
+
+def public(client: Potluck) -> set[str]:
+    """Every method of the client and of its parts."""
+    parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    own = {name for name, _ in _methods(Potluck)}
+    return own | {f"{part}.{name}" for part in parts for name, _ in _methods(type(parts[part]))}
+
+
+def _methods(kind: type) -> list[tuple[str, Any]]:
+    found = inspect.getmembers(kind, lambda member: inspect.isroutine(member))
+    return [(name, method) for name, method in found if not name.startswith("_")]
+
+
+def called(client: Potluck, name: str, given: tuple[Any, ...]) -> None:
+    """To its end, as far as there is one; whoever is iterated is asked for the first."""
+    part, _, method = name.rpartition(".")
+    found: Any = getattr(getattr(client, part) if part else client, method)(*given)
+    if isinstance(found, Iterable) and not isinstance(found, str | bytes | list):
+        next(iter(found))
+
+
+AWAY: dict[str, Callable[[], Scene]] = {
+    "connection lost": hang_up,
+    "503": lambda: refuses(error.Unavailable("Not now.")),
+    "429": lambda: refuses(error.RateLimited("Too much.")),
+}
+
+
+@pytest.mark.parametrize("away", AWAY)
+@pytest.mark.parametrize(("name", "given"), REPEATED, ids=[each[0] for each in REPEATED])
+def test_what_is_repeated(
+    server: FakeServer, client: Potluck, name: str, given: tuple[Any, ...], away: str
+) -> None:
+    server.answers_all(AWAY[away]())
+    with pytest.raises(error.PotluckError) as caught:
+        called(client, name, given)
+    assert caught.value.retryable, "whoever calls may try again, later"
+    assert len(server.requests) > 1
+    assert len({(each.method, each.path, each.body) for each in server.requests}) == 1
+    keys = {each.headers.get("Idempotency-Key") for each in server.requests}
+    assert len(keys) == 1, "the same call has the same key each time"
+
+
+@pytest.mark.parametrize("away", AWAY)
+@pytest.mark.parametrize(("name", "given"), ONCE, ids=[each[0] for each in ONCE])
+def test_what_is_never_repeated(
+    server: FakeServer, client: Potluck, name: str, given: tuple[Any, ...], away: str
+) -> None:
+    server.answers_all(AWAY[away]())
+    with pytest.raises(error.PotluckError):
+        called(client, name, given)
+    assert len(server.requests) == 1
+
+
+def test_every_call_is_in_the_table(client: Potluck) -> None:
+    told = {name for name, _ in REPEATED + ONCE} | OF_OTHERS
+    assert public(client) == told, f"say whether it may be repeated: {public(client) ^ told}"
+
+
+def test_nothing_was_sent_over_a_line_that_was_refused() -> None:
+    """So everything may try that again; then nobody answers, and that is said."""
+    with Potluck("http://127.0.0.1:9", "secret", HASTE) as client:
+        for name, given in (REPEATED[1], ONCE[0]):
+            with pytest.raises(error.ServerUnreachable, match="Nothing answers"):
+                called(client, name, given)
+
+
+def test_a_refusal_is_not_repeated(server: FakeServer, client: Potluck) -> None:
+    server.answers_all(refuses(error.InvalidInput("That is impossible.")))
+    for name, given in [*REPEATED[:8], *ONCE[:3]]:
+        server.requests.clear()
+        with pytest.raises(error.InvalidInput):
+            called(client, name, given)
+        assert len(server.requests) == 1, name
+
+
+def test_every_public_name_says_what_it_is(client: Potluck) -> None:
+    parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    silent = [
+        f"{name}.{method}"
+        for name, part in {**parts, "client": client}.items()
+        for method, found in _methods(type(part))
+        if not (found.__doc__ or "").strip()
+    ]
+    assert silent == []
