@@ -4,20 +4,30 @@ One platform serves them all. Nothing comes from the network: the index is on lo
 is installed here.
 """
 
+import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import urllib3
 from msgspec import Struct
 
+from potluck.wire import routes
 from tests.cli.command_line import CommandLine, Finished, InProcess
 from tests.prepare.package_index import loopback_index
 from tests.prepare.repacked import offer
-from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
+from tests.processes import (
+    FAST_PROVIDER,
+    ProviderProcess,
+    ServerProcess,
+    await_true,
+    free_port,
+)
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -64,6 +74,7 @@ RUNS = {
 # Run by a test of its own, or where all that it needs is up already.
 ELSEWHERE = {
     "train_with_checkpoint.py": "tests/end_to_end/test_examples.py",
+    "webhook_receiver.py": "tests/end_to_end/test_examples.py",
     "hello_gpu.py": "tests/end_to_end/test_templates.py",
     "container.sh": "tests/sandbox/docker/test_provider.py",
     "policy": "tests/simulate/test_own_policy.py",
@@ -78,6 +89,7 @@ class Platform(Struct, frozen=True):
     server: ServerProcess
     directory: Path
     settings: dict[str, str]
+    hook_port: int  # where webhooks may go
 
     def person(self, kind: type[CommandLine] = InProcess) -> CommandLine:
         return kind(self.directory / "config", self.server.url, self.server.token)
@@ -88,16 +100,50 @@ def platform(tmp_path: Path) -> Iterator[Platform]:
     with ExitStack() as stack:
         index = stack.enter_context(loopback_index())
         offer(index, *PACKAGES)
-        server = stack.enter_context(ServerProcess(tmp_path))
+        port = free_port()
+        allowed = f"127.0.0.1:{port}"
+        server = stack.enter_context(ServerProcess(tmp_path, POTLUCK_WEBHOOK_ALLOW=allowed))
         settings = {**FAST_PROVIDER, "POTLUCK_PROVIDER_INDEX_URL": index.url}
-        yield Platform(server, tmp_path, settings)
+        yield Platform(server, tmp_path, settings, port)
 
 
 def test_the_examples_do_what_they_say(platform: Platform, tmp_path: Path) -> None:
     with ProviderProcess(tmp_path / "node", platform.server, **platform.settings) as node:
-        for name, example in RUNS.items():
-            run_example(platform.person(), name, example, tmp_path / "out")
+        with receiver(platform) as receiving:
+            for name, example in RUNS.items():
+                run_example(platform.person(), name, example, tmp_path / "out")
+            assert receiving.stdout is not None
+            heard = [receiving.stdout.readline() for _ in range(2)]
+            assert heard == ["hello.py: succeeded\n", "dependencies.py: succeeded\n"]
         train_and_interrupt(platform, node, tmp_path / "trained")
+
+
+@contextmanager
+def receiver(platform: Platform) -> "Iterator[subprocess.Popen[str]]":
+    """The example that is told of each end, at work. It believes nobody but the server."""
+    address = f"http://127.0.0.1:{platform.hook_port}/hook"
+    wanted = {"url": address, "kinds": ["task.finished"]}
+    made = platform.server.client().post(routes.MAKE_WEBHOOK.path, wanted)
+    command = [sys.executable, "-u", str(EXAMPLES / "webhook_receiver.py"), str(platform.hook_port)]
+    with subprocess.Popen(
+        command,
+        cwd=platform.directory,
+        env={**os.environ, "WEBHOOK_SECRET": made["secret"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        try:
+            await_true(lambda: is_open(platform.hook_port), "the receiver listens")
+            forged = urllib3.request("POST", address, body=b"{}", retries=False)
+            assert forged.status == 400
+            yield running
+        finally:
+            running.kill()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
 
 
 def run_example(person: CommandLine, name: str, example: Run, output: Path) -> None:
