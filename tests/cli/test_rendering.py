@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.color import Color
 
+from potluck.cli.bar import bar, fitted
 from potluck.cli.output import TaskOutput
 from potluck.cli.screen import COLOURS, Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, exit_status, ran_seconds, stage, summary, why
@@ -214,6 +215,13 @@ def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logge
     assert stage(running) == f"running: {logged}"
     between = a_task(TaskState.ASSIGNED, items=ItemCounts(*counts))
     assert stage(between).startswith("running:") == (counts[2] > 0)
+
+
+def test_a_bar_gives_way_before_words_do() -> None:
+    text = f"running: {bar(60)} · 6 of 10 items"
+    assert fitted(text, 80) == text
+    assert fitted(text, len(text) - 10) == f"running: {'━' * 6}{'╌' * 4} 60 % · 6 of 10 items"
+    assert fitted(text, 20) == "running: 60 % · 6 of 10 items"
 
 
 def test_an_array_that_has_not_begun_says_why() -> None:

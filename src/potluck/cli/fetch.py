@@ -7,6 +7,7 @@ import msgspec
 
 from potluck.cli.kept import none_there, size_of, until
 from potluck.cli.looked_at import for_programs, show_looked_at
+from potluck.cli.pick import short_id
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
 from potluck.model.error import InvalidInput
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 
 def fetch_files(potluck: "Potluck", task: TaskView, directory: Path, screen: Screen) -> TaskFiles:
-    """Brings all of them; broken off, the same command goes on where it ended."""
-    with resumable(screen) as line:
+    """Brings all of them; broken off, `potluck result` goes on where it ended."""
+    again = f"`potluck result {short_id(task.id)} -o {printable(str(directory))}`"
+    with resumable(screen, again=again) as line:
         told = telling(screen, line, f"downloading to {directory}")
         found = potluck.files.fetch(task.id, directory, on_progress=told)
     if screen.json:

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Self
 
+from potluck.cli.bar import fitted
 from potluck.cli.cells import cut
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.units import show_seconds
@@ -73,7 +74,8 @@ class LiveLine:
 
     def _draw(self, spinner: str) -> None:
         elapsed = show_seconds(time.monotonic() - self._began)
-        text = cut(self._text, self._pane.width - len(elapsed) - 6)
+        room = self._pane.width - len(elapsed) - 6
+        text = cut(fitted(self._text, room), room)
         painted = self._pane.paint(f"{spinner} {text}", self._tone)
         self._pane.write(f"{_ERASE}{painted} {self._pane.paint('· ' + elapsed, Tone.FAINT)}")
         self._is_drawn = True

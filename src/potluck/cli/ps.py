@@ -12,7 +12,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import TONES, duration_seconds, why
-from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.table import Cell, Column, filled, show_table
 from potluck.cli.units import show_age, show_seconds
 from potluck.model.task import TaskState
 from potluck.model.units import parse_moment
@@ -101,7 +101,9 @@ def _show(pane: Pane, tasks: list[TaskView]) -> None:
         Column("WHY", shrinks=True),
     ]
     now = datetime.now(UTC)
-    show_table(pane, columns, [_row(task, now, pane.is_terminal) for task in tasks])
+    rows = [_row(task, now, pane.is_terminal) for task in tasks]
+    # A program counts columns; a person wants none in which nothing stands.
+    show_table(pane, *(filled(columns, rows) if pane.is_terminal else (columns, rows)))
 
 
 def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:

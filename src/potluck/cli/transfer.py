@@ -34,14 +34,15 @@ def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
 
 
 @contextmanager
-def resumable(screen: Screen, before: str = "") -> Iterator[LiveLine]:
-    """For transfers that a second try takes up again: whoever interrupts one is told so, and
-    before what that was.
+def resumable(screen: Screen, before: str = "", again: str = "") -> Iterator[LiveLine]:
+    """For transfers that a second try takes up again: whoever interrupts one is told by which
+    command, and before what that was.
     """
     try:
         with LiveLine(screen) as line:
             yield line
     except KeyboardInterrupt:
         if not screen.json:
-            screen.err.line(f"Interrupted{before}; the same command goes on where this ended.")
+            command = again or "the same command"
+            screen.err.prose(f"Interrupted{before}; {command} goes on where this ended.")
         raise
