@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
+from functools import partial
 
 import pytest
 
-from tests.processes import Api, ServerProcess
+from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
 
 
@@ -17,7 +18,10 @@ def api(server: ServerProcess) -> Api:
 
 @pytest.fixture(scope="module")
 def task_id(api: Api) -> str:
-    return api.submit("print(1)", name="polled")
+    """Of a task that is over: why one waits changes by itself."""
+    task_id = api.submit("print(1)", name="polled")
+    api.call("POST", f"/v1/tasks/{task_id}/cancel")
+    return task_id
 
 
 POLLED = [
@@ -30,15 +34,19 @@ POLLED = [
 @pytest.mark.parametrize("path", POLLED)
 def test_what_has_not_changed_is_not_sent_again(api: Api, task_id: str, path: str) -> None:
     url = path.format(task_id=task_id)
+    for form in ("{}", "W/{}", '"another", {}', "*"):
+        # Nodes come and go meanwhile; sooner or later nothing has changed between two calls.
+        await_true(partial(_is_known, api, url, form), f"{form} is known at {url}")
+    changed = api.call("GET", url, If_None_Match='"another"')
+    assert changed.status == 200 and changed.data
+
+
+def _is_known(api: Api, url: str, form: str) -> bool:
     first = api.call("GET", url)
     etag = first.headers["etag"]
     assert first.status == 200 and re.fullmatch(r'"[0-9a-f]{32}"', etag)
-    for said in (etag, f"W/{etag}", f'"another", {etag}', "*"):
-        again = api.call("GET", url, If_None_Match=said)
-        assert (again.status, again.data) == (304, b""), said
-        assert again.headers["etag"] == etag
-    changed = api.call("GET", url, If_None_Match='"another"')
-    assert (changed.status, changed.data) == (200, first.data)
+    again = api.call("GET", url, If_None_Match=form.format(etag))
+    return (again.status, again.data, again.headers["etag"]) == (304, b"", etag)
 
 
 def test_a_change_is_sent(api: Api) -> None:
@@ -83,6 +91,36 @@ def test_nothing_is_changed_on_a_condition_that_nobody_keeps(api: Api, name: str
     answer = api.call("PUT", "/v1/me/roles", body, **{name: '"a version"'})
     assert (answer.status, answer.json()["code"]) == (412, "precondition_failed")
     assert api.call("PUT", "/v1/me/roles", body, If_Match="*").status == 200
+
+
+def test_nodes_come_in_pages(server: ServerProcess) -> None:
+    for name in ("shed", "attic", "cellar"):
+        made = server.node(name).post("/v1/nodes", _offer(server, Wallet(name)))
+        assert "node_id" in made, made
+    api, path, seen = server.client(), "/v1/nodes?limit=2", []
+    while path:
+        page = api.call("GET", path)
+        seen += [node["id"] for node in page.json()["nodes"]]
+        path = page.headers.get("link", "").partition(">")[0].lstrip("<")
+    assert seen == sorted(seen) and len(set(seen)) == 3
+    assert api.call("GET", "/v1/nodes?cursor=nonsense").status == 400
+
+
+def _offer(server: ServerProcess, key: Wallet) -> dict[str, object]:
+    uuid = key.address
+    device = {"kind": "cpu", "uuid": uuid, "vendor": "v", "model": "m", "memory_bytes": 1}
+    described = {
+        "name": "a node",
+        "platform": "linux",
+        "python_version": "3.11",
+        "cores": 1,
+        "potluck_version": "0",
+        "memory_bytes": 1,
+        "disk_bytes": 1,
+        "devices": [device],
+        "sandbox": {"driver": "bwrap"},
+    }
+    return {"description": described, "statements": [key.state(server.url, uuid)]}
 
 
 def test_a_page_links_to_the_next(server: ServerProcess) -> None:

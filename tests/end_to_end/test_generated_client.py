@@ -83,6 +83,13 @@ def test_a_task_is_submitted_followed_and_fetched(generated: Generated, signed_i
     assert found.payload.read() == b"4"
 
 
+def test_what_is_known_is_not_sent_again(generated: Generated, signed_in: Any) -> None:
+    me = generated.api("me")
+    first = me.sync_detailed(client=signed_in)
+    again = me.sync_detailed(client=signed_in, if_none_match=first.headers["ETag"])
+    assert (first.status_code, again.status_code, again.parsed) == (200, 304, None)
+
+
 def test_what_goes_wrong_is_a_problem_with_a_code(generated: Generated, signed_in: Any) -> None:
     nothing = "task_01jd0000000000000000000000"
     problem = generated.api("get_task").sync(nothing, client=signed_in)

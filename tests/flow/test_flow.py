@@ -518,6 +518,6 @@ async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     node = await pool.offer()
     await lease.heartbeat(pool.parts, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
     async with pool.parts.database.transaction() as connection:
-        found = await nodes.list_all(connection, pool.alice)
+        found = await nodes.page(connection, pool.alice, None, 10)
     (seen,) = await status.with_telemetry(pool.parts, found)
     assert (seen.load_percent, seen.is_mine) == (12.5, False)

@@ -159,7 +159,7 @@ async def test_samples_are_shown_and_kept_for_an_hour(pool: Pool) -> None:
         await status.history(pool.parts, pool.alice, device_id)
     for viewer, others in ((pool.bob, 2), (pool.alice, None)):
         async with pool.parts.database.transaction() as connection:
-            found = await nodes.list_all(connection, viewer)
+            found = await nodes.page(connection, viewer, None, 10)
             listed = await devices.page(connection, viewer, DeviceFilter(), None, 10)
         (node,) = await status.with_telemetry(pool.parts, found)
         (device,) = await status.with_samples(pool.parts, listed)

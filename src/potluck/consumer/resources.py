@@ -16,8 +16,15 @@ class Resources:
         self._transport = transport
 
     def nodes(self) -> list[NodeView]:
-        """The machines in the pool."""
-        return ask(self._transport, routes.LIST_NODES, NodeList).nodes
+        """The machines in the pool, all of them."""
+        found: list[NodeView] = []
+        cursor: str | None = None
+        while True:
+            page = ask(self._transport, routes.LIST_NODES, NodeList, query={"cursor": cursor})
+            found += page.nodes
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
     def node(self, node_id: str) -> NodeView:
         """One of them."""

@@ -151,8 +151,12 @@ async def get(
     return found[0]
 
 
-async def list_all(connection: Connection, viewer_id: AccountId) -> list[NodeView]:
-    return await _views(connection, await connection.fetch(_sql.list), viewer_id)
+async def page(
+    connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
+) -> list[NodeView]:
+    """In the order of their ids."""
+    rows = await connection.fetch(_sql.page, behind or "", limit)
+    return await _views(connection, rows, viewer_id)
 
 
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:

@@ -278,7 +278,10 @@ class PoolView(Struct, frozen=True):
 
 
 class NodeList(Struct, frozen=True):
+    """Nodes in the order of their ids; `next_cursor` asks for those behind."""
+
     nodes: list[NodeView]
+    next_cursor: NodeId | None = None
 
 
 class ServerHealth(Struct, frozen=True):

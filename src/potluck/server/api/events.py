@@ -12,7 +12,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from potluck.model.error import InvalidInput
 from potluck.model.event import EventKind
 from potluck.server.api.access import still_allowed
-from potluck.server.api.tasks import task_id_of
+from potluck.server.api.tasks import LastEventId, task_id_of
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import events
 from potluck.server.flow.events import Followed
@@ -82,12 +82,12 @@ class EventController(Controller):
         cursor: Position = None,
         kinds: Kinds = None,
         of_task: OfTask = None,
+        last_event_id: LastEventId = None,
     ) -> ServerSentEvent:
         """The same as it happens, from now on or behind a cursor; `Last-Event-ID` goes on where
         a stream was cut.
         """
-        last = request.headers.get("last-event-id")
-        position = _position(cursor) if last is None else _position(last)
+        position = _position(cursor if last_event_id is None else last_event_id)
         return ServerSentEvent(_messages(parts, request, _wanted(kinds, of_task), position))
 
 

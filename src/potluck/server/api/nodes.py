@@ -1,13 +1,15 @@
 """Providers: register, lease, beat, report, send logs, show devices, leave."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Controller, Request, get, patch, post
+from litestar.params import QueryParameter
 
 from potluck.model.account import Credential
 from potluck.model.ids import NodeId, is_id
 from potluck.model.terms import TermsChange
+from potluck.server.api import cursors
 from potluck.server.auth import device_statement
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import execute, lease, report, status, terms
@@ -34,15 +36,26 @@ from potluck.wire.wish import OwnerOrder
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 _MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
 _FOR_NOW = LeaveNode()
+Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=1000)]
 
 
 class NodeController(Controller):
     @get(routes.LIST_NODES.template, operation_id="list_nodes")
-    async def list_nodes(self, request: Request[Caller, Any, Any], parts: Parts) -> NodeList:
-        """Everything that is on offer in this pool."""
+    async def list_nodes(
+        self,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        cursor: Cursor = None,
+        limit: Limit = 500,
+    ) -> NodeList:
+        """The machines of this pool, with their devices."""
+        cursors.check(cursor, "node")
+        behind = None if cursor is None else NodeId(cursor)
         async with parts.database.transaction() as connection:
-            found = await nodes.list_all(connection, request.user.id)
-        return NodeList(await status.with_telemetry(parts, found))
+            found = await nodes.page(connection, request.user.id, behind, limit)
+        shown = await status.with_telemetry(parts, found)
+        return NodeList(shown, found[-1].id if len(found) == limit else None)
 
     @get(routes.GET_NODE.template, operation_id="get_node")
     async def get_node(

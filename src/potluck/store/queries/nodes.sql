@@ -95,8 +95,8 @@ SELECT id, name FROM nodes WHERE id = $1 AND account_id = $2 AND ($3 OR state <>
 -- name: get
 SELECT * FROM nodes WHERE id = $1 AND ($2 OR state <> 'left')
 
--- name: list
-SELECT * FROM nodes WHERE state <> 'left' ORDER BY id
+-- name: page
+SELECT * FROM nodes WHERE state <> 'left' AND id > $1 ORDER BY id LIMIT $2
 
 -- name: devices
 SELECT * FROM devices WHERE is_present AND node_id = ANY($1) ORDER BY node_id, position
