@@ -8,6 +8,7 @@ import pytest
 import urllib3
 
 from tests.processes import Api, ServerProcess
+from tests.security.people import WEBHOOK
 from tests.wallets import Wallet
 
 TASK = {"spec": {"kind": "script", "filename": "a.py", "source": "print(1)"}}
@@ -18,6 +19,7 @@ MAKING: dict[str, tuple[Any, Any]] = {
     "/v1/tasks/batch": ({"tasks": [TASK]}, {"tasks": [{**TASK, "name": "another"}]}),
     "/v1/me/keys": (KEY, {**KEY, "name": "another"}),
     "/v1/invites": ({"uses": 3}, {"uses": 4}),
+    "/v1/webhooks": (WEBHOOK, {**WEBHOOK, "name": "another"}),
     "/v1/accounts/{account_id}/grants": ({"amount_micro": 5}, {"amount_micro": 6}),
 }
 

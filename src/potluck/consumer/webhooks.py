@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from potluck.consumer.ask import ask, tell
+from potluck.consumer.ask import ask, idempotent, tell
 from potluck.consumer.transport import Transport
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
@@ -46,7 +46,9 @@ class Webhooks:
     ) -> WebhookMade:
         """What happens from now on is sent there. The secret is in the answer and nowhere else."""
         body = NewWebhook(url, name, tuple(kinds), None if task_id is None else TaskId(task_id))
-        return ask(self._transport, routes.MAKE_WEBHOOK, WebhookMade, body=body)
+        return ask(
+            self._transport, routes.MAKE_WEBHOOK, WebhookMade, body=body, headers=idempotent()
+        )
 
     def change(
         self,

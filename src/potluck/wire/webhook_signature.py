@@ -19,7 +19,11 @@ _LEAST_BYTES: Final = 16
 
 
 def new_secret() -> str:
-    return PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+    return secret_of(secrets.token_bytes(_SECRET_BYTES))
+
+
+def secret_of(key: bytes) -> str:
+    return PREFIX + base64.b64encode(key).decode()
 
 
 def key_of(secret: str) -> bytes | None:

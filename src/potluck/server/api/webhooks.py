@@ -6,6 +6,8 @@ from litestar import Controller, Request, delete, get, patch, post
 from litestar.params import QueryParameter
 
 from potluck.server.api import cursors
+from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import webhooks
 from potluck.server.parts import Parts
@@ -34,9 +36,17 @@ class WebhookController(Controller):
         return WebhookList(await webhooks.show_all(parts, request.user.id))
 
     @post(routes.MAKE_WEBHOOK.template, operation_id="make_webhook")
-    async def make_webhook(self, data: NewWebhook, request: Asks, parts: Parts) -> WebhookMade:
+    async def make_webhook(
+        self,
+        data: NewWebhook,
+        request: Asks,
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
+    ) -> WebhookMade:
         """What happens from now on is sent there. The secret is in this answer and nowhere else."""
-        return await webhooks.make(parts, request.user.id, data)
+        account_id = request.user.id
+        asked = repeat.asked(parts, account_id, "make_webhook", idempotency_key, data)
+        return await webhooks.make(parts, account_id, data, asked)
 
     @get(routes.GET_WEBHOOK.template, operation_id="get_webhook")
     async def get_webhook(self, webhook_id: str, request: Asks, parts: Parts) -> WebhookView:

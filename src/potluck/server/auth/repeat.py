@@ -68,8 +68,13 @@ def secret(parts: Parts, prefix: str, request: Asked | None) -> str:
     """A new one, or the one that belongs to this request."""
     if request is None:
         return new_secret(prefix)
-    digest = hmac.digest(parts.keys.secret, f"{prefix}{request.whole}".encode(), "sha256")
+    digest = secret_bytes(parts, prefix, request)
     return prefix + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def secret_bytes(parts: Parts, purpose: str, request: Asked) -> bytes:
+    """Nobody else can tell them, and the same request has them again."""
+    return hmac.digest(parts.keys.secret, f"{purpose}{request.whole}".encode(), "sha256")
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, is_id
 from potluck.model.webhook import PauseReason
 from potluck.server import topics
+from potluck.server.auth import repeat
+from potluck.server.auth.repeat import Asked
 from potluck.server.flow.deliver import send_event
 from potluck.server.parts import Parts
 from potluck.store import audit, deliveries, tasks, webhooks
@@ -23,7 +25,7 @@ from potluck.store.database import Connection
 from potluck.store.mint import new_event_id
 from potluck.store.webhooks import Destination, Webhook
 from potluck.wire.events import EventView
-from potluck.wire.webhook_signature import new_secret
+from potluck.wire.webhook_signature import new_secret, secret_of
 from potluck.wire.webhooks import (
     ChangeWebhook,
     DeliveryPage,
@@ -37,11 +39,15 @@ from potluck.wire.webhooks import (
 _SHOWN_ANSWER = 2_000
 
 
-async def make(parts: Parts, account_id: AccountId, asked: NewWebhook) -> WebhookMade:
+async def make(
+    parts: Parts, account_id: AccountId, asked: NewWebhook, request: Asked | None = None
+) -> WebhookMade:
     """Raises DestinationRefused for an address that the server never sends to."""
     parts.outward.check(asked.url)
-    host, secret = _host(asked.url), new_secret()
+    host, secret = _host(asked.url), _secret_for(parts, request)
     async with parts.database.transaction() as connection:
+        if not await repeat.is_first(connection, request):
+            return WebhookMade(secret, await _made_before(parts, connection, account_id, secret))
         await _check_room(parts, connection, account_id)
         if asked.task_id is not None:
             await tasks.get(connection, asked.task_id, account_id)
@@ -57,6 +63,23 @@ async def make(parts: Parts, account_id: AccountId, asked: NewWebhook) -> Webhoo
         )
         await _record(parts, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
     return WebhookMade(secret, made.view)
+
+
+def _secret_for(parts: Parts, request: Asked | None) -> str:
+    if request is None:
+        return new_secret()
+    return secret_of(repeat.secret_bytes(parts, "webhook", request))
+
+
+async def _made_before(
+    parts: Parts, connection: Connection, account_id: AccountId, secret: str
+) -> WebhookView:
+    """There are few, and each knows its secrets."""
+    for view in await webhooks.of_account(connection, parts.vault, account_id):
+        found = await webhooks.get(connection, parts.vault, view.id, account_id)
+        if found is not None and secret in found.destination.secrets:
+            return found.view
+    raise repeat.gone("webhook")
 
 
 async def show_all(parts: Parts, account_id: AccountId) -> list[WebhookView]:

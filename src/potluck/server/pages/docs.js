@@ -136,10 +136,18 @@ function watchPlace() {
     for (const { target, isIntersecting } of entries) {
       const link = links.get(target.id);
       link?.classList.toggle("here", isIntersecting);
-      if (isIntersecting) link?.scrollIntoView({ block: "nearest" });
+      if (isIntersecting && link) keepInView(link);
     }
   }, { rootMargin: "-10% 0px -80% 0px" });
   for (const each of document.querySelectorAll("article")) seen.observe(each);
+}
+
+// Moves the list alone: the page stays where its reader has put it.
+function keepInView(link) {
+  const list = document.querySelector("aside");
+  const [box, at] = [list.getBoundingClientRect(), link.getBoundingClientRect()];
+  if (at.top < box.top) list.scrollTop -= box.top - at.top;
+  else if (at.bottom > box.bottom) list.scrollTop += at.bottom - box.bottom;
 }
 
 function chooseMood() {

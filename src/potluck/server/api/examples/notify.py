@@ -78,6 +78,7 @@ AREA: Final = Area(
             "Add a webhook",
             NewWebhook("https://receiver.example/potluck", kinds=(EventKind.TASK_FINISHED,)),
             WebhookMade(_SECRET, _WEBHOOK),
+            also=(409,),
         ),
         "get_webhook": Example("Show a webhook", answer=_WEBHOOK),
         "change_webhook": Example("Change a webhook", ChangeWebhook(name="ci"), _WEBHOOK),
