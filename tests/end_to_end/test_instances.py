@@ -3,6 +3,12 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+from potluck.consumer import Patience, Potluck
+from potluck.model.event import EventKind
+from potluck.model.spec import ScriptSpec
+from potluck.model.task import TaskRequest
+from potluck.wire.events import EventView
+from tests.api.hooked import hooked
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
 
 
@@ -21,3 +27,27 @@ def test_two_instances_share_the_work_and_one_takes_over(
         after = second.client().submit("print('still here')")
         assert second.client().finished(after)["state"] == "succeeded"
         await_true(lambda: second.client().call("GET", "/readyz").status == 200, "it leads")
+
+
+def test_what_happens_on_one_instance_is_told_on_the_other(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    """By a wake-up, and long before anybody would look by itself; and to one webhook, once."""
+    shared = {
+        "POTLUCK_DATABASE_URL": database_url,
+        "POTLUCK_REDIS_URL": redis_url,
+        "POTLUCK_FOLLOW_POLL_SECONDS": "300",
+    }
+    with ExitStack() as stack:
+        first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
+        second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
+        receiver = stack.enter_context(hooked())
+        patient = Patience(silence_seconds=60.0)
+        here, there = Potluck(first.url, first.token), Potluck(second.url, first.token, patient)
+        there.webhooks.add(receiver.url, kinds=[EventKind.TASK_QUEUED])
+        stream = iter(there.events.follow("0"))
+        for _ in range(2):
+            task = here.tasks.submit(TaskRequest(ScriptSpec("s.py", "print(1)")))
+            told = next(stream)
+            assert isinstance(told, EventView) and told.task_id == task.id
+        await_true(lambda: len(receiver.got) == 2, "the webhook is told too")

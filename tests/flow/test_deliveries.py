@@ -75,6 +75,22 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_all_in_order_once_it_is_
     assert time.monotonic() - began_at < 60, "nobody has waited for that hour"
 
 
+async def test_who_fails_is_asked_with_one_event_at_a_time(
+    delivering: Delivering, receiver: Receiver
+) -> None:
+    parts, tasks = delivering.pool.parts, [(await delivering.pool.submit()).id for _ in range(9)]
+    await delivering.make(receiver.url, RUNNING)
+    receiver.mood = lambda _: 503
+    for number, task_id in enumerate(tasks):
+        await delivering.happen(task_id, number)
+    await delivering.settle()
+    at_first = len(receiver.requests)
+    assert at_first == parts.settings.webhook_concurrency_each
+    delivering.now += timedelta(hours=1)
+    await delivering.settle()
+    assert len(receiver.requests) == at_first + 1, "and the others wait for what comes of it"
+
+
 async def test_of_a_task_the_later_waits_for_the_earlier_and_others_go_on(
     delivering: Delivering, receiver: Receiver
 ) -> None:
