@@ -20,6 +20,7 @@ _KINDS = {
 _FORMS = {
     text.NO_NUL: "without NUL characters",
     text.PRINTABLE: "without control characters",
+    text.ASCII_PATTERN: "of printable ASCII characters alone",
     text.VARIABLE_PATTERN: "that is the name of a variable: letters, digits and _",
     terms.WALLET_PATTERN: "that is the address of a wallet: 0x and 40 hexadecimal digits",
     blob.PATH_PATTERN: "that is a path below the working directory, such as data/train.csv",

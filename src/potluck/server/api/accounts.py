@@ -9,7 +9,7 @@ from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import standing
 from potluck.server.api import cursors
-from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts

@@ -8,7 +8,7 @@ from litestar import Controller, Request, delete, get, post
 from potluck.model.audit import AuditKind
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
-from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash

@@ -11,7 +11,7 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts.standing import choose_roles
-from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth import repeat
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller

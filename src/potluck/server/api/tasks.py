@@ -14,6 +14,7 @@ from potluck.model.ids import TaskId, is_id
 from potluck.model.task import TaskState
 from potluck.server.api import cursors
 from potluck.server.api.access import still_allowed
+from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit, submit_many
 from potluck.server.flow.follow import Followed, Position
@@ -27,10 +28,6 @@ from potluck.wire.strict import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
 
-IdempotencyKey = Annotated[
-    str | None,
-    HeaderParameter(name="Idempotency-Key", min_length=1, max_length=200, required=False),
-]
 Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
 Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
 States = Annotated[
@@ -59,7 +56,6 @@ class TaskController(Controller):
         idempotency_key: IdempotencyKey = None,
     ) -> TaskView:
         """Puts a task into the queue. With an Idempotency-Key it may be repeated safely."""
-        _check_printable(idempotency_key)
         return await submit.submit(parts, request.user.id, data, idempotency_key)
 
     @post(
@@ -75,7 +71,6 @@ class TaskController(Controller):
         idempotency_key: IdempotencyKey = None,
     ) -> TasksSubmitted:
         """Puts many tasks into the queue; one that is refused is no matter to the others."""
-        _check_printable(idempotency_key)
         return await submit_many.submit_many(parts, request.user.id, data.tasks, idempotency_key)
 
     @get(routes.LIST_TASKS.template, operation_id="list_tasks")
@@ -188,8 +183,3 @@ def _check_filter(wanted: TaskFilter) -> None:
             )
     if "\0" in (wanted.name or ""):
         raise InvalidInput("A name has no NUL in it.", "Leave it out.")
-
-
-def _check_printable(key: str | None) -> None:
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise InvalidInput("The Idempotency-Key has characters other than printable ASCII.")

@@ -6,7 +6,7 @@ from litestar import Controller, Request, delete, get, patch, post
 from litestar.params import QueryParameter
 
 from potluck.server.api import cursors
-from potluck.server.api.tasks import IdempotencyKey
+from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth import repeat
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import webhooks

@@ -16,7 +16,7 @@ import msgspec
 from asyncpg import UniqueViolationError
 from msgspec import Struct
 
-from potluck.model.error import Conflict, InvalidInput
+from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.server.auth.tokens import new_secret
 from potluck.server.parts import Parts
@@ -39,8 +39,6 @@ def asked(
     """None without a key: then every request is a new one."""
     if key is None:
         return None
-    if not (key.isascii() and key.isprintable()):
-        raise InvalidInput("The Idempotency-Key has characters other than printable ASCII.")
     said = f"{operation}\n{account_id}\n{key}\n".encode()
     name = hmac.digest(parts.keys.request, said, "sha256").hex()
     whole = said + msgspec.json.encode(body, order="deterministic")
