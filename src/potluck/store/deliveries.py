@@ -64,6 +64,12 @@ async def moment(connection: Connection) -> datetime:
     return now
 
 
+async def is_any(connection: Connection) -> bool:
+    """Whether there is anybody to deliver to."""
+    found: bool = await connection.fetchval(_sql.is_any)
+    return found
+
+
 async def behind(connection: Connection, most_waiting: int, limit: int) -> list[Behind]:
     """Locked until the transaction is over; those with more deliveries waiting are left out."""
     return [

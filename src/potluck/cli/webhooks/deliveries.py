@@ -37,7 +37,7 @@ def list_deliveries(
         columns = [
             *(Column("DELIVERY"), Column("EVENT"), Column("KIND"), Column("STATE")),
             *(Column("TRIES", is_number=True), Column("LAST TRY", is_number=True)),
-            *(Column("TOOK", is_number=True), Column("WHAT CAME OF IT", shrinks=True)),
+            *(Column("TOOK", is_number=True), Column("WHAT CAME OF IT", shrinks=True, wraps=True)),
         ]
         is_short = screen.out.is_terminal
         show_table(screen.out, columns, [_row(each, is_short) for each in page.deliveries])
@@ -72,9 +72,8 @@ def _row(each: DeliveryView, is_short: bool) -> list[Cell]:
     said = [] if last is None else [last.detail or f"It answered {last.status}."]
     if each.next_try_at is not None:
         is_later = each.next_try_at > now
-        said.append(
-            f"Next try in {show_ahead(each.next_try_at, now)}." if is_later else "Its turn."
-        )
+        soon = f"Next try in {show_ahead(each.next_try_at, now)}."
+        said.append(soon if is_later else "It waits for its turn.")
     return [
         Cell(short_id(each.id) if is_short else each.id, Tone.STRONG),
         Cell(short_id(each.event_id) if is_short else each.event_id),

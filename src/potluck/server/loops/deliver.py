@@ -38,14 +38,21 @@ class DeliverLoop:
         parts = self._parts
         async with parts.live.listen(topics.WEBHOOKS) as listener:
             async with parts.database.statement() as connection:
-                now = await deliveries.moment(connection)
-            is_more = await queue_once(parts, now) > 0
-            room = parts.settings.webhook_concurrency - len(self._sending)
-            claimed = await claim_once(parts, now, room) if room > 0 else ()
-            for each in claimed:
-                self._begin(each)
-            if not (is_more or claimed):
+                is_any = await deliveries.is_any(connection)
+            if not (is_any and await self._look()):
                 await listener.wait(parts.settings.webhook_poll_seconds)
+
+    async def _look(self) -> bool:
+        """Whether there was something to do, so that there may be more."""
+        parts = self._parts
+        async with parts.database.statement() as connection:
+            now = await deliveries.moment(connection)
+        is_more = await queue_once(parts, now) > 0
+        room = parts.settings.webhook_concurrency - len(self._sending)
+        claimed = await claim_once(parts, now, room) if room > 0 else ()
+        for each in claimed:
+            self._begin(each)
+        return is_more or bool(claimed)
 
     def _begin(self, claimed: Claimed) -> None:
         sending = asyncio.create_task(self._deliver(claimed))

@@ -1,6 +1,10 @@
 -- name: moment
 SELECT now()
 
+-- name: is_any
+-- Many pools have no webhook at all: then nothing else is asked.
+SELECT EXISTS (SELECT FROM webhooks WHERE paused_at IS NULL)
+
 -- name: behind
 -- Webhooks for which there may be something new, and which have room for it. Whoever works with one
 -- just now is not waited for.
