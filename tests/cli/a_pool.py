@@ -7,7 +7,7 @@ from msgspec import structs
 
 from potluck.model.account import Credential, Role, Scope
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId
+from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
 from potluck.model.task import EndReason, TaskState, WaitingReason
@@ -29,6 +29,16 @@ from potluck.wire.identity import Me
 from tests.consumer.fake_server import FakeServer, a_task, says
 
 GIB = 2**30
+IDS = [
+    TaskId(f"task_01m7gm2{end}")
+    for end in (
+        "q85jfaf9jspxrgzrx1c",
+        "ab2egsw01knwzd6emam",
+        "7j5qac5rmfgwtcrx3k9",
+        "5d2xe2jv4x2y8q6r0c1",
+        "m40vk9sd3h7q2w8zt5n",
+    )
+]
 OPEN = "/v1/tasks?limit=200&state=queued&state=assigned&state=running"
 OVER = "/v1/tasks?limit=50&state=succeeded&state=failed&state=cancelled&state=expired"
 WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
@@ -90,12 +100,14 @@ def open_tasks() -> list[TaskView]:
     busy = "12 nodes have their devices in use."
     return [
         a_task(
+            id=IDS[0],
             name="日本語のタスク.py",
             created_at=ago(minutes=1),
             waiting=WaitingReason("device_busy", busy),
         ),
         a_task(
             TaskState.RUNNING,
+            id=IDS[1],
             name="sweep.py",
             created_at=ago(minutes=4),
             started_at=ago(minutes=3, seconds=40),
@@ -105,6 +117,7 @@ def open_tasks() -> list[TaskView]:
         ),
         a_task(
             TaskState.RUNNING,
+            id=IDS[2],
             name="train.py",
             created_at=ago(hours=2),
             started_at=ago(hours=1, minutes=52),
@@ -118,6 +131,7 @@ def ended_tasks() -> list[TaskView]:
     return [
         a_task(
             TaskState.SUCCEEDED,
+            id=IDS[3],
             name="render.py",
             **times,
             charge_micro=412_500,
@@ -125,6 +139,7 @@ def ended_tasks() -> list[TaskView]:
         ),
         a_task(
             TaskState.FAILED,
+            id=IDS[4],
             name="greedy.py",
             **times,
             reason=EndReason.MEMORY_LIMIT,

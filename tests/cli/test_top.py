@@ -50,7 +50,7 @@ def test_all_of_it_on_one_screen(
         )
         assert rows[1] == "3 nodes · 2 of 5 GPUs free, 1 away · 2 running · 14 waiting"
         (sweep,) = [row for row in rows if "sweep.py × 200" in row]
-        assert "━━━╌╌╌  61 %" in sweep and "3 min 4" in sweep and "garage" in sweep
+        assert "━━━╌╌  61 %" in sweep and "3 min 4" in sweep and "garage" in sweep
         (waits,) = [row for row in rows if "日本語" in row]
         assert "queued" in waits and "12 nodes have" in waits
         (card,) = [row for row in rows if row.startswith("GeForce RTX 4") and "attic" in row]

@@ -5,7 +5,7 @@ answers to the next request for a path, with its query or without; the last scen
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +28,7 @@ class Scene(msgspec.Struct, frozen=True):
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = {}
-    chunks: tuple[bytes, ...] | None = None
+    chunks: Iterable[bytes] | None = None
     cut: bool = False
 
 
@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
 class FakeServer:
     """Plays scenes and keeps the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
         self._scenes: dict[str, list[Scene]] = {}
         self._always = Scene(404, b"no such scene")
@@ -59,7 +59,7 @@ class FakeServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._http = _QuietServer(("127.0.0.1", 0), Handler)
+        self._http = _QuietServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def plays(self, path: str, *scenes: Scene) -> None:

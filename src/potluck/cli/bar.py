@@ -5,7 +5,7 @@ import re
 from potluck.cli.cells import width
 
 _CELLS = 20
-_FEW_CELLS = 6
+_FEW_CELLS = 5
 _FEWEST_CELLS = 4
 _BAR = re.compile("([━╌]{4,}) ")
 

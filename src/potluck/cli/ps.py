@@ -98,7 +98,7 @@ def _show(pane: Pane, tasks: list[TaskView]) -> None:
         Column("STATE"),
         Column("AGE", is_number=True),
         Column("RAN", is_number=True),
-        Column("WHY", shrinks=True),
+        Column("WHY", shrinks=True, wraps=True),
     ]
     now = datetime.now(UTC)
     rows = [_row(task, now, pane.is_terminal) for task in tasks]

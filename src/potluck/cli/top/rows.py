@@ -110,7 +110,8 @@ def _line(
     line = Text(style=style)
     for cell, column, size in zip(cells, columns, sizes, strict=True):
         text = padded(cut(cell.text, size), size, column.is_number)
-        line.append(text, RICH_STYLES[cell.tone]).append(" " * GAP)
+        # Of a row that is turned round, colours would be patches.
+        line.append(text, "" if style else RICH_STYLES[cell.tone]).append(" " * GAP)
     line.truncate(width)
     line.append(" " * (width - line.cell_len))
     return line

@@ -1,0 +1,103 @@
+"""Takes the pictures of docs/terminal.md anew: `make captures`.
+
+The commands are ours and real, the terminal is tmux; the pool is played by the tests' fake server,
+so that there are GPUs on every machine, and nothing of that machine is in a picture.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.captures.played import PORT, Played
+from tests.captures.svg import DARK, LIGHT, Look, drawn
+from tests.captures.tmux import Tmux
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer
+
+CAPTURES = Path(__file__).resolve().parents[2] / "docs" / "captures"
+_LOOKS = {"dark": DARK, "light": LIGHT}
+Act = Callable[[Tmux, Played], None]
+
+
+def top(terminal: Tmux, _: Played) -> None:
+    terminal.type("potluck top")
+    terminal.until("? Help")
+    terminal.until("render.py")
+
+
+def ps(terminal: Tmux, _: Played) -> None:
+    terminal.type("potluck ps")
+    terminal.prompt()
+    terminal.type("potluck gpus --memory 20GB --sort price")
+    terminal.prompt()
+
+
+def run(terminal: Tmux, played: Played) -> None:
+    terminal.type("potluck run --gpu 1 --memory 24GB train.py")
+    terminal.until("epoch 3")
+    terminal.press("C-c")
+    terminal.until("[d]etach")
+    terminal.press("Enter")
+    played.go_on.set()
+    terminal.prompt()
+    terminal.type("potluck run --array 200 sweep.py")
+    terminal.until("122 of 200")
+
+
+# name, what is done, columns, lines, look, colours
+PICTURES: list[tuple[str, Act, int, int, str, bool]] = [
+    ("top-80-dark", top, 80, 24, "dark", True),
+    ("top-80-light", top, 80, 24, "light", True),
+    ("top-200-light", top, 200, 30, "light", True),
+    ("top-80-plain", top, 80, 24, "dark", False),
+    ("ps-80-dark", ps, 80, 24, "dark", True),
+    ("ps-200-light", ps, 200, 24, "light", True),
+    ("ps-80-plain", ps, 80, 24, "light", False),
+    ("run-80-dark", run, 80, 24, "dark", True),
+    ("run-80-light", run, 80, 24, "light", True),
+    ("run-200-light", run, 200, 24, "light", True),
+    ("run-80-plain", run, 80, 24, "dark", False),
+]
+
+
+def main(wanted: list[str]) -> None:
+    CAPTURES.mkdir(exist_ok=True)
+    for name, act, columns, lines, look, has_colours in PICTURES:
+        if not wanted or any(name.startswith(each) for each in wanted):
+            with FakeServer(PORT).running() as server:
+                picture = taken(server, act, columns, lines, _LOOKS[look], has_colours)
+            (CAPTURES / f"{name}.svg").write_text(picture)
+            print(name)
+
+
+def taken(
+    server: FakeServer, act: Act, columns: int, lines: int, look: Look, has_colours: bool
+) -> str:
+    with tempfile.TemporaryDirectory() as held:
+        directory = Path(held)
+        for script in ("train.py", "sweep.py"):
+            (directory / script).write_text("print('hello')\n")
+        user = CommandLine(directory / "config", server.url)
+        variables = {
+            **{name: value for name, value in user.variables.items() if name != "NO_COLOR"},
+            **({} if has_colours else {"NO_COLOR": "1"}),
+            "PATH": f"{Path(sys.executable).parent}:{user.variables['PATH']}",
+            "PS1": "$ ",
+            "PWD": held,
+            "HOME": held,
+            "LANG": "C.UTF-8",
+            "BASH_SILENCE_DEPRECATION_WARNING": "1",
+        }
+        played = Played(server)
+        with Tmux(directory, columns, lines, variables) as terminal:
+            terminal.type(f"cd '{held}' && clear")
+            terminal.prompt()
+            act(terminal, played)
+            screen = terminal.seen()
+    used = max(row for row in range(lines) if screen.display[row].strip()) + 1
+    return drawn(screen, used, look)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
