@@ -15,6 +15,7 @@ from potluck.server.flow import deliver, events, webhooks
 from potluck.server.loops.deliver import DeliverLoop
 from potluck.store.event_list import Wanted
 from potluck.wire.events import EventView
+from potluck.wire.webhooks import NewWebhook
 from tests.flow.delivering import Delivering
 from tests.flow.pool import Pool
 from tests.flow.receiver import Receiver, receiving
@@ -248,16 +249,19 @@ async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
     task = await pool.submit()
     made = await delivering.make(receiver.url)
     only = await delivering.make(receiver.url, EventKind.TASK_FINISHED)
+    asked = NewWebhook(receiver.url, task_id=(await pool.submit()).id)
+    about = await webhooks.make(pool.parts, pool.alice, asked)
     await pool.offer()  # Bob's node is Bob's matter
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    found = receiver.events(made.secret, delivering.now.timestamp())
-    assert [each.kind for each in found] == ["task.queued", "task.running"]
+    sent = await listed(delivering, made.webhook.id)
+    assert sent == ["delivered"] * 3, "of two tasks"
+    assert await listed(delivering, about.webhook.id) == ["delivered"], "of one"
     assert await listed(delivering, only.webhook.id) == []
     await pool.sql("UPDATE accounts SET suspended_at = now() WHERE id = $1", pool.alice)
     await delivering.happen(task.id, 2)
     await delivering.settle()
-    assert len(receiver.requests) == 2, "nothing is sent for who is suspended"
+    assert len(receiver.requests) == 4, "nothing is sent for who is suspended"
 
 
 async def test_a_long_backlog_goes_in_pieces(delivering: Delivering, receiver: Receiver) -> None:
