@@ -22,7 +22,7 @@ def test_the_welcome_says_what_to_type_next(
     show_welcome(Pane(sys.stdout), URL, has_provider=True, join_line=JOIN)
     shown = capsys.readouterr().out
     for words in (
-        f"{URL}/schema",
+        f"{URL}/docs",
         "run examples/hello.py",
         f"provide {URL} --data-dir DIR",
         "ssh -N -L 8470:127.0.0.1:8470 YOU@THIS-MACHINE",

@@ -7,6 +7,9 @@ from playwright.sync_api import Page, expect
 
 from tests.processes import Api, ServerProcess
 
+# The document is made when it is first asked for, and drawn in full: on a busy machine that takes.
+expect.set_options(timeout=30_000)
+
 
 @pytest.fixture
 def document(anybody: Api) -> Any:
@@ -17,6 +20,7 @@ def document(anybody: Api) -> Any:
 def docs(server: ServerProcess, page: Page) -> Page:
     """Wide as a desk; drawn in full."""
     page.set_viewport_size({"width": 1400, "height": 900})
+    page.set_default_timeout(30_000)
     page.goto(f"{server.url}/docs")
     expect(page.locator("article").last).to_be_attached()
     return page
