@@ -144,6 +144,6 @@ def _what_for(entry: LedgerEntry) -> str:
     if entry.task_id is None:
         return ""
     node = printable(entry.node_name or "a node")
-    if entry.task_name is None:
-        return f"{node} with {short_id(entry.task_id)}"
-    return f"{printable(entry.task_name)} ({short_id(entry.task_id)}) on {node}"
+    named = printable(entry.task_name) + " " if entry.task_name else ""
+    task = f"{named}({short_id(entry.task_id)})"
+    return f"{node} with {task}" if entry.kind is EntryKind.REWARD else f"{task} on {node}"
