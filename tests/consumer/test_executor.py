@@ -329,3 +329,22 @@ def test_a_cancelled_await_calls_the_task_off(client: Potluck, node: StandIn) ->
     assert potluck.flush(30), "the server was told by another thread"
     assert client.tasks.get(future.task_id).state is TaskState.CANCELLED
     gate.is_open.set()
+
+
+def test_a_loop_asks_nobody_when_an_await_is_cancelled(
+    client: Potluck, node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    node.answers = gate
+    asked: list[str] = []
+    monkeypatch.setattr(client.tasks, "cancel", asked.append)
+
+    async def program() -> None:
+        future = potluck.Executor(client=client).submit(abs, -1)
+        await asyncio.to_thread(gate.is_met.wait, 30)
+        assert future.cancel() and future.cancelled()
+
+    asyncio.run(program())
+    assert asked == [], "another thread tells the server"
+    gate.is_open.set()
+    assert potluck.flush(30)
