@@ -37,6 +37,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "submit_task": lambda _: TASK,
     "submit_tasks": lambda _: {"tasks": [TASK]},
     "estimate_task": lambda _: TASK,
+    "retry_task": lambda _: {},
     "ask_results": lambda person: {"tasks": [{"task_id": person.objects["task_id"]}]},
     "make_webhook": lambda _: WEBHOOK,
     "change_webhook": lambda _: {"name": "another"},

@@ -125,4 +125,5 @@ _NOT_SIMULATED = {
     ),
     *("event_list", "installation", "invites", "ledger_list", "listing", "pool"),
     *("nonces", "results", "sealed", "sessions", "terminal_approvals", "uploads", "webhooks"),
+    "retry",
 }

@@ -1,6 +1,6 @@
 """Tasks: submit, look, wait, cancel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from potluck.consumer.ask import ask, idempotent, path_of
@@ -20,6 +20,7 @@ from potluck.wire.consumer import (
     TaskView,
 )
 from potluck.wire.estimate import Estimate
+from potluck.wire.retry import RetryTask
 
 
 class Tasks:
@@ -81,6 +82,23 @@ class Tasks:
         """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""
         named = {"task_id": task_id}
         return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=idempotent())
+
+    def retry(
+        self,
+        task_id: str,
+        *,
+        all_items: bool = False,
+        secrets: Mapping[str, str] | None = None,
+        trust: Sequence[str] = (),
+        secrets_to_strangers: bool = False,
+    ) -> TaskView:
+        """A task that has ended, once more, as a new one: of an array the items that have not
+        succeeded, or all of them. Secrets ended with it, and are given again."""
+        asked = RetryTask(all_items, dict(secrets or {}), tuple(trust), secrets_to_strangers)
+        named = {"task_id": task_id}
+        return ask(
+            self._transport, routes.RETRY_TASK, TaskView, named, body=asked, headers=_idempotent()
+        )
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
         """A part of the log of the attempt with this number; of the newest without one."""

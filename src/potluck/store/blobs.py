@@ -117,10 +117,8 @@ async def claim_inputs(
     wanted = {(task_id, blob): blob.sha256 for task_id, refs in named.items() for blob in refs}
     if not wanted:
         return
-    have = await hold(connection, account_id, wanted.values())
-    for _, blob in wanted:
-        if have.get(blob.sha256) != blob.size_bytes:
-            raise not_yours(blob)
+    for blob in await missing(connection, account_id, [blob for _, blob in wanted]):
+        raise not_yours(blob)
     await connection.execute(
         _sql.name_input,
         account_id,
@@ -128,6 +126,14 @@ async def claim_inputs(
         [bytes.fromhex(sha256) for sha256 in wanted.values()],
         [blob.size_bytes for _, blob in wanted],
     )
+
+
+async def missing(
+    connection: Connection, account_id: AccountId, wanted: Sequence[BlobRef]
+) -> list[BlobRef]:
+    """Those of these that the account has not, in that size; it keeps the others for this long."""
+    have = await hold(connection, account_id, [blob.sha256 for blob in wanted]) if wanted else {}
+    return [blob for blob in wanted if have.get(blob.sha256) != blob.size_bytes]
 
 
 def not_yours(blob: BlobRef) -> InvalidInput:

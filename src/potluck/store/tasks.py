@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from potluck.decide.arrays.again import Again
 from potluck.decide.explain.sentences import (
     waits_for_start,
     waits_for_taker,
@@ -46,12 +47,20 @@ SECRETS = ("tasks", "sealed_secrets")
 _NEWEST_ATTEMPTS = 20
 
 
+class Origin(Struct, frozen=True):
+    """The task that a new one is tried again for; of an array, which of its items are."""
+
+    task_id: TaskId
+    items: Again | None = None
+
+
 class NewTask(Struct, frozen=True):
     id: TaskId
     account_id: AccountId
     request: TaskRequest
     request_hash: bytes
     idempotency_key: str | None
+    origin: Origin | None = None
 
 
 class Quotas(Struct, frozen=True):
@@ -79,9 +88,10 @@ class Allowance(Struct, frozen=True):
         return self.cheapest[_size(wanted)]
 
 
-def request_hash(key: bytes, request: TaskRequest) -> bytes:
+def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None) -> bytes:
     """Tells two requests apart. A hash without a key would let a reader try what one may say."""
-    return hmac.digest(key, hashlib.sha256(codec.encode_json(request)).digest(), "sha256")
+    said = codec.encode_json(request if origin is None else (request, origin))
+    return hmac.digest(key, hashlib.sha256(said).digest(), "sha256")
 
 
 async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
@@ -97,7 +107,7 @@ async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTas
 
 def _columns(vault: Vault, task: NewTask, waits_for: int) -> tuple[Any, ...]:
     request = task.request
-    items = request.items
+    items, left = request.items, _left(task)
     return (
         task.id,
         task.account_id,
@@ -115,11 +125,23 @@ def _columns(vault: Vault, task: NewTask, waits_for: int) -> tuple[Any, ...]:
         waits_for,
         items,
         request.allow_failures,
-        multirange([] if items is None else [ItemRange(0, items)]),
+        multirange(left.pending),
         task.idempotency_key,
         task.request_hash,
         _sealed_secrets(vault, task),
+        len(request.secrets),
+        None if task.origin is None else task.origin.task_id,
+        left.items_succeeded,
+        left.items_seconds,
     )
+
+
+def _left(task: NewTask) -> Again:
+    """The items that are to be run, and what is taken over of the others."""
+    if task.origin is not None and task.origin.items is not None:
+        return task.origin.items
+    items = task.request.items
+    return Again(() if items is None else (ItemRange(0, items),))
 
 
 def _sealed_secrets(vault: Vault, task: NewTask) -> bytes | None:
@@ -182,7 +204,7 @@ async def by_idempotency_key(
 async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
     found = await views(connection, [task_id], account_id)
     if not found:
-        raise _no_such_task(task_id)
+        raise no_such_task(task_id)
     return found[0]
 
 
@@ -206,7 +228,7 @@ async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -
     """The task's state, which nobody changes until this transaction ends."""
     state = await connection.fetchval(_sql.lock, task_id, account_id)
     if state is None:
-        raise _no_such_task(task_id)
+        raise no_such_task(task_id)
     return TaskState(state)
 
 
@@ -227,7 +249,7 @@ async def past_deadline(connection: Connection) -> list[TaskId]:
     return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
 
 
-def _no_such_task(task_id: TaskId) -> NotFound:
+def no_such_task(task_id: TaskId) -> NotFound:
     return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
 
 
@@ -269,6 +291,7 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         start_before=row["start_before"],
         expected_seconds=row["expected_seconds"],
         items=None if row["items"] is None else _item_counts(row),
+        retry_of=row["retry_of"],
     )
 
 

@@ -88,6 +88,7 @@ class TaskView(Struct, frozen=True):
     expected_seconds: float | None = None
     items: ItemCounts | None = None
     kept_until: datetime | None = None  # values, files and logs; None as long as it is not over
+    retry_of: TaskId | None = None  # the task that this one is tried again for
 
 
 class AttemptPage(Struct, frozen=True):

@@ -18,12 +18,14 @@ from potluck.server.api.idempotency import IdempotencyKey
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit, submit_many
 from potluck.server.flow.follow import Followed, Position
+from potluck.server.flow.retry import retry_task
 from potluck.server.parts import Parts
 from potluck.store import listing, tasks
 from potluck.store.listing import TaskFilter
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
 from potluck.wire.results import TasksSubmitted
+from potluck.wire.retry import RetryTask
 from potluck.wire.strict import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
@@ -110,6 +112,22 @@ class TaskController(Controller):
     ) -> TaskView:
         """Calls a task off, whatever it is doing."""
         return await cancel.cancel(parts, request.user.id, task_id_of(task_id))
+
+    @post(routes.RETRY_TASK.template, operation_id="retry_task")
+    async def retry(
+        self,
+        task_id: str,
+        data: RetryTask,
+        request: Request[Caller, Any, Any],
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
+    ) -> TaskView:
+        """Submits a task that has ended once more, as a new one that names it. Of an array, the
+        items that have not succeeded, under their numbers. With an Idempotency-Key it may be
+        repeated safely."""
+        _check_printable(idempotency_key)
+        named = task_id_of(task_id)
+        return await retry_task(parts, request.user.id, named, data, idempotency_key)
 
     @get(routes.TASK_LOGS.template, operation_id="task_logs")
     async def logs(

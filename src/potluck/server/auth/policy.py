@@ -66,6 +66,7 @@ POLICY: dict[str, Scope | None] = {
     "list_tasks": Scope.TASKS_READ,
     "get_task": Scope.TASKS_READ,
     "cancel_task": Scope.TASKS_WRITE,
+    "retry_task": Scope.TASKS_WRITE,
     "follow_task": Scope.TASKS_READ,
     "explain_task": Scope.TASKS_READ,
     "task_logs": Scope.TASKS_READ,

@@ -21,7 +21,7 @@ from potluck.store import blobs, dependencies, tasks
 from potluck.store.database import Connection
 from potluck.store.dependencies import Decided
 from potluck.store.mint import new_task_id
-from potluck.store.tasks import Allowance, EarlierSubmission, NewTask, Quotas
+from potluck.store.tasks import Allowance, EarlierSubmission, NewTask, Origin, Quotas
 from potluck.wire.address import checksummed
 from potluck.wire.consumer import TaskView
 
@@ -38,10 +38,14 @@ async def submit(
 
 
 def new_task(
-    parts: Parts, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
+    parts: Parts,
+    account_id: AccountId,
+    request: TaskRequest,
+    idempotency_key: str | None,
+    origin: Origin | None = None,
 ) -> NewTask:
-    asked = tasks.request_hash(parts.keys.request, request)
-    return NewTask(new_task_id(), account_id, request, asked, idempotency_key)
+    asked = tasks.request_hash(parts.keys.request, request, origin)
+    return NewTask(new_task_id(), account_id, request, asked, idempotency_key, origin)
 
 
 async def enter(parts: Parts, connection: Connection, new: NewTask) -> TaskId:

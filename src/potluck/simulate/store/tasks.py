@@ -41,6 +41,10 @@ def insert(
     idempotency_key: str | None,
     request_hash: bytes,
     sealed_secrets: bytes | None,
+    secret_count: int,
+    retry_of: str | None,
+    items_succeeded: int,
+    items_seconds: float,
 ) -> list[Row]:
     if data.tasks.find("tasks_account_id_key", account_id, idempotency_key) is not None:
         return []
@@ -66,6 +70,10 @@ def insert(
             "idempotency_key": idempotency_key,
             "request_hash": request_hash,
             "sealed_secrets": sealed_secrets,
+            "secret_count": secret_count,
+            "retry_of": retry_of,
+            "items_succeeded": items_succeeded,
+            "items_seconds": items_seconds,
         }
     )
     told = {"account_id": account_id, "task_id": task_id, "kind": "task.queued"}

@@ -3,9 +3,10 @@ WITH entered AS (
     INSERT INTO tasks
         (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
         start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures,
-        pending, idempotency_key, request_hash, sealed_secrets)
+        pending, idempotency_key, request_hash, sealed_secrets, secret_count, retry_of,
+        items_succeeded, items_seconds)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12,
-        $13, $14, $15, $16, $17, $18, $19, $20)
+        $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
     -- The same key again is the same submission; the caller compares the hash.
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING id, account_id
@@ -61,7 +62,7 @@ SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
     not_before, not_before > now() AS is_put_off,
-    start_before, expected_seconds, items, items_succeeded, items_failed,
+    start_before, expected_seconds, items, items_succeeded, items_failed, retry_of,
     (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(pending) AS part)::integer
         AS items_pending
 FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2

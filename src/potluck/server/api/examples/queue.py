@@ -5,8 +5,9 @@ from typing import Final
 from potluck.model.task import TaskState
 from potluck.server.api.examples.example import Area, Example
 from potluck.server.api.examples.names import TASK, at
-from potluck.server.api.examples.work import CANCELLED, DONE, RAN
+from potluck.server.api.examples.work import AGAIN, CANCELLED, DONE, RAN
 from potluck.wire.consumer import AttemptPage, Explanation, RefusalCount, TaskPage
+from potluck.wire.retry import RetryTask
 
 _BUSY = "1 node is busy with other tasks."
 
@@ -36,6 +37,7 @@ AREA: Final = Area(
             ),
         ),
         "cancel_task": Example("Cancel a task", answer=CANCELLED),
+        "retry_task": Example("Try a task again", RetryTask(), AGAIN, also=(402, 409)),
         "list_attempts": Example("List the attempts at a task", answer=AttemptPage([RAN])),
     },
 )

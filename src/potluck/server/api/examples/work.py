@@ -14,6 +14,7 @@ from potluck.server.api.examples.names import (
     DEVICE,
     LEASE_TOKEN,
     NODE,
+    OTHER_TASK,
     SHA256,
     TASK,
     at,
@@ -102,3 +103,4 @@ CANCELLED: Final = msgspec.structs.replace(
     reason=EndReason.CANCELLED,
     finished_at=at(9, 41),
 )
+AGAIN: Final = msgspec.structs.replace(QUEUED, id=OTHER_TASK, retry_of=TASK)

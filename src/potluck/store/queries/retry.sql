@@ -1,0 +1,11 @@
+-- name: ended
+-- All that there is left of a task to submit it once more. Of an array, what nobody was granted and
+-- what was given back at its end has not been done, and neither has what failed for good.
+SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, expected_seconds,
+    extract(epoch FROM start_before - created_at)::double precision AS start_within_seconds,
+    items, allow_failures, items_succeeded, items_failed, items_seconds, secret_count, finished_at,
+    CASE WHEN items IS NOT NULL THEN pending + coalesce((
+        SELECT range_agg(int4range(item, item + 1)) FROM failed_items
+        WHERE task_id = tasks.id AND is_final
+    ), '{}') END AS not_done
+FROM tasks WHERE id = $1 AND account_id = $2
