@@ -29,9 +29,8 @@ def _show(pane: Pane, said: Explanation, now: datetime) -> None:
 def explained(said: Explanation, now: datetime) -> list[list[Cell]]:
     """As lines."""
     lines = [[Cell(said.sentence, Tone.STRONG)]]
-    when = _when(said, now)
-    if when:
-        lines.append([Cell(when)])
+    if told := when(said, now):
+        lines.append([Cell(told)])
     if said.refusals:
         lines += [[], [Cell(f"Of {show_count(said.nodes, 'node')}:", Tone.FAINT)]]
         lines += [[Cell(f"  {refusal.sentence}")] for refusal in said.refusals]
@@ -41,7 +40,7 @@ def explained(said: Explanation, now: datetime) -> list[list[Cell]]:
     return lines
 
 
-def _when(said: Explanation, now: datetime) -> str:
+def when(said: Explanation, now: datetime) -> str:
     """Where it stands, and when it may start if there is a basis for a guess."""
     parts = []
     if said.position is not None:
@@ -49,7 +48,7 @@ def _when(said: Explanation, now: datetime) -> str:
         parts.append(f"It is {place} in the queue.")
     if said.estimated_start is not None:
         ahead = show_ahead(said.estimated_start, now)
-        when = f"in {ahead}" if said.estimated_start > now else "at any moment"
+        start = f"in {ahead}" if said.estimated_start > now else "at any moment"
         basis = "" if said.basis is None else f": {printable(said.basis)}"
-        parts.append(f"It may start {when}{basis}.")
+        parts.append(f"It may start {start}{basis}.")
     return " ".join(parts)

@@ -41,6 +41,7 @@ from potluck.cli.provider.status import status
 from potluck.cli.provider.terms import set_terms
 from potluck.cli.ps import ps
 from potluck.cli.result import result
+from potluck.cli.retry import retry
 from potluck.cli.roles import roles
 from potluck.cli.run import run
 from potluck.cli.screen import open_streams
@@ -49,6 +50,7 @@ from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.simulate.completion import completion
 from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
+from potluck.cli.status import task_status
 from potluck.cli.submit import submit
 from potluck.cli.templates import templates
 from potluck.cli.top.top import top
@@ -106,8 +108,9 @@ for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
         rich_help_panel=_RUN,
         context_settings={"allow_interspersed_args": False},
     )(sending)
+app.command("status", cls=Command, rich_help_panel=_WATCH)(task_status)
 for panel, commands in {
-    _RUN: (templates,),
+    _RUN: (retry, templates),
     _WATCH: (ps, top, logs, explain, attempts, events, cancel),
     _RESULTS: (result, files),
     _POOL: (gpus, nodes),

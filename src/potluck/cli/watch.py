@@ -58,6 +58,14 @@ def watch(
     return watcher.finish(directory, notifier or Notifier(), gathering)
 
 
+def watch_submitted(potluck: "Potluck", task: TaskView, screen: Screen, notifier: Notifier) -> int:
+    """The same for one that is in the queue already."""
+    with LiveLine(screen) as line:
+        watcher = Watcher(potluck, task, screen, line)
+        is_detached = not watcher.watch()
+    return 0 if is_detached else watcher.finish(None, notifier, None)
+
+
 def _submitted(
     potluck: "Potluck", request: TaskRequest, screen: Screen, line: LiveLine
 ) -> TaskView:

@@ -97,7 +97,7 @@ class Tasks:
         asked = RetryTask(all_items, dict(secrets or {}), tuple(trust), secrets_to_strangers)
         named = {"task_id": task_id}
         return ask(
-            self._transport, routes.RETRY_TASK, TaskView, named, body=asked, headers=_idempotent()
+            self._transport, routes.RETRY_TASK, TaskView, named, body=asked, headers=idempotent()
         )
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:

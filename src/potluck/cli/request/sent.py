@@ -8,6 +8,31 @@ import typer
 
 from potluck.cli.options import directory
 
+SecretOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A variable that only my own nodes get; taken from my environment, or asked for;"
+        " repeatable.",
+        show_default=False,
+    ),
+]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WALLET",
+        help="Nodes of this wallet may have the secrets too; repeatable.",
+        show_default=False,
+    ),
+]
+StrangersOption = Annotated[
+    bool,
+    typer.Option(
+        "--secrets-to-strangers",
+        help="Every node may have the secrets: whoever owns it can read them.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class SentOptions:
@@ -38,27 +63,6 @@ class SentOptions:
             help="How often $POTLUCK_CHECKPOINT is brought to safety, for the next attempt.",
         ),
     ] = "60s"
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A variable that only my own nodes get; taken from my environment, or asked for;"
-            " repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WALLET",
-            help="Nodes of this wallet may have the secrets too; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    secrets_to_strangers: Annotated[
-        bool,
-        typer.Option(
-            "--secrets-to-strangers",
-            help="Every node may have the secrets: whoever owns it can read them.",
-        ),
-    ] = False
+    secret: SecretOption = None
+    trust: TrustOption = None
+    secrets_to_strangers: StrangersOption = False
