@@ -125,7 +125,6 @@ class TaskController(Controller):
         """Submits a task that has ended once more, as a new one that names it. Of an array, the
         items that have not succeeded, under their numbers. With an Idempotency-Key it may be
         repeated safely."""
-        _check_printable(idempotency_key)
         named = task_id_of(task_id)
         return await retry_task(parts, request.user.id, named, data, idempotency_key)
 
