@@ -4,10 +4,8 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
-import pytest
 
 from potluck.cli.cells import width
 from potluck.cli.top.app import Top
@@ -38,12 +36,11 @@ def top(
         yield terminal
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
-def test_all_of_it_on_one_screen(
-    process_user: CommandLine, server: FakeServer, columns: int, lines: int
+def test_all_of_it_on_one_screen_whatever_its_size(
+    process_user: CommandLine, server: FakeServer
 ) -> None:
     plays_a_pool(server)
-    with top(process_user, columns, lines) as terminal:
+    with top(process_user) as terminal:
         rows = terminal.until_row("render.py")
         assert rows[0].startswith(
             f"Potluck · {server.url} · 0x3FCf…3CA0 · 12.5 credits + 0.74 held"
@@ -56,22 +53,41 @@ def test_all_of_it_on_one_screen(
         (card,) = [row for row in rows if row.startswith("GeForce RTX 4") and "attic" in row]
         assert "97 %" in card and "78 °C" in card and "0.4" in card and "busy" in card
         assert any("outside hours" in row for row in rows)
-        assert ("402 W" in card) == (columns == 200), "what there is no room for is left out"
-        assert all(width(row) <= columns for row in rows)
+        assert "402 W" not in card, "what there is no room for is left out"
+        assert all(width(row) <= 80 for row in rows)
+        assert len(terminal.colours()) > 3
+        assert b"[48" not in terminal.raw and b";48;" not in terminal.raw, (
+            "the background is its own"
+        )
+        for columns, lines in [(40, 9), (20, 5), (200, 50)]:
+            terminal.resize(columns, lines)
+            terminal.until_rows(lambda rows, lines=lines: len(rows) == lines)  # type: ignore[misc]
+        terminal.until_row("402 W")
         terminal.press("q")
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (0, True)
 
 
-def test_a_look_is_two_requests(process_user: CommandLine, server: FakeServer) -> None:
+def test_no_colours_if_nobody_wants_them(process_user: CommandLine, server: FakeServer) -> None:
     plays_a_pool(server)
-    with top(process_user) as terminal:
-        begun = len(server.requests)
-        terminal.until_rows(lambda _: len(server.requests) >= begun + 14)
-    paths = [request.path.split("?")[0] for request in server.requests]
-    looks = paths.count("/v1/devices")
-    assert paths.count("/v1/pool") <= looks // 5 + 1
-    assert len(paths) <= 2.8 * looks + 3
+    with top(process_user, NO_COLOR="1") as terminal:
+        terminal.until_row("render.py")
+        assert terminal.colours() == {"default"}
+
+
+def test_a_look_is_two_requests(server: FakeServer) -> None:
+    open_tasks = plays_a_pool(server)
+    with Potluck(server.url, "secret") as potluck:
+        looker = Looker(potluck)
+        for _ in range(20):
+            looker.look()
+        paths = [request.path.split("?")[0] for request in server.requests]
+        assert len(paths) == 20 * 2 + 4 * 3, "the rest every fifth time"
+        server.plays(OPEN, says(TaskPage(open_tasks[1:])))
+        server.requests.clear()
+        looker.look()
+        looker.look()
+        assert len(server.requests) == 2 + 3 + 2, "and when a task of ours has ended"
 
 
 def back(terminal: Terminal, key: str = ESCAPE) -> None:
@@ -140,7 +156,10 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         terminal.press(ESCAPE)
         terminal.until_row("train.py")
         terminal.press("?")
-        terminal.until_row("why the chosen task waits")
+        reads(terminal, "why the chosen task waits")
+        terminal.press(CTRL_C)
+        terminal.rest()
+        assert (terminal.status(), terminal.is_as_it_was) == (130, True)
 
 
 def test_an_outage_is_told_and_over_when_it_is_over(
@@ -164,24 +183,9 @@ def test_an_outage_is_told_and_over_when_it_is_over(
         server.plays(OVER, says(TaskPage([])))
         server.plays("/v1/devices", says(DevicePage([])))
         terminal.until_row("The pool is empty. `potluck provide")
-
-
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [(CTRL_C, 130), (signal.SIGTERM, 143)],
-    ids=["Ctrl-C", "SIGTERM"],
-)
-def test_it_leaves_the_terminal_as_it_was(
-    process_user: CommandLine, server: FakeServer, end: Any, status: int
-) -> None:
-    plays_a_pool(server)
-    with top(process_user) as terminal:
-        if isinstance(end, str):
-            terminal.press(end)
-        else:
-            os.kill(terminal.process.pid, end)
+        os.kill(terminal.process.pid, signal.SIGTERM)
         terminal.rest()
-        assert (terminal.status(), terminal.is_as_it_was) == (status, True)
+        assert (terminal.status(), terminal.is_as_it_was) == (143, True)
 
 
 async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer) -> None:
@@ -198,30 +202,6 @@ async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer)
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=make_it)
     assert isinstance(app.failure, ZeroDivisionError)
-
-
-def test_any_size_will_do(process_user: CommandLine, server: FakeServer) -> None:
-    plays_a_pool(server)
-    with top(process_user) as terminal:
-        for columns, lines in [(200, 50), (40, 9), (20, 5), (120, 30)]:
-            terminal.resize(columns, lines)
-            terminal.until_rows(lambda rows, lines=lines: len(rows) == lines)  # type: ignore[misc]
-        terminal.until_rows(lambda rows: any(row.endswith("in use.") for row in rows))
-        assert len(terminal.rows) == 30
-
-
-def test_colours_are_the_terminals_own_and_none_if_nobody_wants_them(
-    process_user: CommandLine, server: FakeServer
-) -> None:
-    plays_a_pool(server)
-    with top(process_user) as terminal:
-        terminal.until_row("render.py")
-        backgrounds = terminal.raw
-        assert len(terminal.colours()) > 3
-        assert b"[48" not in backgrounds and b";48;" not in backgrounds
-    with top(process_user, NO_COLOR="1") as terminal:
-        terminal.until_row("render.py")
-        assert terminal.colours() == {"default"}
 
 
 def test_one_look_in_a_pipe(user: CommandLine, server: FakeServer) -> None:

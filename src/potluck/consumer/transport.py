@@ -25,6 +25,7 @@ from urllib3.response import BaseHTTPResponse
 from potluck import __version__
 from potluck.consumer.bearer import Bearer
 from potluck.consumer.patience import Patience
+from potluck.consumer.remembered import Remembered
 from potluck.consumer.retry_after import retry_after_seconds
 from potluck.local.trust import context
 from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
@@ -45,7 +46,12 @@ class Transport:
         self.patience = patience
         self.ca_file = ca_file
         self.bearer = bearer
+        self._remembered: Remembered | None = None
         self._pool = self._new_pool()
+
+    def remember(self) -> None:
+        """From now on, what is asked for again is sent again only if it has changed."""
+        self._remembered = Remembered()
 
     def _new_pool(self) -> urllib3.PoolManager:
         return urllib3.PoolManager(
@@ -106,8 +112,14 @@ class Transport:
             response.close()
 
     def _try(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        response = self._send(method, path, body, headers, self.patience.read_seconds)
+        known = self._remembered if method == "GET" else None
+        asked = {**headers, **(known.condition(path) if known else {})}
+        response = self._send(method, path, body, asked, self.patience.read_seconds)
+        if known and response.status == 304:
+            return known.same(path)
         if 200 <= response.status < 300:
+            if known:
+                known.keep(path, response.headers, response.data)
             return response.data
         raise self._refusal(response, response.data)
 

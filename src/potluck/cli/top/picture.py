@@ -1,8 +1,8 @@
 """What `potluck top` shows: one look at the account, its tasks and the pool.
 
-A look is two requests, for the tasks that are not over and for the devices. What changes seldom
-(what is over, the balance, the pool in numbers) is asked for every few looks, and whenever a task
-of ours has ended since the last.
+A look is two requests, for the tasks that are not over and for the devices; what has not changed is
+not sent again. What changes seldom (what is over, the balance, the pool in numbers) is asked for
+every few looks, and whenever a task of ours has ended since the last.
 """
 
 from datetime import UTC, datetime
@@ -44,6 +44,7 @@ class Looker:
 
     def __init__(self, potluck: "Potluck"):
         self._potluck = potluck
+        potluck.transport.remember()
         self._looks = 0
         self._open: set[TaskId] = set()
         self._seldom: tuple[Me, PoolView, list[TaskView]] | None = None

@@ -1,0 +1,53 @@
+"""Answers that are asked for again: sent again only if they have changed."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.consumer import Potluck
+from potluck.wire.consumer import DeviceCounts, PoolView
+from tests.consumer.fake_server import FakeServer, Scene, says
+
+POOL = PoolView(3, 0, DeviceCounts(2), DeviceCounts(), 14, 2, 10_000)
+SAME = Scene(304, headers={"ETag": '"one"'})
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer().running() as fake:
+        yield fake
+
+
+def named(pool: PoolView, etag: str) -> Scene:
+    answer = says(pool)
+    return Scene(200, answer.body, {**answer.headers, "ETag": etag})
+
+
+def test_what_is_the_same_comes_from_memory(server: FakeServer) -> None:
+    other = replace(POOL, nodes=4)
+    server.plays("/v1/pool", named(POOL, '"one"'), SAME, SAME, named(other, '"two"'), says(POOL))
+    with Potluck(server.url, "secret") as potluck:
+        potluck.transport.remember()
+        assert [potluck.resources.pool() for _ in range(6)] == [POOL] * 3 + [other, POOL, POOL]
+    asked = [request.headers.get("If-None-Match") for request in server.requests]
+    assert asked == [None, '"one"', '"one"', '"one"', '"two"', None]
+
+
+def test_nobody_is_asked_so_who_did_not_say(server: FakeServer) -> None:
+    server.plays("/v1/pool", named(POOL, '"one"'))
+    with Potluck(server.url, "secret") as potluck:
+        assert potluck.resources.pool() == potluck.resources.pool()
+    assert not any("If-None-Match" in request.headers for request in server.requests)
+
+
+def test_only_a_few_are_remembered(server: FakeServer) -> None:
+    with Potluck(server.url, "secret") as potluck:
+        potluck.transport.remember()
+        for number in range(20):
+            server.plays(f"/v1/{number}", named(POOL, '"one"'))
+            potluck.transport.call("GET", f"/v1/{number}")
+        for number in (0, 19):
+            potluck.transport.call("GET", f"/v1/{number}")
+    first, last = (request.headers.get("If-None-Match") for request in server.requests[-2:])
+    assert (first, last) == (None, '"one"')
