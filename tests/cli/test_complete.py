@@ -72,7 +72,7 @@ def test_there_is_a_script_for_every_shell(user: CommandLine, shell: str, tmp_pa
     assert ended.value.code == 0
     with mock.patch.dict(os.environ, user.variables, clear=True):
         known = complete.template_names("man")
-    assert known[0][0] == "mandelbrot"
+    assert known[0][0] == "mandelbrot" and len(known[0][1]) <= 60
 
 
 def test_installing_it_puts_it_where_bash_looks(process_user: CommandLine, tmp_path: Path) -> None:

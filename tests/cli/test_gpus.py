@@ -148,7 +148,7 @@ NONE = DeviceCounts()
         (
             (NONE, DeviceCounts(2, 1)),
             [],
-            "No GPU is in this pool, but 3 processors: `potluck gpus --kind cpu` shows them.",
+            "No GPU is in this pool, but 3 processors: see `potluck gpus --kind cpu`.",
         ),
         ((DeviceCounts(1), NONE), ["--kind", "cpu"], "No processor is on offer, but 1 GPU"),
         ((DeviceCounts(1), NONE), ["--memory", "99GB"], "None of 1 device is like that."),

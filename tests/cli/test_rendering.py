@@ -183,6 +183,8 @@ def test_why() -> None:
     assert why(a_task(waiting=waiting)) == "No node has a GPU."
     assert why(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting)) == ""
     assert why(a_task(TaskState.FAILED, reason=EndReason.MEMORY_LIMIT)) == "memory limit"
+    late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
+    assert why(late) == "it was not started in time"
     failed = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=3)
     assert why(failed) == "exit status 3"
 

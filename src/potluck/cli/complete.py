@@ -17,6 +17,7 @@ from typing import Any
 _FRESH_SECONDS = 10.0
 _ANSWER_SECONDS = 1.0
 _MOST_TASKS = 100
+_MOST_CELLS = 60  # of a description: zsh shows no line that is broken
 _FILE = "completion.json"
 
 Known = list[tuple[str, str, str]]  # id, name and state, newest first
@@ -46,11 +47,12 @@ def template_names(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _templates() -> Iterator[tuple[str, str]]:
+    from potluck.cli.cells import cut
     from potluck.local.template import Template, all_templates
 
     for each in all_templates():
         if isinstance(each, Template):
-            yield each.name, each.about.summary
+            yield each.name, cut(each.about.summary, _MOST_CELLS)
 
 
 def _tasks() -> Known:

@@ -72,7 +72,7 @@ def _nothing(pool: PoolView, wanted: WantedOptions, url: str) -> str:
         return f"The pool is empty. Bring a machine with `potluck provide {url}`."
     if wanted.kind is Kind.GPU and not gpus:
         processors = show_count(cpus, "processor")
-        return f"No GPU is in this pool, but {processors}: `potluck gpus --kind cpu` shows them."
+        return f"No GPU is in this pool, but {processors}: see `potluck gpus --kind cpu`."
     if wanted.kind is Kind.CPU and not cpus:
         return f"No processor is on offer, but {show_count(gpus, 'GPU')}: see `potluck gpus`."
     total = {Kind.GPU: gpus, Kind.CPU: cpus, Kind.ANY: gpus + cpus}[wanted.kind]
