@@ -47,7 +47,7 @@ def told(owner: CommandLine, *words: str) -> str:
 
 def in_pool(owner: CommandLine) -> Any:
     """The one device, as the pool shows it."""
-    (device,) = asked(owner, "devices")["devices"]
+    (device,) = asked(owner, "gpus", "--kind", "any", "--each")["devices"]
     return device
 
 

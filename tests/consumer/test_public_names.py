@@ -148,6 +148,7 @@ PARTS = {
         "get(task_id)",
         "list(limit?, cursor?, states?, *, name?, kind?, since?, until?)",
         "logs(task_id, attempt?, offset?)",
+        "retry(task_id, *, all_items?, secrets?, trust?, secrets_to_strangers?)",
         "submit(request)",
         "wait(task_id)",
     ],

@@ -71,6 +71,7 @@ REPEATED: list[Call] = [
     # They carry a key: the second one is answered as the first.
     ("tasks.submit", (REQUEST,)),
     ("tasks.cancel", ("t",)),
+    ("tasks.retry", ("t",)),
     ("account.make_key", ("ci", [Scope.TASKS_READ], 60)),
     ("admin.grant", ("a", 5)),
     ("admin.invite", (NewInvite(),)),
