@@ -125,4 +125,4 @@ def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, scrip
     server.plays("/v1/tasks/estimate", says(FREE))
     shown = user.run("run", "--dry-run", "--json", script)
     assert (shown.status, shown.stderr) == (0, "")
-    assert shown.lines() == [msgspec.to_builtins(FREE)]
+    assert shown.lines() == [{**msgspec.to_builtins(FREE), "defaults": []}]

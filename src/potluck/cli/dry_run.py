@@ -1,12 +1,16 @@
 """`--dry-run`: what a task would meet, before anything is uploaded or submitted."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from potluck.cli.facts import show_facts
 from potluck.cli.request.options import Draft, unsent
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.units import show_ahead, show_count, show_credits, show_seconds
+from potluck.local.project import Default
 from potluck.model.task import TaskRequest
 from potluck.wire.estimate import Estimate, Outlook
 
@@ -17,14 +21,17 @@ _TONES = {Outlook.NOW: Tone.GOOD, Outlook.LATER: Tone.WAITING, Outlook.NEVER: To
 NEVER_STATUS = 1
 
 
-def dry_run(potluck: "Potluck", draft: Draft, screen: Screen) -> int:
+def dry_run(
+    potluck: "Potluck", draft: Draft, screen: Screen, defaults: Sequence[Default] = ()
+) -> int:
     """Shows it, and returns the exit status: 0 if the task would start, be it later."""
     request = unsent(potluck, draft)
     said = potluck.tasks.estimate(request)
     if screen.json:
-        screen.emit(said)
+        screen.emit({**msgspec.to_builtins(said), "defaults": defaults})
     else:
         _show(screen.out, request, said, datetime.now(UTC))
+        _list(screen.out, "Not typed, but said elsewhere:", [_from(each) for each in defaults])
         screen.err.line("Nothing was uploaded or submitted.", Tone.FAINT)
     return NEVER_STATUS if said.outlook is Outlook.NEVER else 0
 
@@ -55,6 +62,12 @@ def _list(pane: Pane, title: str, sentences: list[str], tone: Tone = Tone.PLAIN)
         pane.line(title, Tone.FAINT)
         for sentence in sentences:
             pane.prose(printable(sentence), tone, "  ", "  ")
+
+
+def _from(default: Default) -> str:
+    value = default.value
+    text = ", ".join(value) if isinstance(value, list) else f"{value}"
+    return f"{default.key} = {text} ({default.where})"
 
 
 def _devices(said: Estimate) -> str:

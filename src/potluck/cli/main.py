@@ -40,6 +40,7 @@ from potluck.cli.provider.pause import resume as resume_devices
 from potluck.cli.provider.status import status
 from potluck.cli.provider.terms import set_terms
 from potluck.cli.ps import ps
+from potluck.cli.request.defaults import SendingCommand
 from potluck.cli.result import result
 from potluck.cli.retry import retry
 from potluck.cli.roles import roles
@@ -104,7 +105,7 @@ def potluck(
 for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
     app.command(
         name,
-        cls=Command,
+        cls=SendingCommand,
         rich_help_panel=_RUN,
         context_settings={"allow_interspersed_args": False},
     )(sending)

@@ -16,6 +16,7 @@ from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
+from potluck.cli.request.defaults import defaults_used
 from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import InputFile, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
@@ -34,6 +35,27 @@ from potluck.model.error import InvalidInput
 from potluck.model.spec import FunctionSpec, ScriptSpec, TaskSpec
 from potluck.wire.codec import encode_json
 from potluck.wire.item_file import pack
+
+ItemsArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ITEMS",
+        help="A file with an item a line (or .csv, .tsv, .jsonl, .json), `-` for stdin, or a"
+        " pattern in quotes such as 'data/*.csv'.",
+        show_default=False,
+    ),
+]
+ItemsOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        parser=directory,
+        metavar="DIR",
+        help="Bring here what each item left and wrote, in a directory of its own.",
+        rich_help_panel="Files and secrets",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -70,30 +92,13 @@ class MapOptions:
 
 @grouped
 def map_items(
+    context: typer.Context,
     task: MapOptions,
     entry: EntryOptions,
-    items: Annotated[
-        str,
-        typer.Argument(
-            metavar="ITEMS",
-            help="A file with an item a line (or .csv, .tsv, .jsonl, .json), `-` for stdin, or a"
-            " pattern in quotes such as 'data/*.csv'.",
-            show_default=False,
-        ),
-    ],
+    items: ItemsArgument,
     script: ScriptArgument = None,
     arguments: ArgumentsArgument = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            parser=directory,
-            metavar="DIR",
-            help="Bring here what each item left and wrote, in a directory of its own.",
-            rich_help_panel="Files and secrets",
-        ),
-    ] = None,
+    output: ItemsOutputOption = None,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
     ] = False,
@@ -122,7 +127,7 @@ def map_items(
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
         if dry_run:
-            raise typer.Exit(shown_dry(potluck, draft, screen))
+            raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         request = sent_along(potluck, draft, screen)
         if not detach:
             gathering = _gathering(found, output)

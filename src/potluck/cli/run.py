@@ -12,6 +12,7 @@ from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
+from potluck.cli.request.defaults import defaults_used
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen
@@ -21,6 +22,7 @@ from potluck.cli.watch import watch
 
 @grouped
 def run(
+    context: typer.Context,
     task: TaskOptions,
     entry: EntryOptions,
     script: ScriptArgument = None,
@@ -62,7 +64,7 @@ def run(
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
         if dry_run:
-            raise typer.Exit(shown_dry(potluck, draft, screen))
+            raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         request = sent_along(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output, at_the_end))

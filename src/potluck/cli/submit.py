@@ -6,6 +6,7 @@ from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
 from potluck.cli.grouped import grouped
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
+from potluck.cli.request.defaults import defaults_used
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen
@@ -15,6 +16,7 @@ from potluck.wire.consumer import TaskView
 
 @grouped
 def submit(
+    context: typer.Context,
     task: TaskOptions,
     entry: EntryOptions,
     script: ScriptArgument = None,
@@ -32,7 +34,7 @@ def submit(
     draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
     with entered(screen, server, entry) as potluck:
         if dry_run:
-            raise typer.Exit(shown_dry(potluck, draft, screen))
+            raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         submitted = potluck.tasks.submit(sent_along(potluck, draft, screen))
     tell_submitted(submitted, screen)
 

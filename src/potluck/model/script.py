@@ -2,9 +2,9 @@
 
 Consumer, server and provider all read it here, so a bad block is refused at once and everywhere
 with the same sentence. Only plain requirements pass (a name, extras, a version specifier, a
-marker): no addresses, paths or options. `[tool]` tables are ignored, so a script can bring no
-package sources or indexes of its own. Reading takes time linear in the source, which the
-regular expression in the PEP does not.
+marker): no addresses, paths or options. On a node `[tool]` tables are ignored, so a script can
+bring no package sources or indexes of its own; `[tool.potluck]` is for who runs it. Reading takes
+time linear in the source, which the regular expression in the PEP does not.
 """
 
 import tomllib
@@ -37,11 +37,21 @@ class ScriptMetadata(Struct, frozen=True):
 
 def read_metadata(source: str) -> ScriptMetadata:
     """The block's content, or an empty one if there is no block; raises InvalidInput."""
+    table = _block(source)
+    return ScriptMetadata(_requires_python(table), _dependencies(table))
+
+
+def tool_table(source: str) -> Any:
+    """What `[tool.potluck]` of the block says, as it stands there: for whoever runs the script."""
+    tools = _block(source).get("tool", {})
+    return tools.get("potluck", {}) if isinstance(tools, dict) else {}
+
+
+def _block(source: str) -> dict[str, Any]:
     blocks = list(_blocks(source.split("\n")))
     if len(blocks) > 1:
         _refuse(f"The script has {len(blocks)} `{_OPENING}` blocks; it may have one.")
-    table = _parse("\n".join(blocks[0])) if blocks else {}
-    return ScriptMetadata(_requires_python(table), _dependencies(table))
+    return _parse("\n".join(blocks[0])) if blocks else {}
 
 
 def check_dependencies(wanted: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from potluck.local.template import template as named_template
 def _defaults_of(context: typer.Context, name: str | None) -> str | None:
     """A template's options stand in the place of our defaults, so what is typed still wins."""
     if name is not None and not context.resilient_parsing:
-        context.default_map = named_template(name).about.options.said()
+        said = named_template(name).about.options.said()
+        context.default_map = {**(context.default_map or {}), **said}
     return name
 
 
