@@ -33,7 +33,7 @@ def retry(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Try a task again that has ended: the same, as a new task, and show its id.
+    """Try a task again that has ended, as a new task.
 
     Its files come along as long as they are kept. Secrets were forgotten at its end, and are given
     again. What it came after, and its delay, are not waited for again.

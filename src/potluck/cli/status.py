@@ -36,7 +36,7 @@ def task_status(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one task: how it stands, where, since when, for how much, and what to do next."""
+    """Show how one task stands, and what to do next."""
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_task_id(potluck, task)
