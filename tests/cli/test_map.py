@@ -44,6 +44,7 @@ def test_a_line_is_an_item_and_output_comes_in_their_order(person: CommandLine) 
         "3 Änne --to Änne",
     ]
     assert "4 of 4 items, 1 failed" in shown.stderr
+    assert "   2  bad        1  it ended with exit status 3" in shown.stderr
 
 
 def test_rows_have_fields_and_results_a_directory_each(person: CommandLine) -> None:
@@ -67,14 +68,17 @@ def test_each_file_of_a_pattern_is_there_for_its_item(person: CommandLine) -> No
     assert Path("out/b.txt/stdout.txt").read_text() == "the text of b\n"
 
 
-def test_very_many_files_go_along_as_one(person: CommandLine) -> None:
+def test_very_many_files_go_along_as_one(
+    person: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potluck.cli.request.inputs.MOST_INPUT_FILES", 4)
     Path("many/deep").mkdir(parents=True)
-    for number in range(260):
+    for number in range(5):
         Path(f"many/deep/{number:03}.txt").write_text(f"{number}")
     command = ["--command", "many/deep/*.txt", "cat", "{}"]
     shown = person.run("map", "--expected", "0.01s", *command)
     assert shown.status == 0, shown.stderr
-    assert shown.stdout.decode() == "".join(map(str, range(260)))
+    assert shown.stdout.decode() == "".join(map(str, range(5)))
 
 
 def test_json_is_a_stream_with_an_object_for_each_item(person: CommandLine) -> None:
@@ -113,3 +117,5 @@ def test_a_pattern_that_the_shell_filled_in_is_noticed(person: CommandLine) -> N
     Path("b.txt").write_text("b")
     shown = person.run("map", "a.txt", "b.txt", "job.py")
     assert shown.status == 64 and "Put the pattern in quotes" in shown.stderr
+    late = person.run("map", "a.txt", "--command", "echo")
+    assert late.status == 64 and "Options go before ITEMS" in late.stderr

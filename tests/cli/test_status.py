@@ -100,7 +100,7 @@ def test_an_array_that_failed_can_be_tried_again(user: CommandLine, server: Fake
     )
     lines = shown_of(user, server, task).stdout.decode().splitlines()
     assert "why        2 of 10 items failed." in lines
-    assert "items      100 % of 10 items" in lines
+    assert "items      10 of 10 items, 2 failed" in lines
     assert f"retry of   {task.retry_of}" in lines
     assert "kept       until 2026-12-24" in lines
     assert any(line.startswith(f"potluck retry {task.id[-8:]} ") for line in lines)

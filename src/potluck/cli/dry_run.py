@@ -101,10 +101,8 @@ def _hold(request: TaskRequest, said: Estimate) -> str:
 
 
 def _cost(request: TaskRequest, said: Estimate) -> str:
-    if said.most_micro is None:
+    if not said.most_micro:
         return ""
-    if said.most_micro == 0:
-        return "nothing"
     parts = [f"at most {_credits(said.most_micro)}"]
     if request.max_attempts > 1:
         parts[0] += f" for {request.max_attempts} tries"

@@ -78,7 +78,9 @@ class Gathering(Struct, frozen=True):
         attempts = [each for each in attempts_at(potluck, task.id) if each.items is not None]
         with resumable(screen) as line:
             for number, attempt in enumerate(reversed(attempts), start=1):
-                line.say(f"gathering output: {number:,} of {show_count(len(attempts), 'attempt')}")
+                if screen.err.is_live:  # a log need not tell of each
+                    of_all = show_count(len(attempts), "attempt")
+                    line.say(f"gathering output: {number:,} of {of_all}")
                 _collect_attempt(potluck, task, attempt, scratch)
 
     def _show(self, scratch: Path, screen: Screen) -> None:

@@ -1,6 +1,6 @@
 """An array in words: how far it has come, and which of its items failed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from potluck.cli.bar import bar, in_tens
@@ -44,15 +44,25 @@ def finally_failed(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:
             return
 
 
-def show_failed(pane: Pane, failed: list[FailedItem], total: int) -> None:
-    """The first of them with their reasons, and how many there are besides."""
+def show_failed(
+    pane: Pane, failed: list[FailedItem], total: int, values: Sequence[str] = ()
+) -> None:
+    """The first of them with their reasons, and how many there are besides; with what they stand
+    for, where that is known."""
+    value = [Column("VALUE", shrinks=True)] if values else []
     columns = [
         Column("ITEM", is_number=True),
+        *value,
         Column("TRIES", is_number=True),
         Column("WHY", shrinks=True),
     ]
     rows = [
-        [Cell(f"{each.item}", Tone.STRONG), Cell(f"{each.failures}"), Cell(_why(each))]
+        [
+            Cell(f"{each.item}", Tone.STRONG),
+            *([Cell(values[each.item])] if values else []),
+            Cell(f"{each.failures}"),
+            Cell(_why(each)),
+        ]
         for each in failed
     ]
     show_table(pane, columns, rows)

@@ -119,7 +119,7 @@ def map_items(
     and 1 if not. With --dry-run it is 0 if it would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    _check_quoted(items, script)
+    _check_order(items, script)
     found = read_items(items, task.items.format, task.sent.folder)
     words = words_of(script, arguments)
     draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
@@ -136,8 +136,14 @@ def map_items(
     tell_submitted(submitted, screen)
 
 
-def _check_quoted(items: str, script: str | None) -> None:
-    """A shell that filled the pattern in itself leaves its second file in the script's place."""
+def _check_order(items: str, script: str | None) -> None:
+    """Options that come too late; and a shell that filled the pattern in itself, which leaves its
+    second file in the script's place."""
+    if script is not None and script.startswith("--"):
+        raise InvalidInput(
+            f"{printable(script)} is where the script should stand.",
+            "Options go before ITEMS: `potluck map [OPTIONS] ITEMS SCRIPT [ARGS]`.",
+        )
     if script is None or is_pattern(items) or script.endswith(".py"):
         return
     suffix = Path(items).suffix

@@ -9,7 +9,7 @@ import typer
 
 from potluck.cli.explain import when
 from potluck.cli.facts import show_facts
-from potluck.cli.items import progress
+from potluck.cli.items import progress, told
 from potluck.cli.kept import keeping, written_bytes
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.pick import pick_task_id, short_id
@@ -78,7 +78,7 @@ def _show(pane: Pane, task: TaskView, said: Explanation | None, now: datetime) -
             "state": _state(pane, task),
             "why": why(task) if said is None else printable(said.sentence),
             "starts": "" if said is None else when(said, now),
-            "items": "" if task.items is None else progress(task.items, pane.is_live),
+            "items": _items(task, pane),
             "where": _where(task),
             "submitted": f"{show_age(task.created_at, now)} ago",
             "ran" if task.state.is_final else "runs": _ran(task, now),
@@ -99,6 +99,12 @@ def _show(pane: Pane, task: TaskView, said: Explanation | None, now: datetime) -
 def _state(pane: Pane, task: TaskView) -> str:
     """As it is painted, no line is broken in it."""
     return pane.paint(printable(task.phase), TONES[task.state])
+
+
+def _items(task: TaskView, pane: Pane) -> str:
+    if task.items is None:
+        return ""
+    return told(task.items) if task.state.is_final else progress(task.items, pane.is_live)
 
 
 def _where(task: TaskView) -> str:

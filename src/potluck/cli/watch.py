@@ -7,6 +7,7 @@ meets a request half done, which would leave the connection pool locked for the 
 
 import sys
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -196,7 +197,7 @@ class Watcher:
         mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
-        self._tell_failed(pane)
+        self._tell_failed(pane, () if gathering is None else gathering.values)
         notifier.tell(self._task, self._screen)
         if gathering is not None:
             gathering.gather(self._potluck, self._task, self._screen)
@@ -217,8 +218,8 @@ class Watcher:
         brings = f"It left {size_of(found)}; {again} brings them."
         pane.prose(brings if found.files else none_there(found, self._task), Tone.FAINT)
 
-    def _tell_failed(self, pane: Pane) -> None:
+    def _tell_failed(self, pane: Pane, values: Sequence[str]) -> None:
         counts = self._task.items
         if counts is not None and counts.failed:
             failed = islice(finally_failed(self._potluck, self._task.id), MOST_SHOWN)
-            show_failed(pane, list(failed), counts.failed)
+            show_failed(pane, list(failed), counts.failed, values)
