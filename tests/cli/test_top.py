@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
+from textual.pilot import Pilot
 
 from potluck.cli.cells import width
+from potluck.cli.table import Cell
 from potluck.cli.top.app import Top
 from potluck.cli.top.background import Answered
 from potluck.cli.top.picture import Looker
+from potluck.cli.top.reading import Reading
+from potluck.cli.top.words import TaskOrder
 from potluck.consumer import Potluck
 from potluck.model.error import Conflict, Unavailable
 from potluck.model.ids import AttemptId
+from potluck.model.task import TaskState
 from potluck.wire.consumer import DevicePage, Explanation, LogPage, LogPiece, TaskPage
 from tests.cli.a_pool import OPEN, OVER, devices, ended_tasks, plays_a_pool
 from tests.cli.command_line import CommandLine
@@ -88,6 +93,12 @@ def test_a_look_is_two_requests(server: FakeServer) -> None:
         looker.look()
         looker.look()
         assert len(server.requests) == 2 + 3 + 2, "and when a task of ours has ended"
+        begun = msgspec.structs.replace(open_tasks[1], state=TaskState.ASSIGNED)
+        server.plays(OPEN, says(TaskPage([begun, *open_tasks[2:]])))
+        server.requests.clear()
+        looker.look()
+        looker.look()
+        assert len(server.requests) == 2 + 3 + 2, "or begun, so that the head tells of it"
 
 
 def back(terminal: Terminal, key: str = ESCAPE) -> None:
@@ -160,6 +171,48 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         terminal.press(CTRL_C)
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (130, True)
+
+
+async def test_what_comes_after_a_screen_was_left_changes_nothing(server: FakeServer) -> None:
+    plays_a_pool(server)
+    with Potluck(server.url, "secret") as potluck:
+        looker = Looker(potluck)
+        app = Top(potluck, looker.look(), looker, 60.0)
+        shown: list[object] = []
+
+        async def read_and_leave(pilot: Pilot[object]) -> None:
+            reading, other = (Reading("log", [[Cell("one")]], lambda: None) for _ in range(2))
+            app.post_message(Answered(lambda: app._read(reading)))
+            app.post_message(Answered(lambda: app._read(other)))  # `l` was pressed twice
+            await pilot.pause()
+            reading.grow([[Cell("two")]])
+            await pilot.press("q")
+            await pilot.pause()
+            shown.append(app.screen)
+            app.post_message(Answered(lambda: reading.grow([[Cell("three")]])))
+            await pilot.pause()
+            other.grow([[Cell("never drawn")]])
+            app.exit(0)
+
+        await app.run_async(headless=True, size=(80, 24), auto_pilot=read_and_leave)
+    assert app.failure is None
+    assert not isinstance(shown[0], Reading), "one q is enough, however often l was pressed"
+
+
+def test_the_key_that_ends_a_line_does_nothing_else(
+    process_user: CommandLine, server: FakeServer
+) -> None:
+    _, sweep, _ = plays_a_pool(server)
+    with top(process_user) as terminal:
+        terminal.press("/sweep\r")
+        terminal.until_row(f"My tasks · by {TaskOrder.AGE} · /sweep")
+        terminal.press("c")
+        terminal.until_row(f"Cancel sweep.py ({sweep.id})? [y/N]")
+        terminal.press("q")
+        rows = terminal.until_rows(lambda rows: "q Quit" in rows[-1])
+        assert "My tasks" in rows[2], "not the details, which Enter shows elsewhere"
+        terminal.press("?")
+        reads(terminal, "why the chosen task waits")
 
 
 def test_an_outage_is_told_and_over_when_it_is_over(

@@ -222,7 +222,7 @@ class Top(App[int]):
             ask(
                 self,
                 lambda: explained(self._potluck.tasks.explain(task.id), datetime.now(UTC)),
-                lambda lines: self.push_screen(Reading(task.name, lines)),
+                lambda lines: self._read(Reading(task.name, lines)),
                 self._tell,
             )
 
@@ -237,7 +237,12 @@ class Top(App[int]):
             ask(self, lambda: self._written(task), reading.grow, lambda _: None)
 
         reading = Reading(f"{task.name}: what it wrote", lines, again)
-        self.push_screen(reading)
+        self._read(reading)
+
+    def _read(self, reading: Reading) -> None:
+        """An answer that comes when something else is read or asked by now comes too late."""
+        if self._line is None and not isinstance(self.screen, Reading):
+            self.push_screen(reading)
 
     def _written(self, task: TaskView) -> Lines:
         """The newest attempt's, as much as anybody reads."""
@@ -272,6 +277,7 @@ class Top(App[int]):
         if self._line is None:
             return
         event.stop()
+        event.prevent_default()  # else the key that ends the line would do what it does elsewhere
         if self._line.press(event.key, event.character if event.is_printable else None):
             self._line = None
             self.screen.set_focus(self._before)

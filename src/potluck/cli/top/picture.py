@@ -2,7 +2,7 @@
 
 A look is two requests, for the tasks that are not over and for the devices; what has not changed is
 not sent again. What changes seldom (what is over, the balance, the pool in numbers) is asked for
-every few looks, and whenever a task of ours has ended since the last.
+every few looks, and whenever a task of ours has come, begun or ended since the last.
 """
 
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ class Looker:
         self._potluck = potluck
         potluck.transport.remember()
         self._looks = 0
-        self._open: set[TaskId] = set()
+        self._open: set[tuple[TaskId, TaskState]] = set()
         self._seldom: tuple[Me, PoolView, list[TaskView]] | None = None
 
     def look(self) -> Picture:
@@ -54,8 +54,9 @@ class Looker:
         open_page = potluck.tasks.list(_MOST_OPEN, None, _OPEN)
         device_page = potluck.resources.devices(limit=_MOST_DEVICES)
         ids = {task.id for task in open_page.tasks}
-        me, pool, over = self._what_changes_seldom(bool(self._open - ids))
-        self._open = ids
+        states = {(task.id, task.state) for task in open_page.tasks}
+        me, pool, over = self._what_changes_seldom(states != self._open)
+        self._open = states
         self._looks += 1
         return Picture(
             at=datetime.now(UTC),

@@ -54,15 +54,18 @@ class Reading(Screen[None]):
             self._go_to_end()
 
     def grow(self, lines: Lines) -> None:
-        """New lines; whoever reads the end goes on to the new one."""
+        """New lines; whoever reads the end goes on to the new one.
+
+        They may come before this is drawn, or after it was left, and then nothing is there to grow.
+        """
         if lines == self._lines:
             return
-        body = self.query_one("#body")
-        is_at_end = body.scroll_y >= body.max_scroll_y - 1
         self._lines = lines
-        self.query_one("#text", Static).update(as_text(lines))
-        if is_at_end:
-            self._go_to_end()
+        for body in self.query("#body"):
+            is_at_end = body.scroll_y >= body.max_scroll_y - 1
+            body.query_one("#text", Static).update(as_text(lines))
+            if is_at_end:
+                self._go_to_end()
 
     def look_again(self) -> None:
         if self._again is not None:
