@@ -140,7 +140,15 @@ def test_bad_bodies_limits_and_what_is_somebody_elses(
     assert entry["kind"] == "webhook_made" and entry["detail"]["host"] == "127.0.0.1"
     for _ in range(5):
         owner.call("POST", routes.TEST_WEBHOOK.url(webhook_id=mine))
-    assert owner.call("POST", routes.TEST_WEBHOOK.url(webhook_id=mine)).status == 429
+    # One measure for all that makes the server call somebody at once.
+    for url in (
+        routes.TEST_WEBHOOK.url(webhook_id=mine),
+        routes.RESUME_WEBHOOK.url(webhook_id=mine),
+        routes.REDELIVER.url(webhook_id=mine, delivery_id="delivery_x"),
+    ):
+        assert owner.call("POST", url).status == 429, url
+    moved = json.dumps({"url": receiver.url}).encode()
+    assert owner.call("PATCH", routes.CHANGE_WEBHOOK.url(webhook_id=mine), moved).status == 429
 
 
 def _submit(user: CommandLine) -> str:

@@ -19,7 +19,9 @@ from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 from potluck.store.key_ring import GivenKeys, KeyRing
 from potluck.store.vault import Vault
+from tests.flow.delivering import Delivering
 from tests.flow.pool import Pool
+from tests.flow.receiver import Receiver, receiving
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -81,3 +83,14 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
     finally:
         await live.close()
         await database.close()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def delivering(pool: Pool) -> Delivering:
+    return await Delivering.begin(pool)

@@ -53,7 +53,7 @@ class Delivering:
         parts = self.pool.parts
         while True:
             seen = await deliver.queue_once(parts, self.now)
-            claimed = await deliver.claim_once(parts, self.now, 100)
+            claimed = await deliver.claim_once(parts, self.now, {})
             self.tries += len(claimed)
             await asyncio.gather(*(deliver.deliver(parts, each, self.now) for each in claimed))
             if not (seen or claimed):

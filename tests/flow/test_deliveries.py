@@ -3,7 +3,6 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import msgspec
@@ -21,17 +20,6 @@ from tests.flow.pool import Pool
 from tests.flow.receiver import Receiver, receiving
 
 RUNNING = EventKind.TASK_RUNNING
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as opened:
-        yield opened
-
-
-@pytest.fixture
-async def delivering(pool: Pool) -> Delivering:
-    return await Delivering.begin(pool)
 
 
 def numbers(found: list[EventView], task_id: str | None = None) -> list[int]:
@@ -197,7 +185,7 @@ async def test_a_try_whose_sender_ended_is_made_again_and_the_old_one_changes_no
     made = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1, 2)
     await deliver.queue_once(pool.parts, delivering.now)
-    (lost,) = await deliver.claim_once(pool.parts, delivering.now, 100)
+    (lost,) = await deliver.claim_once(pool.parts, delivering.now, {})
     await delivering.settle()
     assert receiver.requests == [], "it is somebody's"
     await delivering.pass_by(minutes=1)

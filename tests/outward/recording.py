@@ -17,7 +17,7 @@ class Names:
         self._known = {name.replace("_", "."): list(answers) for name, answers in known.items()}
         self.asked: list[str] = []
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
+    async def addresses(self, host: str, port: int, _whose: str) -> Sequence[str]:
         self.asked.append(host)
         answers = self._known.get(host.rstrip("."))
         if answers is None:

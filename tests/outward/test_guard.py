@@ -1,16 +1,24 @@
 """Addresses that the server must not reach for a stranger are refused before anything is opened."""
 
+import asyncio
 import socket
+import threading
 from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
 from potluck.model.error import BadSettings, DestinationRefused
 from potluck.server.outward.addresses import why_not
 from potluck.server.outward.allowed import read_allowed
-from potluck.server.outward.answered import Unreachable
-from potluck.server.outward.destination import literal
-from potluck.server.outward.send import Outward
+from potluck.server.outward.answered import Busy, Unreachable
+from potluck.server.outward.send import (
+    NAMES_AT_ONCE,
+    NAMES_OF_ONE,
+    Outward,
+    SystemNames,
+)
 from tests.outward.recording import Canary, Names, Recorder, outward
 
 # Each of these means a place that is nobody's business, or could mean one to somebody.
@@ -148,7 +156,7 @@ async def test_it_is_refused_before_anything_is_opened(url: str) -> None:
         guarded.check(url)
     assert checked.value.hint, "what to do about it is said"
     with pytest.raises(DestinationRefused):
-        await guarded.send(url, {}, b"{}")
+        await guarded.send(url, {}, b"{}", "somebody")
     assert recorder.opened == [] and names.asked == []
 
 
@@ -162,17 +170,17 @@ async def test_a_name_that_leads_somewhere_else_is_refused(address: str) -> None
     for host in ("hooks.public.org", "mixed.public.org"):
         guarded.check(f"https://{host}/")
         with pytest.raises(DestinationRefused) as refused:
-            await guarded.send(f"https://{host}/", {}, b"{}")
+            await guarded.send(f"https://{host}/", {}, b"{}", "somebody")
         assert address.split("%")[0] not in refused.value.detail, "where it leads is not told"
     assert recorder.opened == []
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_what_is_public_is_opened_and_nothing_else(address: str) -> None:
-    assert why_not(literal(address)) is None
+    assert why_not(ip_address(address)) is None
     guarded, recorder = outward(names=Names(hooks_public_org=[[address]]))
     with pytest.raises(Unreachable):
-        await guarded.send("https://hooks.public.org:8443/x?y=z", {}, b"{}")
+        await guarded.send("https://hooks.public.org:8443/x?y=z", {}, b"{}", "somebody")
     assert recorder.opened == [f"{address}:8443"]
 
 
@@ -181,12 +189,12 @@ async def test_a_name_that_changes_its_mind_leads_nowhere_else() -> None:
     names = Names(rebind_public_org=[["1.1.1.1"], ["127.0.0.1"], ["169.254.169.254"]])
     guarded, recorder = outward(names=names)
     with pytest.raises(Unreachable):
-        await guarded.send("https://rebind.public.org/", {}, b"{}")
+        await guarded.send("https://rebind.public.org/", {}, b"{}", "somebody")
     assert names.asked == ["rebind.public.org."], "whole, so that no search list is tried"
     assert recorder.opened == ["1.1.1.1:443"]
     for _ in range(2):
         with pytest.raises(DestinationRefused):
-            await guarded.send("https://rebind.public.org/", {}, b"{}")
+            await guarded.send("https://rebind.public.org/", {}, b"{}", "somebody")
     assert recorder.opened == ["1.1.1.1:443"]
 
 
@@ -204,10 +212,10 @@ async def test_no_request_reaches_the_canary(canary: Canary) -> None:
         for host in spellings:
             for scheme in ("http", "https"):
                 with pytest.raises(DestinationRefused):
-                    await guarded.send(f"{scheme}://{host}:{port}/", {}, b"{}")
+                    await guarded.send(f"{scheme}://{host}:{port}/", {}, b"{}", "somebody")
         rebound = Outward(read_allowed([]), 2.0, Names(a_public_org=[["127.0.0.1"]]))
         with pytest.raises(DestinationRefused):
-            await rebound.send("https://a.public.org/", {}, b"{}")
+            await rebound.send("https://a.public.org/", {}, b"{}", "somebody")
     finally:
         guarded.close()
     assert not canary.was_reached()
@@ -251,11 +259,11 @@ async def test_what_is_allowed_opens_that_and_nothing_more(
     if is_open:
         guarded.check(url)
         with pytest.raises(Unreachable):
-            await guarded.send(url, {}, b"{}")
+            await guarded.send(url, {}, b"{}", "somebody")
         assert len(recorder.opened) == 1
     else:
         with pytest.raises(DestinationRefused):
-            await guarded.send(url, {}, b"{}")
+            await guarded.send(url, {}, b"{}", "somebody")
         assert recorder.opened == []
 
 
@@ -267,14 +275,14 @@ async def test_a_name_needs_all_its_addresses_public_or_allowed() -> None:
     )
     guarded, recorder = outward("10.2.0.0/16", names=names)
     with pytest.raises(Unreachable):
-        await guarded.send("http://in.public.org/", {}, b"{}")
+        await guarded.send("http://in.public.org/", {}, b"{}", "somebody")
     assert set(recorder.opened) == {"10.2.0.1:80", "10.2.0.2:80"}
     recorder.opened.clear()
     with pytest.raises(DestinationRefused):
-        await guarded.send("https://half.public.org/", {}, b"{}")
+        await guarded.send("https://half.public.org/", {}, b"{}", "somebody")
     # Public by https is fine for anybody; in the clear only what is allowed.
     with pytest.raises(DestinationRefused):
-        await guarded.send("http://both.public.org/", {}, b"{}")
+        await guarded.send("http://both.public.org/", {}, b"{}", "somebody")
     assert recorder.opened == []
 
 
@@ -298,9 +306,49 @@ def test_a_setting_that_means_nothing_is_said_at_the_start(said: str) -> None:
         read_allowed([said])
 
 
+def test_a_port_that_is_none_is_refused_where_everything_else_is_allowed() -> None:
+    guarded, _ = outward("hooks.lan", "10.2.0.0/16")
+    for host in ("hooks.lan", "10.2.0.1"):
+        assert guarded.check(f"http://{host}:65535/") == host
+        for port in (0, 65536, 99999):
+            with pytest.raises(DestinationRefused, match="no port"):
+                guarded.check(f"http://{host}:{port}/")
+
+
+async def test_who_waits_for_slow_name_servers_waits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups outlive whoever asked for them, and are counted for as long as they last."""
+    hanging, asked = threading.Event(), []
+
+    def look_up(host: str, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        hanging.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    names = SystemNames()
+    guarded = Outward(read_allowed([]), 0.05, names, Recorder())
+
+    async def came_of(whose: str) -> type[BaseException] | None:
+        with pytest.raises((Unreachable, Busy)) as raised:
+            await guarded.send("https://slow.public.org/", {}, b"{}", whose)
+        return raised.type
+
+    try:
+        first = await asyncio.gather(*(came_of("one") for _ in range(NAMES_OF_ONE + 3)))
+        assert first.count(Unreachable) == NAMES_OF_ONE and first.count(Busy) == 3
+        assert await came_of("two") is Unreachable, "another has room"
+        rest = NAMES_AT_ONCE - NAMES_OF_ONE - 1
+        many = await asyncio.gather(*(came_of(f"account {n}") for n in range(rest + 1)))
+        assert many.count(Unreachable) == rest and len(asked) == NAMES_AT_ONCE
+        assert await came_of("three") is Busy, "there is no thread, and that is nobody's fault"
+    finally:
+        hanging.set()
+        guarded.close()
+
+
 async def test_a_name_without_an_address_and_one_that_nobody_knows() -> None:
     guarded, recorder = outward(names=Names(empty_public_org=[[]]))
     for host in ("empty.public.org", "unknown.public.org"):
         with pytest.raises(Unreachable, match="no address"):
-            await guarded.send(f"https://{host}/", {}, b"{}")
+            await guarded.send(f"https://{host}/", {}, b"{}", "somebody")
     assert recorder.opened == [] and isinstance(recorder, Recorder)

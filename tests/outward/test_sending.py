@@ -44,7 +44,7 @@ def says(text: bytes) -> Behaviour:
 async def send(url: str) -> Answered:
     outward = Outward(read_allowed(["127.0.0.1"]), SECONDS)
     try:
-        return await outward.send(url, {"webhook-id": "event_1"}, b'{"a":1}')
+        return await outward.send(url, {"webhook-id": "event_1"}, b'{"a":1}', "somebody")
     finally:
         outward.close()
 

@@ -27,6 +27,7 @@ class Tried(Struct, frozen=True):
     number: int  # of this try, from 1
     first_at: datetime  # the first try of this delivery
     failures: int  # of the webhook in a row, without this one
+    failing_since: datetime | None  # the first of these
     succeeded_at: datetime | None  # of the webhook, with anything
     status: int | None  # None: no answer
     asked_seconds: float = 0.0  # not before so long, the receiver said
@@ -60,12 +61,16 @@ def judge(tried: Tried, rules: Rules, now: datetime, jitter: float) -> Verdict:
         return Paused(PauseReason.GONE)
     others_at = now + _pause(tried.failures + 1, rules, tried.asked_seconds, jitter)
     last_at = tried.first_at + rules.give_up
-    if now >= last_at:
-        is_well = tried.succeeded_at is not None and tried.succeeded_at > tried.first_at
-        return GivenUp(others_at) if is_well else Paused(PauseReason.FAILING)
+    is_well = tried.succeeded_at is not None and tried.succeeded_at > tried.first_at
+    if is_well and now >= last_at:
+        return GivenUp(others_at)
+    # However many events took turns: it is the receiver that is away.
+    pause_at = (tried.failing_since or now) + rules.give_up
+    if now >= pause_at:
+        return Paused(PauseReason.FAILING)
     next_at = now + _pause(tried.number, rules, tried.asked_seconds, jitter)
     # Once more when the time is over, and not a whole pause later.
-    return Again(max(now, min(next_at, last_at)), others_at)
+    return Again(min(next_at, last_at if is_well else pause_at), min(others_at, pause_at))
 
 
 def _pause(failures: int, rules: Rules, asked_seconds: float, jitter: float) -> timedelta:

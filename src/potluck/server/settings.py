@@ -102,6 +102,9 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     webhook_rotation_seconds: Lifetime = 86_400.0  # the old secret signs as well for so long
     webhook_concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 32  # sent at a time, in all
     webhook_concurrency_each: Annotated[int, Meta(ge=1, le=100)] = 4  # … and to one webhook
+    webhook_concurrency_account: Annotated[int, Meta(ge=1, le=1_000)] = (
+        8  # … to those of one account
+    )
     webhook_poll_seconds: Duration = 1.0
     keep_deliveries_seconds: Lifetime = 7 * 86_400.0  # the log of what came of them
 

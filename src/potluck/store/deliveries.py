@@ -2,7 +2,7 @@
 that.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -42,6 +42,7 @@ class Claimed(Struct, frozen=True):
 
     id: str
     webhook_id: str
+    account_id: AccountId
     number: int
     first_at: datetime
     sealed_destination: bytes
@@ -55,6 +56,7 @@ class Receiver(Struct, frozen=True):
     account_id: AccountId
     name: str
     failures: int
+    failing_since: datetime | None
     succeeded_at: datetime | None
 
 
@@ -107,15 +109,35 @@ def _lane(event: Any) -> str:
     return event["task_id"] or event["node_id"] or f"event {event['id']}"
 
 
+class Places(Struct, frozen=True):
+    """How much may be sent at a time, and how much of that each account has already."""
+
+    free: int
+    of_webhook: int
+    of_account: int
+    taken: Mapping[AccountId, int] = {}
+
+
 async def claim(
-    connection: Connection, now: datetime, lasting: timedelta, each: int, limit: int
+    connection: Connection, now: datetime, lasting: timedelta, places: Places
 ) -> list[Claimed]:
-    """Up to `each` of a webhook at a time, those included that others send."""
-    rows = await connection.fetch(_sql.claim, now, lasting, each, limit)
+    """Those that others send count for their webhook too."""
+    taken = places.taken
+    rows = await connection.fetch(
+        _sql.claim,
+        now,
+        lasting,
+        places.of_webhook,
+        places.free,
+        list(taken),
+        list(taken.values()),
+        places.of_account,
+    )
     return [
         Claimed(
             row["delivery_id"],
             row["webhook_id"],
+            row["account_id"],
             row["tries"],
             row["first_tried_at"],
             row["sealed_destination"],
@@ -133,7 +155,13 @@ async def lock_receiver(connection: Connection, claimed: Claimed) -> Receiver | 
     )
     if row is None:
         return None
-    return Receiver(row["account_id"], row["name"], row["failures"], row["succeeded_at"])
+    return Receiver(
+        row["account_id"],
+        row["name"],
+        row["failures"],
+        row["failing_since"],
+        row["succeeded_at"],
+    )
 
 
 async def note(connection: Connection, claimed: Claimed, tried: TryView) -> None:
@@ -156,6 +184,11 @@ async def try_later(connection: Connection, claimed: Claimed, next_at: datetime)
     return done is not None
 
 
+async def put_back(connection: Connection, claimed: Claimed, next_at: datetime) -> None:
+    """Nothing was sent, and the try does not count."""
+    await connection.execute(_sql.put_back, claimed.id, claimed.number, next_at)
+
+
 async def newest(
     connection: Connection, webhook_id: str, before: str | None, limit: int
 ) -> list[DeliveryView]:
@@ -171,15 +204,26 @@ async def get(connection: Connection, webhook_id: str, delivery_id: str) -> Deli
     return _view(row, (await _tries(connection, [delivery_id])).get(delivery_id, []))
 
 
-async def hurry(connection: Connection, delivery_id: str, now: datetime) -> bool:
-    """Whether it was still pending; then it is tried next."""
-    return await connection.fetchval(_sql.hurry, delivery_id, now) is not None
+async def hurry(
+    connection: Connection, webhook_id: str, delivery_id: str, now: datetime
+) -> str | None:
+    """The delivery of the same event that still waits, if there is one: it is due now."""
+    found: str | None = await connection.fetchval(_sql.hurry, webhook_id, delivery_id, now)
+    return found
 
 
-async def again(connection: Connection, webhook_id: str, delivery_id: str, now: datetime) -> str:
-    """The same event once more; the id of its delivery."""
-    anew = new_delivery_id()
-    await connection.execute(_sql.again, delivery_id, webhook_id, anew, now)
+async def hurry_webhook(connection: Connection, webhook_id: str, now: datetime) -> None:
+    """The next try is now, and not after the pause of one that fails."""
+    await connection.execute(_sql.hurry_webhook, webhook_id, now)
+
+
+async def again(
+    connection: Connection, webhook_id: str, delivery_id: str, now: datetime, most_waiting: int
+) -> str | None:
+    """The same event once more; the id of its delivery, or None if too many wait already."""
+    anew: str | None = await connection.fetchval(
+        _sql.again, delivery_id, webhook_id, new_delivery_id(), now, most_waiting
+    )
     return anew
 
 
@@ -197,7 +241,7 @@ async def _tries(connection: Connection, ids: Collection[str]) -> dict[str, list
 
 
 def _view(row: Any, tries: Sequence[TryView]) -> DeliveryView:
-    is_pending = row["state"] == DeliveryState.PENDING
+    is_due = row["state"] == DeliveryState.PENDING and row["is_sent"]
     return DeliveryView(
         row["id"],
         event_list.event_id(row["event_number"], row["event_at"]),
@@ -207,6 +251,6 @@ def _view(row: Any, tries: Sequence[TryView]) -> DeliveryView:
         row["task_id"],
         row["tries"],
         list(tries),
-        row["next_at"] if is_pending else None,
+        row["next_at"] if is_due else None,
         row["ended_at"],
     )

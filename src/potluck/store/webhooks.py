@@ -54,6 +54,7 @@ async def add(
 
 async def count(connection: Connection, account_id: AccountId) -> int:
     """Nobody else adds one to this account until the transaction is over."""
+    await connection.execute(_sql.lock_account, account_id)
     found: int = await connection.fetchval(_sql.count, account_id)
     return found
 
@@ -92,16 +93,15 @@ async def change(
     )
 
 
-async def remove(connection: Connection, webhook_id: str, account_id: AccountId) -> str | None:
-    """Its name, if there was one."""
-    name: str | None = await connection.fetchval(_sql.remove, webhook_id, account_id)
-    return name
+async def remove(connection: Connection, webhook_id: str, account_id: AccountId) -> None:
+    await connection.execute(_sql.remove, webhook_id, account_id)
 
 
 async def pause(
     connection: Connection, webhook_id: str, now: datetime, reason: PauseReason, detail: str
-) -> None:
-    await connection.execute(_sql.pause, webhook_id, now, reason, detail)
+) -> bool:
+    """Whether it was not paused before."""
+    return await connection.fetchval(_sql.pause, webhook_id, now, reason, detail) is not None
 
 
 async def resume(
@@ -109,8 +109,15 @@ async def resume(
 ) -> None:
     """What waits is tried at once, with all its time before it; or it is given up."""
     await connection.execute(_sql.resume, webhook_id, now, skip_missed)
-    statement = _sql.skip_deliveries if skip_missed else _sql.resume_deliveries
-    await connection.execute(statement, webhook_id, now)
+    if skip_missed:
+        await connection.execute(_sql.skip_deliveries, webhook_id, now)
+    await connection.execute(_sql.resume_deliveries, webhook_id, now)
+
+
+async def begin_anew(connection: Connection, webhook_id: str, now: datetime) -> None:
+    """Whatever failed before does not count; a pause stays."""
+    await connection.execute(_sql.begin_anew, webhook_id, now)
+    await connection.execute(_sql.resume_deliveries, webhook_id, now)
 
 
 async def note_success(connection: Connection, webhook_id: str, now: datetime) -> None:
@@ -121,6 +128,10 @@ async def note_failure(
     connection: Connection, webhook_id: str, now: datetime, next_at: datetime
 ) -> None:
     await connection.execute(_sql.failed, webhook_id, now, next_at)
+
+
+async def note_given_up(connection: Connection, webhook_id: str) -> None:
+    await connection.execute(_sql.given_up, webhook_id)
 
 
 def opened(vault: Vault, webhook_id: str, sealed: bytes) -> Destination:

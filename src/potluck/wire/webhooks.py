@@ -100,7 +100,7 @@ class DeliveryView(Struct, frozen=True):
     task_id: TaskId | None = None
     tries: int = 0
     newest_tries: list[TryView] = msgspec.field(default_factory=list)
-    next_try_at: datetime | None = None  # while it is pending
+    next_try_at: datetime | None = None  # while it is pending, and the webhook not paused
     ended_at: datetime | None = None
 
 

@@ -19,6 +19,7 @@ _TONES = {
     DeliveryState.DELIVERED: Tone.GOOD,
     DeliveryState.GIVEN_UP: Tone.BAD,
 }
+_PAUSED = "It waits until the webhook is resumed."
 
 
 def list_deliveries(
@@ -63,7 +64,8 @@ def redeliver(
     if json:
         screen.emit(made)
     else:
-        screen.out.line(f"It is on its way again, as {made.id}.")
+        is_sent = made.next_try_at is not None
+        screen.out.line(f"It is on its way again, as {made.id}." if is_sent else _PAUSED)
 
 
 def _row(each: DeliveryView, is_short: bool) -> list[Cell]:
@@ -74,6 +76,8 @@ def _row(each: DeliveryView, is_short: bool) -> list[Cell]:
         is_later = each.next_try_at > now
         soon = f"Next try in {show_ahead(each.next_try_at, now)}."
         said.append(soon if is_later else "It waits for its turn.")
+    elif each.state is DeliveryState.PENDING:
+        said.append(_PAUSED)
     return [
         Cell(short_id(each.id) if is_short else each.id, Tone.STRONG),
         Cell(short_id(each.event_id) if is_short else each.event_id),

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from litestar import Controller, Request, delete, get, patch, post
 from litestar.params import QueryParameter
+from msgspec import UNSET
 
 from potluck.server.api import cursors
 from potluck.server.api.idempotency import IdempotencyKey
@@ -57,7 +58,12 @@ class WebhookController(Controller):
     async def change_webhook(
         self, webhook_id: str, data: ChangeWebhook, request: Asks, parts: Parts
     ) -> WebhookView:
-        """Another address, name or choice of kinds; what is left out stays."""
+        """Another address, name or choice of kinds; what is left out stays.
+
+        At another address nothing has failed yet: what waits is tried at once.
+        """
+        if data.url is not UNSET:
+            await parts.limiter.check_webhook_call(request.user.id)
         return await webhooks.change(parts, request.user.id, webhook_id, data)
 
     @delete(routes.REMOVE_WEBHOOK.template, operation_id="remove_webhook")
@@ -68,7 +74,7 @@ class WebhookController(Controller):
     @post(routes.TEST_WEBHOOK.template, operation_id="test_webhook", status_code=200)
     async def test_webhook(self, webhook_id: str, request: Asks, parts: Parts) -> WebhookTried:
         """Sends a `webhook.test` now, and answers with what came back."""
-        await parts.limiter.check_webhook_test(request.user.id)
+        await parts.limiter.check_webhook_call(request.user.id)
         return await webhooks.test(parts, request.user.id, webhook_id)
 
     @post(routes.ROTATE_WEBHOOK.template, operation_id="rotate_webhook", status_code=200)
@@ -91,6 +97,7 @@ class WebhookController(Controller):
     ) -> WebhookView:
         """Goes on where it was, or skips what was missed."""
         account_id, skip = request.user.id, data.skip_missed
+        await parts.limiter.check_webhook_call(account_id)
         return await webhooks.resume(parts, account_id, webhook_id, skip_missed=skip)
 
     @get(routes.LIST_DELIVERIES.template, operation_id="list_deliveries")
@@ -110,5 +117,6 @@ class WebhookController(Controller):
     async def redeliver(
         self, webhook_id: str, delivery_id: str, request: Asks, parts: Parts
     ) -> DeliveryView:
-        """The same event, with the same id, once more and now."""
+        """The same event, with the same id, once more and now; one that still waits is hurried."""
+        await parts.limiter.check_webhook_call(request.user.id)
         return await webhooks.redeliver(parts, request.user.id, webhook_id, delivery_id)

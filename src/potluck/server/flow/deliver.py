@@ -7,7 +7,7 @@ Nobody waits for the network inside of a transaction, and `now` is the caller's.
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -17,14 +17,15 @@ from potluck.decide.delivery import Again, Delivered, GivenUp, Paused, Rules, Tr
 from potluck.model.back_off import BackOff
 from potluck.model.error import DestinationRefused, Unopenable
 from potluck.model.event import EventKind
+from potluck.model.ids import AccountId
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server import topics
 from potluck.server.flow.notify import tell
-from potluck.server.outward.answered import Answered, Unreachable
+from potluck.server.outward.answered import Answered, Busy, Unreachable
 from potluck.server.parts import Parts
 from potluck.store import deliveries, webhooks
 from potluck.store.database import Connection
-from potluck.store.deliveries import Claimed, Receiver
+from potluck.store.deliveries import Claimed, Places, Receiver
 from potluck.store.events import Event
 from potluck.store.webhooks import Destination
 from potluck.wire import codec
@@ -39,6 +40,7 @@ WAITING = 200
 _WEBHOOKS_AT_ONCE = 50
 # How much longer than a try a claim lasts, so that no slow moment makes two of it.
 _SPARE_SECONDS = 10.0
+_BUSY_PAUSE = timedelta(seconds=2)
 
 
 class Sent(Struct, frozen=True):
@@ -60,19 +62,30 @@ async def queue_once(parts: Parts, now: datetime) -> int:
     return seen
 
 
-async def claim_once(parts: Parts, now: datetime, limit: int) -> Sequence[Claimed]:
-    """Deliveries whose turn it is, for this instance to send."""
+async def claim_once(
+    parts: Parts, now: datetime, sending: Mapping[AccountId, int]
+) -> Sequence[Claimed]:
+    """Deliveries whose turn it is, for this instance to send; it sends so many for each account."""
     settings = parts.settings
+    free = settings.webhook_concurrency - sum(sending.values())
+    if free <= 0:
+        return ()
+    each, of_account = settings.webhook_concurrency_each, settings.webhook_concurrency_account
     lasting = timedelta(seconds=settings.webhook_seconds + _SPARE_SECONDS)
     async with parts.database.statement() as connection:
         return await deliveries.claim(
-            connection, now, lasting, settings.webhook_concurrency_each, limit
+            connection, now, lasting, Places(free, each, of_account, sending)
         )
 
 
 async def deliver(parts: Parts, claimed: Claimed, now: datetime) -> None:
     """Sends it, and writes down what came of it."""
-    sent = await _send(parts, claimed, now)
+    try:
+        sent = await _send(parts, claimed, now)
+    except Busy:
+        async with parts.database.statement() as connection:
+            await deliveries.put_back(connection, claimed, now + _BUSY_PAUSE)
+        return
     then = now + timedelta(seconds=sent.seconds)
     number, detail = claimed.number, sent.detail
     async with parts.database.transaction() as connection:
@@ -81,25 +94,27 @@ async def deliver(parts: Parts, claimed: Claimed, now: datetime) -> None:
             return
         tried = TryView(number, now, round(sent.seconds, 3), sent.status, detail)
         await deliveries.note(connection, claimed, tried)
-        await _conclude(parts, connection, claimed, receiver, sent, then)
+        is_told = await _conclude(parts, connection, claimed, receiver, sent, then)
     await parts.live.wake(topics.WEBHOOKS)
-    await parts.live.wake(topics.OUTBOX)
+    if is_told:
+        await parts.live.wake(topics.OUTBOX)
 
 
 async def send_event(
     parts: Parts,
+    account_id: AccountId,
     destination: Destination,
     old_secret_until: datetime | None,
     event: EventView,
     now: datetime,
 ) -> Sent:
-    """One try, whatever comes of it."""
+    """One try, whatever comes of it. Raises Busy if nothing was tried."""
     body = codec.encode_json(event)
     keys = [key_of(secret) for secret in _signing(destination, old_secret_until, now)]
     signed = headers([key for key in keys if key is not None], event.id, int(now.timestamp()), body)
     began = time.monotonic()
     try:
-        answered = await parts.outward.send(destination.url, signed, body)
+        answered = await parts.outward.send(destination.url, signed, body, account_id)
     except DestinationRefused as error:
         return Sent(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
     except Unreachable as error:
@@ -134,7 +149,14 @@ async def _send(parts: Parts, claimed: Claimed, now: datetime) -> Sent:
     except Unopenable as error:
         log.error("webhook not opened", webhook=claimed.webhook_id, detail=error.detail)
         return Sent(0.0, detail="The server can not open its address. Tell the operator.")
-    return await send_event(parts, destination, claimed.old_secret_until, claimed.event, now)
+    until = claimed.old_secret_until
+    try:
+        return await send_event(parts, claimed.account_id, destination, until, claimed.event, now)
+    except Busy:
+        raise
+    except Exception:  # a fault of ours: it counts, so that nothing is tried without an end
+        log.exception("sending failed", delivery=claimed.id)
+        return Sent(0.0, detail="The server could not send it. Tell the operator.")
 
 
 async def _conclude(
@@ -144,11 +166,13 @@ async def _conclude(
     receiver: Receiver,
     sent: Sent,
     now: datetime,
-) -> None:
+) -> bool:
+    """Whether there is something to tell the account."""
     tried = Tried(
         claimed.number,
         claimed.first_at,
         receiver.failures,
+        receiver.failing_since,
         receiver.succeeded_at,
         sent.status,
         sent.asked_seconds,
@@ -163,10 +187,12 @@ async def _conclude(
         case GivenUp(others_at):
             if await deliveries.finish(connection, claimed, DeliveryState.GIVEN_UP, now):
                 await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
+                await webhooks.note_given_up(connection, claimed.webhook_id)
         case Paused(reason):
             if await deliveries.try_later(connection, claimed, now):
                 await webhooks.note_failure(connection, claimed.webhook_id, now, now)
-                await _pause(connection, claimed, receiver, sent, reason, now)
+                return await _pause(connection, claimed, receiver, sent, reason, now)
+    return False
 
 
 def _rules(parts: Parts) -> Rules:
@@ -184,8 +210,10 @@ async def _pause(
     sent: Sent,
     reason: PauseReason,
     now: datetime,
-) -> None:
-    await webhooks.pause(connection, claimed.webhook_id, now, reason, sent.detail)
+) -> bool:
+    """Said once, however many tries come to the same end."""
+    if not await webhooks.pause(connection, claimed.webhook_id, now, reason, sent.detail):
+        return False
     data = {
         "webhook_id": claimed.webhook_id,
         "name": receiver.name,
@@ -193,3 +221,4 @@ async def _pause(
         "detail": sent.detail,
     }
     await tell(connection, Event(receiver.account_id, EventKind.WEBHOOK_PAUSED, data=data))
+    return True

@@ -5,20 +5,20 @@ signs as well for a while, so that a receiver can change over without missing an
 """
 
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from potluck.model.audit import AuditKind
-from potluck.model.error import NotFound, QuotaExceeded
+from potluck.model.error import DestinationRefused, NotFound, QuotaExceeded, Unavailable
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, is_id
 from potluck.model.webhook import PauseReason
 from potluck.server import topics
 from potluck.server.auth import repeat
 from potluck.server.auth.repeat import Asked
-from potluck.server.flow.deliver import send_event
+from potluck.server.flow.deliver import WAITING, send_event
+from potluck.server.outward.answered import Busy
 from potluck.server.parts import Parts
 from potluck.store import audit, deliveries, tasks, webhooks
 from potluck.store.database import Connection
@@ -37,14 +37,14 @@ from potluck.wire.webhooks import (
 )
 
 _SHOWN_ANSWER = 2_000
+_BUSY_SECONDS = 2.0
 
 
 async def make(
     parts: Parts, account_id: AccountId, asked: NewWebhook, request: Asked | None = None
 ) -> WebhookMade:
     """Raises DestinationRefused for an address that the server never sends to."""
-    parts.outward.check(asked.url)
-    host, secret = _host(asked.url), _secret_for(parts, request)
+    host, secret = parts.outward.check(asked.url), _secret_for(parts, request)
     async with parts.database.transaction() as connection:
         if not await repeat.is_first(connection, request):
             return WebhookMade(secret, await _made_before(parts, connection, account_id, secret))
@@ -55,7 +55,7 @@ async def make(
             connection,
             parts.vault,
             account_id,
-            asked.name or host,
+            asked.name or host[:100],
             tuple(dict.fromkeys(asked.kinds)),
             asked.task_id,
             Destination(asked.url, (secret,)),
@@ -106,6 +106,8 @@ async def change(
         kinds = view.kinds if asked.kinds is UNSET else list(dict.fromkeys(asked.kinds))
         changed = replace(view, name=name, kinds=kinds, url=destination.url)
         await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        if destination.url != view.url:  # another address has not failed yet
+            await webhooks.begin_anew(connection, webhook_id, await deliveries.moment(connection))
         await _record(parts, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
         return (await _get(parts, connection, account_id, webhook_id)).view
 
@@ -160,7 +162,12 @@ async def test(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookT
     data = {"webhook_id": webhook_id, "name": found.view.name}
     event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
     until = found.view.old_secret_until
-    sent = await send_event(parts, found.destination, until, event, now)
+    try:
+        sent = await send_event(parts, account_id, found.destination, until, event, now)
+    except Busy:
+        raise Unavailable(
+            "The server looks up too many names just now.", "Try again in a moment.", _BUSY_SECONDS
+        ) from None
     return WebhookTried(
         event.id,
         sent.status is not None and 200 <= sent.status < 300,
@@ -193,9 +200,16 @@ async def redeliver(
                 "`potluck webhooks deliveries` lists them.",
             )
         now = await deliveries.moment(connection)
-        if not await deliveries.hurry(connection, delivery_id, now):
-            delivery_id = await deliveries.again(connection, webhook_id, delivery_id, now)
-        shown = await deliveries.get(connection, webhook_id, delivery_id)
+        sent_id = await deliveries.hurry(
+            connection, webhook_id, delivery_id, now
+        ) or await deliveries.again(connection, webhook_id, delivery_id, now, WAITING)
+        if sent_id is None:
+            raise QuotaExceeded(
+                f"{WAITING} deliveries wait for this webhook already.",
+                "Wait until some are over, or skip them: `potluck webhooks resume --skip`.",
+            )
+        await deliveries.hurry_webhook(connection, webhook_id, now)
+        shown = await deliveries.get(connection, webhook_id, sent_id)
     await parts.live.wake(topics.WEBHOOKS)
     assert shown is not None, "its row is there, and its webhook is locked"
     return shown
@@ -237,9 +251,12 @@ async def _record(
     parts: Parts, connection: Connection, kind: AuditKind, account_id: AccountId, view: WebhookView
 ) -> None:
     """The host, and nothing else of the address: that may be a secret."""
-    told = {"name": view.name, "host": _host(view.url)}
+    told = {"name": view.name, "host": _host(parts, view.url)}
     await audit.append(connection, parts.keys.audit, kind, account_id, view.id, told)
 
 
-def _host(url: str) -> str:
-    return (urlsplit(url).hostname or "")[:100]
+def _host(parts: Parts, url: str) -> str:
+    try:
+        return parts.outward.check(url)[:100]
+    except DestinationRefused:  # the operator allows it no longer
+        return ""

@@ -1,14 +1,16 @@
 """Sends events to webhooks: at once when something happened, and looks every second in any case.
 
-So many at a time, and of one webhook a few: a receiver that is slow holds a few places until its
-time is over, and one that fails holds one. What is being sent when this ends is sent again by the
-next.
+So many at a time, of one account a part of them, and of one webhook a few: a receiver that is slow
+holds a few places until its time is over, and one that fails holds one. What is being sent when
+this ends is sent again by the next.
 """
 
 import asyncio
+from collections import Counter
 
 import structlog
 
+from potluck.model.ids import AccountId
 from potluck.server import topics
 from potluck.server.flow.deliver import claim_once, deliver, queue_once
 from potluck.server.parts import Parts
@@ -21,7 +23,7 @@ log = structlog.get_logger()
 class DeliverLoop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: dict[asyncio.Task[None], AccountId] = {}
 
     async def run_once(self) -> None:
         """Until something fails: then nothing of it is still under way."""
@@ -29,7 +31,7 @@ class DeliverLoop:
             while True:
                 await self._round()
         finally:
-            sending, self._sending = self._sending, set()
+            sending, self._sending = self._sending, {}
             for each in sending:
                 each.cancel()
             await asyncio.gather(*sending, return_exceptions=True)
@@ -48,16 +50,15 @@ class DeliverLoop:
         async with parts.database.statement() as connection:
             now = await deliveries.moment(connection)
         is_more = await queue_once(parts, now) > 0
-        room = parts.settings.webhook_concurrency - len(self._sending)
-        claimed = await claim_once(parts, now, room) if room > 0 else ()
+        claimed = await claim_once(parts, now, Counter(self._sending.values()))
         for each in claimed:
             self._begin(each)
         return is_more or bool(claimed)
 
     def _begin(self, claimed: Claimed) -> None:
         sending = asyncio.create_task(self._deliver(claimed))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
+        self._sending[sending] = claimed.account_id
+        sending.add_done_callback(lambda ended: self._sending.pop(ended, None))
 
     async def _deliver(self, claimed: Claimed) -> None:
         """What fails here keeps its claim until that is over, and is then tried again."""

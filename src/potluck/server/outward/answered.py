@@ -11,7 +11,7 @@ class Answered(Struct, frozen=True):
 
     status: int
     body_start: bytes
-    seconds: float
+    seconds: float = 0.0
     retry_after_seconds: float = 0.0  # asked for by the other side
 
     @property
@@ -27,11 +27,15 @@ class Unreachable(Exception):
         self.detail = detail
 
 
+class Busy(Exception):
+    """Nothing was sent, for want of room here: nobody outside has done anything wrong."""
+
+
 class Sender(Protocol):
     """What the stages know of it."""
 
-    def check(self, url: str) -> None:
-        """Raises DestinationRefused for an address that could never be sent to."""
+    def check(self, url: str) -> str:
+        """The host. Raises DestinationRefused for an address that could never be sent to."""
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Answered:
-        """Raises DestinationRefused or Unreachable."""
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes, whose: str) -> Answered:
+        """For one account. Raises DestinationRefused, Unreachable or Busy."""

@@ -7,7 +7,7 @@ what is sent is what was read. Numbers that some systems take for an address (`1
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 from msgspec import Struct
 
@@ -56,6 +56,8 @@ def read_destination(url: str, allowed: Allowed) -> Destination:
         raise DestinationRefused(*_unreadable(url))
     scheme = found["scheme"].lower()
     port = int(found["port"] or _USUAL[scheme])
+    if not 0 < port < 65_536:
+        raise DestinationRefused(f"There is no port {port}.", "Ports go from 1 to 65535.")
     host, address = _host(found["six"], found["host"])
     is_trusted = allowed.host(host, port)
     if address is None and not is_trusted:
@@ -173,8 +175,3 @@ def _unreadable(url: str) -> tuple[str, str]:
         "The address has characters in it that no address has.",
         "Write others as % and two hexadecimal digits; the host as a name or an address.",
     )
-
-
-def literal(text: str) -> Address:
-    """An address as the resolver spells it."""
-    return ip_address(text)

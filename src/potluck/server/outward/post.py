@@ -4,17 +4,17 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from ipaddress import ip_address
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from msgspec import Struct
 from yarl import URL
 
 from potluck import __version__
 from potluck.local import trust
 from potluck.server.outward.addresses import Address
-from potluck.server.outward.answered import Unreachable
-from potluck.server.outward.destination import Destination, literal
+from potluck.server.outward.answered import Answered, Unreachable
+from potluck.server.outward.destination import Destination
 
 MOST_ANSWER_BYTES = 64 * 1024
 _HEADERS = {
@@ -24,26 +24,20 @@ _HEADERS = {
 }
 
 
-class Answer(Struct, frozen=True):
-    status: int
-    body_start: bytes
-    retry_after_seconds: float
-
-
 async def post(
     destination: Destination,
     addresses: Sequence[Address],
     open_socket: Callable[[Address, int], socket.socket],
     headers: Mapping[str, str],
     body: bytes,
-) -> Answer:
+) -> Answered:
     """Raises Unreachable, and what `open_socket` raises. How long it may take is the caller's."""
     connector = aiohttp.TCPConnector(
         resolver=_Pinned(addresses),
         use_dns_cache=False,
         force_close=True,
         ssl=_context(),
-        socket_factory=lambda info: open_socket(literal(str(info[4][0])), int(info[4][1])),
+        socket_factory=lambda info: open_socket(ip_address(str(info[4][0])), int(info[4][1])),
     )
     try:
         async with (
@@ -63,7 +57,8 @@ async def post(
             ) as response,
         ):
             wait = _seconds(response.headers.get("Retry-After", ""))
-            return Answer(response.status, await _start(response.content), wait)
+            body_start = await _start(response.content)
+            return Answered(response.status, body_start, retry_after_seconds=wait)
     except aiohttp.ClientError as error:
         raise Unreachable(_sentence(error)) from error
 

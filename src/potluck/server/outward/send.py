@@ -10,29 +10,33 @@ import asyncio
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from potluck.server.outward.addresses import Address
 from potluck.server.outward.allowed import Allowed
-from potluck.server.outward.answered import Answered, Unreachable
+from potluck.server.outward.answered import Answered, Busy, Unreachable
 from potluck.server.outward.destination import (
     Destination,
     check_addresses,
-    literal,
     read_destination,
 )
 
 _MOST_ADDRESSES = 16
-# A name server that never answers keeps a thread for seconds; it is one of these, and not one that
-# the rest of the server needs.
-_NAMES_AT_ONCE = 32
+# A name server that never answers keeps a thread for longer than anybody waits for it. It is one of
+# these, and not one that the rest of the server needs; and of one account it is one of a few.
+NAMES_AT_ONCE = 64
+NAMES_OF_ONE = 8
 
 
 class Names(Protocol):
     """Who knows where a name leads."""
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]: ...
+    async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
+        """Raises Busy when too many are being looked up, or too many for this one account."""
 
 
 class Connector(Protocol):
@@ -43,12 +47,19 @@ class Connector(Protocol):
 
 class SystemNames:
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_NAMES_AT_ONCE, "names")
+        self._threads = ThreadPoolExecutor(NAMES_AT_ONCE, "names")
+        self._looking: list[tuple[str, Future[Any]]] = []
 
-    async def addresses(self, host: str, port: int) -> Sequence[str]:
-        found = await asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        )
+    async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
+        # What was called off goes on in its thread: it counts until it is over.
+        self._looking = [each for each in self._looking if not each[1].done()]
+        of_one = sum(each[0] == whose for each in self._looking)
+        if len(self._looking) >= NAMES_AT_ONCE or of_one >= NAMES_OF_ONE:
+            raise Busy
+        looking = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        self._looking.append((whose, looking))
+        # Shielded: what is called off would be done by its own account, and still hold its thread.
+        found = await asyncio.shield(asyncio.wrap_future(looking))
         return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     def close(self) -> None:
@@ -74,10 +85,10 @@ class Outward:
         self._names = names or SystemNames()
         self._connector = connector or SystemConnector()
 
-    def check(self, url: str) -> None:
-        read_destination(url, self._allowed)
+    def check(self, url: str) -> str:
+        return read_destination(url, self._allowed).host
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Answered:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes, whose: str) -> Answered:
         from potluck.server.outward.post import post  # large, and many servers never send anything
 
         destination = read_destination(url, self._allowed)
@@ -91,25 +102,23 @@ class Outward:
 
         try:
             async with asyncio.timeout(self._seconds):
-                addresses = await self._resolve(destination)
-                answer = await post(destination, addresses, open_socket, headers, body)
+                addresses = await self._resolve(destination, whose)
+                answered = await post(destination, addresses, open_socket, headers, body)
         except TimeoutError as error:
             raise Unreachable(f"No whole answer came within {self._seconds:g} s.") from error
-        return Answered(
-            answer.status, answer.body_start, time.monotonic() - began, answer.retry_after_seconds
-        )
+        return replace(answered, seconds=time.monotonic() - began)
 
-    async def _resolve(self, destination: Destination) -> list[Address]:
+    async def _resolve(self, destination: Destination, whose: str) -> list[Address]:
         """Where it is, each of these asked about."""
         if destination.address is not None:
             return [destination.address]
         # With a dot the name is whole: no search list makes another one of it.
         whole = destination.host if destination.is_trusted else f"{destination.host}."
         try:
-            found = await self._names.addresses(whole, destination.port)
+            found = await self._names.addresses(whole, destination.port, whose)
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"There is no address for {destination.host}.") from error
-        addresses = [literal(text) for text in found]
+        addresses = [ip_address(text) for text in found]
         check_addresses(destination, addresses, self._allowed)
         if not addresses:
             raise Unreachable(f"There is no address for {destination.host}.")
