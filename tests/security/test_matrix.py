@@ -51,6 +51,8 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
         "POTLUCK_SILENT_AFTER_SECONDS": "600",
         "POTLUCK_LEASE_SECONDS": "1200",
         "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0",
+        "POTLUCK_WEBHOOK_CALLS_PER_SECOND": "0",
+        "POTLUCK_ESTIMATES_PER_SECOND": "0",
     }
     with ServerProcess(directory, 0, **patient) as server:
         yield Matrix(server)

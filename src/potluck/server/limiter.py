@@ -10,7 +10,6 @@ from potluck.server.http.settings import HttpSettings
 
 # How many seconds' worth of terminals may ask at once.
 _ASKING_SECONDS = 10
-_HOOK_CALLS_PER_SECOND, _HOOK_CALLS_AT_ONCE = 0.2, 5
 
 
 class Limiter:
@@ -58,7 +57,13 @@ class Limiter:
 
     async def check_webhook_call(self, account_id: str) -> None:
         """Whatever makes the server call somebody at once, past the pauses of one that fails."""
-        await self._take(f"webhook:{account_id}", _HOOK_CALLS_PER_SECOND, _HOOK_CALLS_AT_ONCE)
+        rate, burst = self._settings.webhook_calls_per_second, self._settings.webhook_calls_burst
+        await self._take(f"webhook:{account_id}", rate, burst)
+
+    async def check_estimate(self, account_id: str) -> None:
+        """Each is thought about by the leader, who has other work."""
+        rate, burst = self._settings.estimates_per_second, self._settings.estimates_burst
+        await self._take(f"estimate:{account_id}", rate, burst)
 
     async def _take(self, key: str, per_second: float, burst: int) -> None:
         if per_second:

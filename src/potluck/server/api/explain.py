@@ -25,6 +25,7 @@ class ExplainController(Controller):
     ) -> Estimate:
         """What a task would meet if it were submitted now: who could take it, for how much, and
         when. Nothing is stored, and nothing is promised."""
+        await parts.limiter.check_estimate(request.user.id)
         return await estimate(parts, request.user.id, data)
 
     @get(routes.EXPLAIN_TASK.template, operation_id="explain_task")

@@ -40,3 +40,8 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     crowd_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     # Of all strangers together: what they ask for is kept in memory until it is answered.
     terminal_asks_per_second: Rate = 50.0
+    # Of one account: what makes the server call somebody at once, and what its leader has to think.
+    webhook_calls_per_second: Rate = 0.2
+    webhook_calls_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5
+    estimates_per_second: Rate = 2.0
+    estimates_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 20
