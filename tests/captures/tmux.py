@@ -44,7 +44,9 @@ class Tmux:
         self._do("kill-server")
 
     def type(self, line: str) -> None:
+        """Once the line is there, so that the prompt before it is not taken for the next one."""
         self._do("send-keys", "-l", line)
+        self.until(line)
         self._do("send-keys", "Enter")
 
     def prompt(self) -> None:
@@ -59,7 +61,7 @@ class Tmux:
 
     def _until(self, is_there: Callable[[str], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not is_there(shown := self._do("capture-pane", "-p")):
+        while not is_there(shown := self._do("capture-pane", "-p", "-J")):
             assert time.monotonic() < deadline, f"no {what} in\n{shown}"
             time.sleep(0.05)
 
