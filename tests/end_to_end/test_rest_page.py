@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import urllib3
 
+from potluck.cli.keys import USUAL
 from potluck.model import error
+from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire import codec, routes
 from potluck.wire.problem import Problem, to_error
 from potluck.wire.routes import Route
@@ -67,8 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def variables(server: ServerProcess) -> dict[str, str]:
     api = server.client()
-    scopes = ["tasks:read", "tasks:write", "pool:read"]
-    key = api.post(routes.MAKE_KEY.path, {"name": "my-program", "scopes": scopes})["secret"]
+    key = api.post(routes.MAKE_KEY.path, {"name": "my-program", "scopes": USUAL})["secret"]
     task_id = api.submit("print(1)")
     api.call("POST", routes.CANCEL_TASK.url(task_id=task_id))
     return {
@@ -123,6 +124,28 @@ def test_every_path_on_the_page_exists() -> None:
     said = set(re.findall(r"(?<![\w.])(/v1/[\w/{}$-]+)", PAGE))
     lost = [path for path in said if not any(re.fullmatch(each, path) for each in shapes)]
     assert len(said) > 10 and not lost
+
+
+def test_the_table_of_scopes_says_who_can_have_each() -> None:
+    section = PAGE.partition("\n## Scopes\n")[2].partition("\n## ")[0]
+    told = dict(re.findall(r"^\| `([\w:]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE))
+    assert {Scope(each) for each in told} == set(Scope)
+    assert {each for each, who in told.items() if "unless made otherwise" in who} == set(USUAL)
+    assert {each for each, who in told.items() if who.startswith("keys")} == SCOPES[Credential.KEY]
+    assert {each for each, who in told.items() if "session" in who} == SCOPES[Credential.SESSION]
+
+
+@pytest.mark.parametrize("path", ["/v1/me", "/v1/events", "/v1/events/follow"])
+def test_the_page_s_own_key_opens_what_it_recommends(variables: dict[str, str], path: str) -> None:
+    token = f"Bearer {variables['POTLUCK_TOKEN']}"
+    answer = urllib3.request(
+        *("GET", variables["POTLUCK_URL"] + path),
+        headers={"Authorization": token},
+        timeout=30,
+        preload_content=False,
+    )
+    answer.close()
+    assert answer.status == 200
 
 
 def test_the_table_of_codes_is_the_tree_of_errors() -> None:

@@ -13,7 +13,7 @@ import urllib3
 from msgspec import Struct
 
 from potluck.model.account import Scope
-from potluck.server.auth.policy import OPEN, POLICY
+from potluck.server.auth.policy import OPEN, POLICY, opened_by
 from potluck.wire import routes
 from tests.processes import ServerProcess
 from tests.security.bodies import BODIES, LEASE, content_type, encoded
@@ -55,6 +55,11 @@ class Operation(Struct, frozen=True):
     @property
     def scope(self) -> Scope | None:
         return POLICY[self.name]
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Any one of them lets in."""
+        return opened_by(self.name)
 
     @property
     def is_owned(self) -> bool:

@@ -21,17 +21,19 @@ class Player(Struct, frozen=True):
     roles: frozenset[Role] = frozenset()
     is_suspended: bool = False
 
-    def denial(self, scope: Scope | None) -> str | None:
-        """The code that keeps it from routes of this scope; none if it is let through."""
-        if scope is None:
+    def denial(self, scopes: tuple[Scope, ...]) -> str | None:
+        """The code that keeps it from routes of these scopes; none if it is let through."""
+        if not scopes:
             return None
         if self.person is None:
             return "not_signed_in"
         if self.is_suspended:
             return "account_suspended"
+        return None if any(map(self._may_use, scopes)) else "forbidden"
+
+    def _may_use(self, scope: Scope) -> bool:
         role = ROLE_FOR.get(scope)
-        is_fit = scope in self.scopes and (role is None or role in self.roles)
-        return None if is_fit else "forbidden"
+        return scope in self.scopes and (role is None or role in self.roles)
 
 
 def players(server: ServerProcess) -> list[Player]:

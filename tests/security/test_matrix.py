@@ -97,7 +97,7 @@ def check(
 
 
 def expected_refusal(operation: Operation, player: Player, ownership: str) -> str | None:
-    if (denial := player.denial(operation.scope)) is not None:
+    if (denial := player.denial(operation.scopes)) is not None:
         return denial
     if ownership == MISSING or (ownership == FOREIGN and operation.is_owned):
         return "stale_lease" if operation.name in FENCED else "not_found"

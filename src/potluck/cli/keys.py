@@ -13,7 +13,7 @@ from potluck.model.account import SCOPES, Credential, Scope
 from potluck.model.units import parse_seconds
 from potluck.wire.identity import KeyView
 
-_USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
+USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
 
 
 def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
@@ -53,7 +53,7 @@ def add_key(
     screen = Screen(json)
     lasting = int(parse_seconds(expires, "--expires"))
     with connect(server) as potluck:
-        made = potluck.account.make_key(name, scope or _USUAL, lasting)
+        made = potluck.account.make_key(name, scope or USUAL, lasting)
         url, ca_file = potluck.url, potluck.ca_file
     if json:
         screen.emit(made)

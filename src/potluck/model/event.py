@@ -21,3 +21,7 @@ class EventKind(StrEnum):
     DEVICE_WELL = "device.well"  # it works again
     WEBHOOK_PAUSED = "webhook.paused"  # an address takes no events any more, and gets none
     WEBHOOK_TEST = "webhook.test"  # its owner tries an address; nothing else has happened
+
+    @property
+    def is_of_task(self) -> bool:
+        return self.value.startswith(("task.", "attempt."))

@@ -14,7 +14,7 @@ from potluck.model.error import Forbidden
 from potluck.server.auth import access_tokens, caller
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller, not_signed_in
-from potluck.server.auth.policy import OPEN, POLICY
+from potluck.server.auth.policy import POLICY, opened_by
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.parts import Parts
 from potluck.store import api_keys, audit, node_keys, sessions
@@ -29,8 +29,8 @@ class Authentication(AbstractAuthenticationMiddleware):
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
         parts: Parts = connection.app.state.parts
-        scope, address = POLICY[_operation(connection.route_handler)], _address(connection)
-        if scope is OPEN:
+        scopes, address = opened_by(_operation(connection.route_handler)), _address(connection)
+        if not scopes:
             await parts.limiter.check_address(address)
             return AuthenticationResult(user=None, auth=None)
         said = connection.headers.getall("authorization", [])
@@ -39,7 +39,7 @@ class Authentication(AbstractAuthenticationMiddleware):
             await parts.limiter.check_address(address)
             raise not_signed_in()
         await _count(parts, found)
-        caller.check(found, scope)
+        caller.check(found, scopes)
         return AuthenticationResult(user=found, auth=None)
 
 
@@ -49,8 +49,8 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     A token that became too old meanwhile ends nothing: what it stood for may still hold.
     """
     parts: Parts = connection.app.state.parts
-    before, scope = connection.user, POLICY[_operation(connection.route_handler)]
-    assert scope is not OPEN, "everybody is let in there"
+    before, scopes = connection.user, opened_by(_operation(connection.route_handler))
+    assert scopes, "everybody is let in there"
     async with parts.database.transaction() as database:
         if before.credential is Credential.KEY:
             secret = _credential(connection.headers.getall("authorization", []))
@@ -62,7 +62,7 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     if found is None:
         return False
     try:
-        caller.check(found, scope)
+        caller.check(found, scopes)
     except Forbidden:
         return False
     return True

@@ -9,17 +9,20 @@ from litestar import Controller, Request, get
 from litestar.params import QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
+from potluck.model.account import Scope
 from potluck.model.error import InvalidInput
 from potluck.model.event import EventKind
 from potluck.server.api.access import still_allowed
 from potluck.server.api.tasks import LastEventId, task_id_of
-from potluck.server.auth.caller import Caller
+from potluck.server.auth.caller import Caller, lacks_scope
 from potluck.server.flow import events
 from potluck.server.flow.events import Followed
 from potluck.server.parts import Parts
 from potluck.store.event_list import Wanted
 from potluck.wire import codec, routes
 from potluck.wire.events import GAP, EventGap, EventPage
+
+_OF_TASKS = tuple(kind for kind in EventKind if kind.is_of_task)
 
 
 class EventOrder(StrEnum):
@@ -67,7 +70,7 @@ class EventController(Controller):
     ) -> EventPage:
         """What happened to what is yours. Oldest first, `next_cursor` reads on, also later."""
         account_id, position = request.user.id, _position(cursor)
-        wanted = _wanted(kinds, of_task)
+        wanted = _wanted(request.user, kinds, of_task)
         if first is EventOrder.NEWEST:
             return await events.newest(parts, account_id, wanted, position, limit)
         return await events.page(parts, account_id, wanted, position or 0, limit)
@@ -88,7 +91,8 @@ class EventController(Controller):
         a stream was cut.
         """
         position = _position(cursor if last_event_id is None else last_event_id)
-        return ServerSentEvent(_messages(parts, request, _wanted(kinds, of_task), position))
+        wanted = _wanted(request.user, kinds, of_task)
+        return ServerSentEvent(_messages(parts, request, wanted, position))
 
 
 async def _messages(
@@ -113,9 +117,15 @@ def _message(followed: Followed) -> ServerSentEventMessage:
     return ServerSentEventMessage(event=kind, id=position, data=data)
 
 
-def _wanted(kinds: list[EventKind] | None, of_task: str | None) -> Wanted:
+def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) -> Wanted:
     task_id = None if of_task is None else task_id_of(of_task)
-    return Wanted(tuple(dict.fromkeys(kinds or ())), task_id)
+    chosen = tuple(dict.fromkeys(kinds or ()))
+    if Scope.ACCOUNT_READ in caller.scopes:
+        return Wanted(chosen, task_id)
+    # Who was let in for its tasks hears of nothing else.
+    if not all(kind.is_of_task for kind in chosen):
+        raise lacks_scope(caller.credential, [Scope.ACCOUNT_READ])
+    return Wanted(chosen or _OF_TASKS, task_id)
 
 
 def _position(text: str | None) -> int | None:

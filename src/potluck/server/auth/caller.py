@@ -1,8 +1,10 @@
 """Who calls: an account, and what it signed in with."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
-from potluck.model.account import ROLE_FOR, Credential, Role, Scope
+from potluck.model.account import ROLE_FOR, SCOPES, Credential, Role, Scope
 from potluck.model.error import AccountSuspended, Forbidden, NotSignedIn
 from potluck.model.ids import AccountId
 from potluck.store.accounts import Account
@@ -29,18 +31,41 @@ class Caller(Struct, frozen=True):
         return sorted(scope for scope, role in needed.items() if role is None or role in self.roles)
 
 
-def check(caller: Caller, scope: Scope) -> None:
-    """Raises what keeps this caller from using this scope."""
+def check(caller: Caller, scopes: Iterable[Scope]) -> None:
+    """Raises what keeps this caller from using any of these scopes."""
     account = caller.account
     if account.suspended_at is not None:
         raise suspended(account)
-    if scope not in caller.scopes:
-        raise Forbidden(
-            f"What you signed in with does not cover `{scope}`.", _HINTS[caller.credential]
+    carried = [scope for scope in scopes if scope in caller.scopes]
+    if not carried:
+        raise lacks_scope(caller.credential, scopes)
+    roles = [ROLE_FOR.get(scope) for scope in carried]
+    if not any(role is None or role in account.roles for role in roles):
+        raise lacks_role(next(role for role in roles if role is not None))
+
+
+def lacks_scope(credential: Credential, scopes: Iterable[Scope]) -> Forbidden:
+    named = " or ".join(f"`{scope}`" for scope in scopes)
+    return Forbidden(
+        f"What you signed in with does not cover {named}.", _scope_hint(credential, scopes)
+    )
+
+
+def _scope_hint(credential: Credential, scopes: Iterable[Scope]) -> str:
+    """Nobody is sent for a key that can not be made."""
+    if Scope.NODE in scopes:
+        return "This is for providers: `potluck provide` does it with its node key."
+    if credential is Credential.NODE:
+        return "A node key is for its provider alone; sign in with your wallet."
+    if possible := [scope for scope in scopes if scope in SCOPES[Credential.KEY]]:
+        return (
+            f"Make a key that does, `potluck keys add NAME --scope {possible[-1]}`, with"
+            " `--scope` for each of what else it is for; or sign in with your wallet."
         )
-    role = ROLE_FOR.get(scope)
-    if role is not None and role not in account.roles:
-        raise lacks_role(role)
+    return (
+        "No API key can. Sign in with your wallet: `potluck login`, or POST /v1/auth/challenge"
+        " and /v1/auth/login."
+    )
 
 
 def lacks_role(role: Role) -> Forbidden:
@@ -62,11 +87,6 @@ def not_signed_in() -> NotSignedIn:
     )
 
 
-_HINTS = {
-    Credential.SESSION: "This is for providers: `potluck provide` does it with its node key.",
-    Credential.KEY: "Sign in with your wallet (`potluck login`), or use a key with that scope.",
-    Credential.NODE: "A node key is for its provider alone; sign in with your wallet.",
-}
 _ONLY = {
     Role.CONSUMER: "Only a consumer may do that.",
     Role.PROVIDER: "Only a provider may do that.",

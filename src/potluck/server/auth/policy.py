@@ -1,7 +1,8 @@
 """Who may call what, on one page. A route that is not here keeps the server from starting.
 
-OPEN needs no credential. Anything else is a scope that the credential has to carry; the role that a
-scope takes is in `model/account.py`. What is somebody else's is not found, whatever the scope.
+OPEN needs no credential. Anything else is a scope that the credential has to carry, or the one in
+ALSO instead; the role that a scope takes is in `model/account.py`. What is somebody else's is not
+found, whatever the scope.
 """
 
 from typing import Final
@@ -116,3 +117,17 @@ POLICY: dict[str, Scope | None] = {
     "verify_audit": Scope.ADMIN,
     "rotate_key": Scope.ADMIN,
 }
+
+# Another scope that is enough: a program that minds its tasks hears of them, and knows who it is.
+# Of the events it is told those of tasks alone; see `api/events.py`.
+ALSO: dict[str, Scope] = {
+    "me": Scope.TASKS_READ,
+    "list_events": Scope.TASKS_READ,
+    "follow_events": Scope.TASKS_READ,
+}
+
+
+def opened_by(operation: str) -> tuple[Scope, ...]:
+    """Any one of these is enough. None at all: it is open to everybody."""
+    scope, also = POLICY[operation], ALSO.get(operation)
+    return tuple(each for each in (scope, also) if each is not None)

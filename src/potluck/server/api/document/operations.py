@@ -9,7 +9,7 @@ from potluck.server.api.document.parameters import parameters
 from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.server.api.examples import AREAS, EXAMPLES
 from potluck.server.api.examples.example import Example, as_typed
-from potluck.server.auth.policy import OPEN, POLICY
+from potluck.server.auth.policy import OPEN, POLICY, opened_by
 from potluck.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def described(operation: "Described", schemas: Schemas) -> Schema:
 def _description(operation: "Described") -> str:
     """The handler's own words, and what the caller needs to be let in."""
     said = str(operation.said.get("description", ""))
-    scope = POLICY.get(operation.name)
-    needs = "Open to everybody." if scope is OPEN else f"Takes the scope `{scope}`."
+    scopes = " or ".join(f"`{scope}`" for scope in opened_by(operation.name))
+    needs = f"Takes the scope {scopes}." if scopes else "Open to everybody."
     return f"{said}\n\n{needs}".strip()
 
 
