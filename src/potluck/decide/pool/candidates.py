@@ -125,13 +125,13 @@ class Candidates:
         if len(free) == 1 and most_price is None:
             only = (free[0],)
             score = placement.score(Choice(want, room, only))
-            return Offer(room, room.version, score, _price_of(only), only)
-        choices = [
+            return Offer(room, room.version, score, price_of(only), only)
+        scored = [
             (placement.score(Choice(want, room, taken)), price, taken)
-            for taken in _choices(want, room, free)
-            if (price := _price_of(taken)) <= (price if most_price is None else most_price)
+            for taken in choices(want, room, free)
+            if (price := price_of(taken)) <= (price if most_price is None else most_price)
         ]
-        score, price, taken = min(choices, key=_score_and_price, default=(0.0, 0, ()))
+        score, price, taken = min(scored, key=_score_and_price, default=(0.0, 0, ()))
         return Offer(room, room.version, score, price, taken)
 
 
@@ -146,7 +146,7 @@ def _accepted(rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
             yield room
 
 
-def _choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, ...]]:
+def choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, ...]]:
     """Which devices to take: one of each degree of use, or so many of the cheapest."""
     if want.count > 1:
         free.sort(key=lambda each: (each.price, room.milli[each.position]))
@@ -155,7 +155,8 @@ def _choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, .
     return [(each,) for each in different.values()]
 
 
-def _price_of(taken: tuple[Usable, ...]) -> int:
+def price_of(taken: tuple[Usable, ...]) -> int:
+    """Of an hour of all of them."""
     if len(taken) == 1:
         return taken[0].price * taken[0].milli // WHOLE_DEVICE_MILLI
     return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI

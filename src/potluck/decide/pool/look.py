@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from potluck.decide.pool.candidates import choices, price_of
 from potluck.decide.pool.feasible import Refusal
 from potluck.decide.pool.room import Profile, Room
 from potluck.decide.pool.suitable import UsableDevices, usable_devices
@@ -79,9 +80,10 @@ class Look:
         return sorted(found, key=lambda each: each.price_micro_per_hour)
 
     def _chance(self, room: Room) -> Chance:
+        """The cheapest of those that a placement would choose from."""
         free = self._want.free(room, self.task.account_id)
-        taken = sorted(free, key=lambda each: each.price * each.milli)[: self._want.count]
-        return Chance(room, _price(taken), sum(each.milli for each in taken))
+        taken = min(choices(self._want, room, free), key=price_of)
+        return Chance(room, price_of(taken), sum(each.milli for each in taken))
 
     def on(self, _: WaitingTask, node_id: NodeId) -> UsableDevices | None:
         """The devices of a node that would do; None if it could never take the task."""
@@ -132,8 +134,8 @@ class Look:
         known = self._prices.get(room.profile)
         if known is None:
             usable = sorted(self._usable(room), key=lambda each: each.price * each.milli)
-            count = self._want.count
-            known = self._prices[room.profile] = (_price(usable[:count]), _price(usable[-count:]))
+            some = (tuple(usable[: self._want.count]), tuple(usable[-self._want.count :]))
+            known = self._prices[room.profile] = (price_of(some[0]), price_of(some[1]))
         return known
 
     def _slots(self, room: Room) -> int:
@@ -151,7 +153,3 @@ def _parts(usable: Usable, room: Room) -> int:
     if room.node.devices[usable.position].kind is DeviceKind.CPU:
         return room.node.cores
     return WHOLE_DEVICE_MILLI // usable.milli
-
-
-def _price(taken: Iterable[Usable]) -> int:
-    return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
