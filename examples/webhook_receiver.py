@@ -20,13 +20,13 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from potluck.webhook import EventView, UntrustedWebhook, verify
+from potluck.webhook import ReceivedEvent, UntrustedWebhook, verify
 
 SECRET = os.environ.get("WEBHOOK_SECRET", "")
 SEEN = Path("webhook-events.txt")
 
 
-def act(event: EventView) -> None:
+def act(event: ReceivedEvent) -> None:
     """Whatever you want to happen: a message, the next step, a light that goes on."""
     print(f"{event.task_name}: {event.data.get('state', event.kind)}", flush=True)
 

@@ -9,15 +9,36 @@ than once, always with the same id; that is what to remember.
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from potluck.model.error import BadSettings, InvalidInput, UntrustedWebhook
+from potluck.model.event import EventKind
 from potluck.wire import codec
-from potluck.wire.events import EventView
 from potluck.wire.webhook_signature import ID, SIGNATURE, TIMESTAMP, is_signed, key_of
 
-__all__ = ["EventView", "UntrustedWebhook", "verify"]
+__all__ = ["ReceivedEvent", "UntrustedWebhook", "verify"]
 
 TOLERANCE_SECONDS = 300.0
+
+
+class ReceivedEvent(Struct, frozen=True):
+    """An event as it came. A pool that is newer than this program may send kinds that are new."""
+
+    id: str
+    kind: str  # an EventKind, if this version knows it
+    at: datetime
+    task_id: str | None = None
+    task_name: str | None = None
+    node_id: str | None = None
+    data: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.kind in tuple(EventKind):
+            force_setattr(self, "kind", EventKind(self.kind))
 
 
 def verify(
@@ -27,7 +48,7 @@ def verify(
     *,
     tolerance_seconds: float = TOLERANCE_SECONDS,
     now: float | None = None,
-) -> EventView:
+) -> ReceivedEvent:
     """The event, if it is signed with the secret (or one of several) and not too old.
 
     Raises UntrustedWebhook: answer that with 400 and do nothing. `now` is in seconds since 1970.
@@ -69,9 +90,9 @@ def _check_age(timestamp: str, tolerance_seconds: float, now: float) -> None:
         )
 
 
-def _event(event_id: str, body: bytes) -> EventView:
+def _event(event_id: str, body: bytes) -> ReceivedEvent:
     try:
-        event = codec.decode_json(body, EventView)
+        event = codec.decode_json(body, ReceivedEvent)
     except InvalidInput as error:
         raise UntrustedWebhook(
             f"The event is signed, and not understood: {error.detail}",

@@ -4,6 +4,7 @@ import msgspec
 
 from potluck.wire import routes
 from tests.processes import ServerProcess
+from tests.wallets import Wallet
 
 TASK = {"spec": {"kind": "script", "filename": "a.py", "source": "print(1)"}}
 
@@ -17,6 +18,14 @@ def test_a_question_is_answered_and_forgotten(server: ServerProcess) -> None:
     assert said["outlook"] in ("now", "later", "never") and said["sentence"]
     assert said["at"] is not None and said["can_pay"]
     assert client.get(routes.LIST_TASKS.path)["tasks"] == before
+
+
+def test_it_may_be_asked_so_often(server: ServerProcess) -> None:
+    client = server.client(server.sign_in(Wallet("who is curious")))
+    body = msgspec.json.encode({**TASK, "after": ["task_01jd0000000000000000000000"]})
+    asked = [client.call("POST", routes.ESTIMATE_TASK.path, body).status for _ in range(40)]
+    assert set(asked[:20]) == {400} and 429 in asked
+    assert client.call("POST", routes.SUBMIT_TASK.path, body).status == 400, "all else goes on"
 
 
 def test_what_could_not_be_submitted_is_refused_alike(server: ServerProcess) -> None:

@@ -44,7 +44,7 @@ def test_what_is_no_position_kind_or_task_is_refused(server: ServerProcess) -> N
         *("kind=task.eaten", "order=middle", "limit=0", "limit=501"),
     ):
         assert owner.call("GET", f"/v1/events?{query}").status == 400, query
-    assert owner.call("GET", "/v1/events?task_id=x").status == 404
+    assert owner.call("GET", "/v1/events?task_id=x").status == 400
     assert owner.call("GET", "/v1/events/follow", Last_Event_ID="1.task.2").status == 400
 
 

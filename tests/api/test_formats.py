@@ -68,6 +68,11 @@ def test_bad_messagepack_gets_a_sentence(api: Api, place: str, name: str) -> Non
     assert problem["code"] == "invalid_input" and len(problem["detail"]) > 10
 
 
+def test_messagepack_that_is_cut_short_is_told_to_be(api: Api) -> None:
+    answer = packed(api, msgspec.msgpack.encode(TASK)[:-3])
+    assert answer.json()["detail"] == "The MessagePack in the body is cut short."
+
+
 def test_what_json_refuses_is_refused_in_messagepack(api: Api) -> None:
     assert packed(api, {**TASK, "role": "admin"}).status == 400
     assert packed(api, {**TASK, "priority": "5"}).status == 400

@@ -77,6 +77,13 @@ def test_what_can_not_be_asked(rich: Api, query: str) -> None:
     assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), query
 
 
+def test_a_summary_of_ages_is_refused(rich: Api) -> None:
+    path = f"{routes.LEDGER_SUMMARY.path}?until=2026-01-01T00:00:00Z"
+    assert rich.call("GET", f"{path}&since=2024-12-01T00:00:00Z").status == 200
+    answer = rich.call("GET", f"{path}&since=2024-11-01T00:00:00Z")
+    assert (answer.status, answer.json()["detail"]) == (400, "A summary has at most 400 days.")
+
+
 def test_a_summary_by_what_is_no_line(rich: Api) -> None:
     assert rich.call("GET", f"{routes.LEDGER_SUMMARY.path}?by=week").status == 400
 

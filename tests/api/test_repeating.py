@@ -64,6 +64,22 @@ def test_credit_is_given_once_to_whoever_asks_ten_times_at_once(server: ServerPr
     assert poor.get("/v1/me")["available_micro"] == 7
 
 
+def test_a_rotation_is_repeated_as_long_as_its_secret_is_the_newest(server: ServerProcess) -> None:
+    api = server.client(server.sign_in(Wallet("who rotates")))
+    one, other = (api.post("/v1/webhooks", WEBHOOK)["webhook"]["id"] for _ in range(2))
+
+    def rotated(webhook_id: str, key: str) -> urllib3.BaseHTTPResponse:
+        return api.call("POST", f"/v1/webhooks/{webhook_id}/rotate", Idempotency_Key=key)
+
+    first, again = rotated(one, "first"), rotated(one, "first")
+    assert first.status == again.status == 200
+    assert first.json()["secret"] == again.json()["secret"]
+    assert rotated(other, "first").status == 409, "another webhook is another request"
+    assert rotated(one, "second").json()["secret"] != first.json()["secret"]
+    late = rotated(one, "first")
+    assert (late.status, late.json()["code"]) == (409, "conflict")
+
+
 def test_a_key_is_the_caller_s_own(server: ServerProcess) -> None:
     one, two = (server.client(server.sign_in(Wallet(name))) for name in ("one", "two"))
     made = [said(api, "/v1/me/keys", KEY, "shared").json() for api in (one, two)]

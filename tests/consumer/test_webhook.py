@@ -17,8 +17,9 @@ from potluck.wire.events import EventView
 from potluck.wire.webhook_signature import headers, key_of, new_secret
 
 NOW = 1_800_000_000
-EVENT = EventView("event_1", EventKind.TASK_FINISHED, datetime(2027, 1, 1, tzinfo=UTC))
-BODY = codec.encode_json(EVENT)
+SENT = EventView("event_1", EventKind.TASK_FINISHED, datetime(2027, 1, 1, tzinfo=UTC))
+BODY = codec.encode_json(SENT)
+EVENT = webhook.ReceivedEvent(SENT.id, SENT.kind, SENT.at)
 SECRET, OTHER = new_secret(), new_secret()
 
 
@@ -51,6 +52,17 @@ def test_it_is_signed_as_the_standard_webhooks_are() -> None:
         "webhook-timestamp": str(NOW),
         "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
     }
+
+
+def test_a_kind_that_is_newer_than_the_receiver_is_told_as_it_came() -> None:
+    assert webhook.verify(SECRET, signed(SECRET), BODY, now=NOW).kind is EventKind.TASK_FINISHED
+    newer = BODY.replace(b"task.finished", b"task.reborn").replace(b'"data":{}', b'"more":1')
+    event = webhook.verify(SECRET, signed(SECRET, body=newer), newer, now=NOW)
+    assert event.kind == "task.reborn" and event.id == EVENT.id
+
+
+def test_it_has_all_that_is_sent() -> None:
+    assert webhook.ReceivedEvent.__struct_fields__ == EventView.__struct_fields__
 
 
 GOOD = signed(SECRET)
@@ -91,5 +103,5 @@ def test_a_secret_that_is_none_is_no_matter_of_the_event(secret: str | list[str]
 
 
 def test_the_names_for_receivers_are_pinned() -> None:
-    assert webhook.__all__ == ["EventView", "UntrustedWebhook", "verify"]
+    assert webhook.__all__ == ["ReceivedEvent", "UntrustedWebhook", "verify"]
     assert issubclass(webhook.UntrustedWebhook, potluck.PotluckError)

@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from potluck import webhook
-from potluck.wire.events import EventView
+from potluck.webhook import ReceivedEvent
 
 
 class Request(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Receiver:
             runner, self._runner = self._runner, None
             await runner.cleanup()
 
-    def events(self, secret: str, now: float) -> list[EventView]:
+    def events(self, secret: str, now: float) -> list[ReceivedEvent]:
         """Verified as a receiver of ours would."""
         return [
             webhook.verify(secret, each.headers, each.body, now=now, tolerance_seconds=10**9)

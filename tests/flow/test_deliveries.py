@@ -13,7 +13,7 @@ from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.flow import deliver, events, webhooks
 from potluck.server.loops.deliver import DeliverLoop
 from potluck.store.event_list import Wanted
-from potluck.wire.events import EventView
+from potluck.webhook import ReceivedEvent
 from potluck.wire.webhooks import NewWebhook
 from tests.flow.delivering import Delivering
 from tests.flow.pool import Pool
@@ -22,7 +22,7 @@ from tests.flow.receiver import Receiver, receiving
 RUNNING = EventKind.TASK_RUNNING
 
 
-def numbers(found: list[EventView], task_id: str | None = None) -> list[int]:
+def numbers(found: list[ReceivedEvent], task_id: str | None = None) -> list[int]:
     return [each.data["number"] for each in found if task_id in (None, each.task_id)]
 
 

@@ -1,5 +1,6 @@
 """What would a task meet? Asked on any instance, answered by the leader, and forgotten."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,10 @@ from potluck.model.error import InvalidInput, QuotaExceeded, Unavailable
 from potluck.model.spec import ScriptSpec
 from potluck.server.flow import cancel
 from potluck.server.flow.estimate import estimate
+from potluck.server.leader import question
 from potluck.server.leader.trouble import Trouble
 from potluck.wire.estimate import Estimate, Outlook
+from potluck.wire.events import EventGap
 from tests.flow.leading import leading
 from tests.flow.pool import Pool, request
 
@@ -138,6 +141,34 @@ async def test_how_long_it_takes_is_learned_by_its_name(pool: Pool) -> None:
         await memory.read_tasks([grant.task_id])
         said = await estimate(pool.parts, pool.alice, request())
     assert said.expected_seconds is not None
+
+
+async def test_whoever_asks_waits_for_nobody_and_holds_nobody(pool: Pool) -> None:
+    await pool.offer()
+    first = await pool.submit(device_model="H100")
+    async with leading(pool), pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", first.id)
+        async with asyncio.timeout(5):
+            said = await estimate(pool.parts, pool.alice, request(after=(first.id,)))
+    assert said.outlook is Outlook.LATER
+
+
+async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.5)
+    parts = msgspec.structs.replace(pool.parts, settings=settings)
+
+    def answer(about: question.About) -> msgspec.Struct:
+        if about == "task_bad":
+            raise ValueError("a fault")
+        return EventGap(str(about))
+
+    asking = [asyncio.create_task(question.ask(parts, each)) for each in ("task_bad", "task_good")]
+    answered = 0
+    async with asyncio.timeout(5):
+        while answered < 2:
+            answered += await question.answer_all(parts, answer)
+            await asyncio.sleep(0)
+    assert await asyncio.gather(*asking) == [None, b'{"detail":"task_good","hint":""}']
 
 
 async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:

@@ -77,7 +77,8 @@ class Webhooks:
 
     def rotate(self, webhook_id: str) -> WebhookMade:
         """A new secret; the one before signs as well for a day."""
-        return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, _named(webhook_id))
+        named = _named(webhook_id)
+        return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, named, headers=idempotent())
 
     def pause(self, webhook_id: str) -> WebhookView:
         """Nothing is sent there until it is resumed."""

@@ -23,7 +23,7 @@ _SHOWN_TRIES = 10
 _BEHIND_ALL = "delivery_~"
 
 
-class Behind(Struct, frozen=True):
+class Lagging(Struct, frozen=True):
     """A webhook for which there may be something new."""
 
     webhook_id: str
@@ -72,10 +72,10 @@ async def is_any(connection: Connection) -> bool:
     return found
 
 
-async def behind(connection: Connection, most_waiting: int, limit: int) -> list[Behind]:
+async def behind(connection: Connection, most_waiting: int, limit: int) -> list[Lagging]:
     """Locked until the transaction is over; those with more deliveries waiting are left out."""
     return [
-        Behind(
+        Lagging(
             row["id"],
             row["account_id"],
             frozenset(map(EventKind, row["kinds"])),
@@ -86,7 +86,7 @@ async def behind(connection: Connection, most_waiting: int, limit: int) -> list[
     ]
 
 
-async def queue(connection: Connection, webhook: Behind, limit: int, now: datetime) -> int:
+async def queue(connection: Connection, webhook: Lagging, limit: int, now: datetime) -> int:
     """Makes deliveries of the next events that it wants; how many events were looked at."""
     rows = await connection.fetch(_sql.events_behind, webhook.account_id, webhook.place, limit)
     wanted = [row for row in rows if webhook.wants(EventKind(row["kind"]), row["task_id"])]

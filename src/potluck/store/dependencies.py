@@ -30,6 +30,16 @@ async def hold_after(
     return {TaskId(row["id"]): TaskState(row["state"]) for row in rows}
 
 
+async def states(
+    connection: Connection, task_ids: Sequence[TaskId], account_id: AccountId
+) -> dict[TaskId, TaskState]:
+    """The same at this moment; nobody waits for it."""
+    if not task_ids:
+        return {}
+    rows = await connection.fetch(_sql.states, task_ids, account_id)
+    return {TaskId(row["id"]): TaskState(row["state"]) for row in rows}
+
+
 async def insert(connection: Connection, task_id: TaskId, after: Sequence[TaskId]) -> None:
     await connection.execute(_sql.insert, task_id, after)
 

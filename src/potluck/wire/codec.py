@@ -37,6 +37,8 @@ def decode_packed(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except _NOT_DECODABLE as error:
+        if str(error) == _CUT_SHORT:
+            raise InvalidInput("The MessagePack in the body is cut short.", _HINT) from error
         raise _invalid(error) from error
 
 
@@ -52,4 +54,6 @@ def _invalid(error: Exception) -> InvalidInput:
     return InvalidInput(f"The body does not fit: {plain(str(error))}.", _HINT)
 
 
+# What is said of JSON with a lone surrogate, too; in MessagePack it has this one meaning.
+_CUT_SHORT = "Input data was truncated"
 _HINT = "Compare it with /schema/openapi.json."

@@ -1,7 +1,5 @@
 """What an account is told: a list to read on in, and a stream."""
 
-import time
-from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -12,8 +10,8 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from potluck.model.account import Scope
 from potluck.model.error import InvalidInput
 from potluck.model.event import EventKind
-from potluck.server.api.access import still_allowed
-from potluck.server.api.tasks import LastEventId, task_id_of
+from potluck.server.api.stream import stream
+from potluck.server.api.tasks import LastEventId, wanted_task
 from potluck.server.auth.caller import Caller, lacks_scope
 from potluck.server.flow import events
 from potluck.server.flow.events import Followed
@@ -92,20 +90,8 @@ class EventController(Controller):
         """
         position = _position(cursor if last_event_id is None else last_event_id)
         wanted = _wanted(request.user, kinds, of_task)
-        return ServerSentEvent(_messages(parts, request, wanted, position))
-
-
-async def _messages(
-    parts: Parts, request: Request[Caller, Any, Any], wanted: Wanted, position: int | None
-) -> AsyncIterator[ServerSentEventMessage]:
-    """Ends when the credential no longer holds, too: whoever comes again is told so."""
-    looked_at = time.monotonic()
-    async for followed in events.follow(parts, request.user.id, wanted, position):
-        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
-            if not await still_allowed(request):
-                return
-            looked_at = time.monotonic()
-        yield _message(followed)
+        followed = events.follow(parts, request.user.id, wanted, position)
+        return stream(request, followed, _message)
 
 
 def _message(followed: Followed) -> ServerSentEventMessage:
@@ -118,7 +104,7 @@ def _message(followed: Followed) -> ServerSentEventMessage:
 
 
 def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) -> Wanted:
-    task_id = None if of_task is None else task_id_of(of_task)
+    task_id = None if of_task is None else wanted_task(of_task)
     chosen = tuple(dict.fromkeys(kinds or ()))
     if Scope.ACCOUNT_READ in caller.scopes:
         return Wanted(chosen, task_id)

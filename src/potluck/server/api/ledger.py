@@ -8,8 +8,8 @@ from litestar.params import QueryParameter
 
 from potluck.model.credit import EntryKind
 from potluck.model.error import InvalidInput
-from potluck.model.ids import TaskId, is_id
 from potluck.server.api.moments import OLDEST, Since, Until, moment
+from potluck.server.api.tasks import wanted_task
 from potluck.server.auth.caller import Caller
 from potluck.server.parts import Parts
 from potluck.store import ledger_list
@@ -27,6 +27,7 @@ Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
 By = Annotated[LineBy, QueryParameter(name="by")]
 
 _USUAL = timedelta(days=30)
+_LONGEST = timedelta(days=400)
 _BEHIND_ALL = Place(datetime(9999, 1, 1, tzinfo=UTC))
 
 
@@ -46,7 +47,7 @@ class LedgerController(Controller):
         """Movements of your credit, newest first: of these kinds, for this task, in this time."""
         first = OLDEST if since is None else moment(since)
         before = _BEHIND_ALL if until is None else Place(moment(until))
-        task = None if task_id is None else _task(task_id)
+        task = None if task_id is None else wanted_task(task_id)
         async with parts.database.transaction() as connection:
             if cursor is not None:
                 before = min(before, await _place(connection, cursor, request.user))
@@ -66,6 +67,11 @@ class LedgerController(Controller):
         """Your balance, and what came and went by day or task; the last 30 days if not said."""
         end = datetime.now(UTC) if until is None else moment(until)
         begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
+        if end - begin > _LONGEST:
+            raise InvalidInput(
+                f"A summary has at most {_LONGEST.days} days.",
+                "Name `since` and `until` that are nearer, and add several up.",
+            )
         async with parts.database.transaction() as connection:
             return await ledger_list.summary(connection, request.user.id, begin, end, by)
 
@@ -75,10 +81,3 @@ async def _place(connection: Connection, cursor: int, caller: Caller) -> Place:
     if found is None:
         raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
     return found
-
-
-def _task(text: str) -> TaskId:
-    """Entries about somebody else's task are none of the caller's; there are just none."""
-    if not is_id(text, "task"):
-        raise InvalidInput(f"{text!r} is not the id of a task.", "`potluck ps` lists your tasks.")
-    return TaskId(text)

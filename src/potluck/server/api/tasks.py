@@ -1,8 +1,5 @@
 """Consumers: submit, look, cancel, follow."""
 
-import time
-from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Controller, Request, get, post
@@ -13,11 +10,12 @@ from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import TaskId, is_id
 from potluck.model.task import TaskState
 from potluck.server.api import cursors
-from potluck.server.api.access import still_allowed
 from potluck.server.api.idempotency import IdempotencyKey
+from potluck.server.api.moments import Since, Until, moment
+from potluck.server.api.stream import stream
 from potluck.server.auth.caller import Caller
 from potluck.server.flow import cancel, execute, follow, submit, submit_many
-from potluck.server.flow.follow import Followed, Position
+from potluck.server.flow.follow import Followed
 from potluck.server.flow.retry import retry_task
 from potluck.server.parts import Parts
 from potluck.store import listing, tasks
@@ -37,8 +35,6 @@ States = Annotated[
 ]
 Name = Annotated[str | None, QueryParameter(name="name", max_length=200, required=False)]
 Kind = Annotated[str | None, QueryParameter(name="kind", max_length=200, required=False)]
-Since = Annotated[datetime | None, QueryParameter(name="since", required=False)]
-Until = Annotated[datetime | None, QueryParameter(name="until", required=False)]
 Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
 LastEventId = Annotated[
     str | None, HeaderParameter(name="Last-Event-ID", max_length=200, required=False)
@@ -89,7 +85,8 @@ class TaskController(Controller):
         limit: Limit = 50,
     ) -> TaskPage:
         """Your tasks, newest first: in any of these states, submitted since and before then."""
-        wanted = TaskFilter(tuple(states or ()), task_name, task_kind, since, until)
+        first, last = (None if each is None else moment(each) for each in (since, until))
+        wanted = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
         _check_filter(wanted)
         cursors.check(cursor, "task")
         before = None if cursor is None else TaskId(cursor)
@@ -156,20 +153,8 @@ class TaskController(Controller):
         # An id that is not yours is a 404 now, not an error in the middle of a stream.
         await follow.view(parts, request.user.id, wanted)
         position = follow.parse_position(last_event_id)
-        return ServerSentEvent(_messages(parts, request, wanted, position))
-
-
-async def _messages(
-    parts: Parts, request: Request[Caller, Any, Any], task_id: TaskId, position: Position
-) -> AsyncIterator[ServerSentEventMessage]:
-    """Ends when the credential no longer holds, too: whoever comes again is told so."""
-    looked_at = time.monotonic()
-    async for followed in follow.follow(parts, request.user.id, task_id, position):
-        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
-            if not await still_allowed(request):
-                return
-            looked_at = time.monotonic()
-        yield _message(followed)
+        followed = follow.follow(parts, request.user.id, wanted, position)
+        return stream(request, followed, _message)
 
 
 def _message(followed: Followed) -> ServerSentEventMessage:
@@ -188,15 +173,19 @@ def task_id_of(text: str) -> TaskId:
     return TaskId(text)
 
 
+def wanted_task(text: str) -> TaskId:
+    """For a filter: of somebody else's task there is just nothing."""
+    if not is_id(text, "task"):
+        raise InvalidInput(
+            f"{text[:64]!r} is not the id of a task.", "`potluck ps` lists your tasks."
+        )
+    return TaskId(text)
+
+
 def _check_filter(wanted: TaskFilter) -> None:
     if wanted.kind is not None and wanted.kind not in listing.KINDS:
         raise InvalidInput(
             f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(listing.KINDS)}."
         )
-    for moment in (wanted.since, wanted.until):
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidInput(
-                "`since` and `until` need an offset from UTC.", "Write 2026-01-31T12:00:00Z."
-            )
     if "\0" in (wanted.name or ""):
         raise InvalidInput("A name has no NUL in it.", "Leave it out.")

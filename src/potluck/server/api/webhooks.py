@@ -78,9 +78,17 @@ class WebhookController(Controller):
         return await webhooks.test(parts, request.user.id, webhook_id)
 
     @post(routes.ROTATE_WEBHOOK.template, operation_id="rotate_webhook", status_code=200)
-    async def rotate_webhook(self, webhook_id: str, request: Asks, parts: Parts) -> WebhookMade:
+    async def rotate_webhook(
+        self,
+        webhook_id: str,
+        request: Asks,
+        parts: Parts,
+        idempotency_key: IdempotencyKey = None,
+    ) -> WebhookMade:
         """A new secret. For a day the old one signs as well, so that you can change over."""
-        return await webhooks.rotate(parts, request.user.id, webhook_id)
+        account_id = request.user.id
+        asked = repeat.asked(parts, account_id, "rotate_webhook", idempotency_key, webhook_id)
+        return await webhooks.rotate(parts, account_id, webhook_id, asked)
 
     @post(routes.PAUSE_WEBHOOK.template, operation_id="pause_webhook", status_code=200)
     async def pause_webhook(self, webhook_id: str, request: Asks, parts: Parts) -> WebhookView:

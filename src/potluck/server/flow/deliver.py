@@ -27,7 +27,7 @@ from potluck.store import deliveries, webhooks
 from potluck.store.database import Connection
 from potluck.store.deliveries import Claimed, Places, Receiver
 from potluck.store.events import Event
-from potluck.store.webhooks import Destination
+from potluck.store.webhooks import Addressee
 from potluck.wire import codec
 from potluck.wire.events import EventView
 from potluck.wire.webhook_signature import headers, key_of
@@ -103,7 +103,7 @@ async def deliver(parts: Parts, claimed: Claimed, now: datetime) -> None:
 async def send_event(
     parts: Parts,
     account_id: AccountId,
-    destination: Destination,
+    destination: Addressee,
     old_secret_until: datetime | None,
     event: EventView,
     now: datetime,
@@ -129,7 +129,7 @@ async def send_event(
 
 
 def _signing(
-    destination: Destination, old_secret_until: datetime | None, now: datetime
+    destination: Addressee, old_secret_until: datetime | None, now: datetime
 ) -> tuple[str, ...]:
     is_both = old_secret_until is not None and now < old_secret_until
     return destination.secrets if is_both else destination.secrets[:1]

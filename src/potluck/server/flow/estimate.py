@@ -70,7 +70,7 @@ async def _entered(parts: Parts, account_id: AccountId, request: TaskRequest) ->
         most = may.quotas.queued
         if most is not None and await tasks.queued(connection, account_id, most) >= most:
             raise queue_is_full(most)
-        after = await dependencies.hold_after(connection, request.after, account_id)
+        after = await dependencies.states(connection, request.after, account_id)
     admit_after(request.after, after)
     unaffordable = None
     try:

@@ -23,7 +23,7 @@ from potluck.server.parts import Parts
 from potluck.store import audit, deliveries, tasks, webhooks
 from potluck.store.database import Connection
 from potluck.store.mint import new_event_id
-from potluck.store.webhooks import Destination, Webhook
+from potluck.store.webhooks import Addressee, Webhook
 from potluck.wire.events import EventView
 from potluck.wire.webhook_signature import new_secret, secret_of
 from potluck.wire.webhooks import (
@@ -58,7 +58,7 @@ async def make(
             asked.name or host[:100],
             tuple(dict.fromkeys(asked.kinds)),
             asked.task_id,
-            Destination(asked.url, (secret,)),
+            Addressee(asked.url, (secret,)),
             await deliveries.moment(connection),
         )
         await _record(parts, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
@@ -112,18 +112,30 @@ async def change(
         return (await _get(parts, connection, account_id, webhook_id)).view
 
 
-async def rotate(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookMade:
+async def rotate(
+    parts: Parts, account_id: AccountId, webhook_id: str, request: Asked | None = None
+) -> WebhookMade:
     """A new secret; the one before signs as well until the time for changing over has passed."""
-    secret = new_secret()
+    secret = _secret_for(parts, request)
     lasting = timedelta(seconds=parts.settings.webhook_rotation_seconds)
     async with parts.database.transaction() as connection:
+        is_first = await repeat.is_first(connection, request)
         found = await _lock(parts, connection, account_id, webhook_id)
+        if not is_first:
+            return WebhookMade(secret, _rotated_before(found, secret))
         until = await deliveries.moment(connection) + lasting
         destination = replace(found.destination, secrets=(secret, found.destination.secrets[0]))
         changed = replace(found.view, old_secret_until=until)
         await webhooks.change(connection, parts.vault, Webhook(changed, destination))
         await _record(parts, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
         return WebhookMade(secret, (await _get(parts, connection, account_id, webhook_id)).view)
+
+
+def _rotated_before(found: Webhook, secret: str) -> WebhookView:
+    """Only the newest secret is told once more: an older one is no longer what was asked for."""
+    if secret != found.destination.secrets[0]:
+        raise repeat.gone("secret")
+    return found.view
 
 
 async def remove(parts: Parts, account_id: AccountId, webhook_id: str) -> None:

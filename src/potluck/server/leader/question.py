@@ -6,14 +6,17 @@ a moment only: without a leader there is no answer.
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import structlog
 from msgspec import Struct
 
 from potluck.decide.snapshot import WaitingTask
 from potluck.server import topics
 from potluck.server.parts import Parts
 from potluck.wire import codec
+
+log = structlog.get_logger()
 
 # An answer whose wake-up was lost is found by looking.
 _LOOK_SECONDS = 0.2
@@ -69,9 +72,23 @@ async def answer_all(parts: Parts, answer: Callable[[About], Struct]) -> int:
         began_at = clock.time()
         if began_at >= until:
             return count
-        said = codec.encode_json(answer(about))
-        for name in map(topics.answer, question_ids):
-            await parts.live.put(name, said, _KEPT_SECONDS)
-            await parts.live.wake(name)
+        said = _said(answer, about)
+        if said is not None:
+            await _tell(parts, question_ids, said)
         await asyncio.sleep(clock.time() - began_at)
     return len(asked)
+
+
+async def _tell(parts: Parts, question_ids: Sequence[str], said: bytes) -> None:
+    for name in map(topics.answer, question_ids):
+        await parts.live.put(name, said, _KEPT_SECONDS)
+        await parts.live.wake(name)
+
+
+def _said(answer: Callable[[About], Struct], about: About) -> bytes | None:
+    """Nothing where there is a fault: whoever else has asked is answered all the same."""
+    try:
+        return codec.encode_json(answer(about))
+    except Exception:
+        log.exception("answering failed", about=about if isinstance(about, str) else about.name)
+        return None

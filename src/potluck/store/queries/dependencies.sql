@@ -2,6 +2,9 @@
 -- Shared, in id order: none of them ends between this look and the rows that are written by it.
 SELECT id, state FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2 ORDER BY id FOR SHARE
 
+-- name: states
+SELECT id, state FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
+
 -- name: insert
 INSERT INTO dependencies (task_id, after_id) SELECT $1, unnest($2::text[])
 
