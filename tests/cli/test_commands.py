@@ -206,18 +206,59 @@ def test_a_log_that_is_kept_elsewhere_is_not_passed_over_in_silence(
 def test_logs_of_one_item_are_those_of_the_newest_attempt_at_it(
     user: CommandLine, server: FakeServer
 ) -> None:
-    task = a_task(TaskState.RUNNING, attempt_count=52)
+    task = a_task(TaskState.RUNNING, attempt_count=52, items=ItemCounts(9, 0, 0, 0))
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(
         f"/v1/tasks/{task.id}/attempts",
         says(AttemptPage([], 40)),
         says(AttemptPage([a_range(12, 5, 9), a_range(3, 7, 8)])),
     )
-    server.plays(f"/v1/tasks/{task.id}/logs", log_page(0, ("stdout", b"seven\n")), log_page(1))
+    server.plays(
+        f"/v1/tasks/{task.id}/logs?attempt=12&offset=0",
+        log_page(0, *titled(6, b"six\n"), *titled(7, b"sev")),
+    )
+    more = log_page(4, ("stdout", b"en\n"), *titled(8, b"eight\n"))
+    server.plays(f"/v1/tasks/{task.id}/logs?attempt=12&offset=4", more)
+    server.plays(f"/v1/tasks/{task.id}/logs", log_page(7))
     shown = user.run("logs", task.id, "--item", "7")
-    assert shown.stdout == b"seven\n" and "attempt 12 ran items 5 to 8" in shown.stderr
-    assert server.requests[-1].path.endswith("/logs?attempt=12&offset=1")
+    assert (shown.stdout, shown.stderr) == (b"seven\n", "")
+    assert server.requests[-1].path.endswith("/logs?attempt=12&offset=7")
+    silent = user.run("logs", task.id, "--item", "5")
+    assert (silent.status, silent.stdout) == (0, b"")
+    assert "item 5 wrote nothing that is kept" in silent.stderr
     assert user.run("logs", task.id, "--item", "7", "--attempt", "1").status == 64
+
+
+def titled(item: int, data: bytes) -> tuple[tuple[str, bytes], ...]:
+    """As a node writes it."""
+    return ("potluck", f"item {item}:\n".encode()), ("stdout", data)
+
+
+def test_the_log_of_an_array_says_whose_it_is(user: CommandLine, server: FakeServer) -> None:
+    attempts = [a_range(51, 4, 5), a_range(52, 5, 9)]
+    task = a_task(
+        TaskState.RUNNING, attempts=attempts, attempt_count=52, items=ItemCounts(9, 0, 0, 0)
+    )
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", log_page(0, *titled(6, b"six\n")), log_page(2))
+    shown = user.run("logs", task.id)
+    assert shown.stdout == b"six\n"
+    said = " ".join(shown.stderr.split())
+    assert "attempt 52 of 52, which had items 5 to 8; --attempt N shows another" in said
+    assert f"`potluck result {task.id[-8:]}` what all of them did" in said
+
+
+def test_an_empty_log_says_why_it_is_empty(user: CommandLine, server: FakeServer) -> None:
+    waiting = a_task(waiting=WaitingReason("no_device", "No node has a GPU."))
+    server.plays(f"/v1/tasks/{waiting.id}", says(waiting))
+    shown = user.run("logs", waiting.id)
+    assert (shown.status, shown.stdout) == (0, b"")
+    assert shown.stderr.startswith("potluck: queued: No node has a GPU; ")
+    assert f"`potluck explain {waiting.id[-8:]}` says more" in shown.stderr
+    task = an_ended_task()
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", log_page(0))
+    assert user.run("logs", task.id).stderr == "potluck: it wrote nothing\n"
 
 
 def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeServer) -> None:

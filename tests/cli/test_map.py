@@ -47,14 +47,35 @@ def test_a_line_is_an_item_and_output_comes_in_their_order(person: CommandLine) 
     assert "   2  bad        1  it ended with exit status 3" in shown.stderr
 
 
+def test_what_items_wrote_can_be_had_after_nobody_waited(person: CommandLine) -> None:
+    Path("names.txt").write_text("Ada\nbad\nGrace\n")
+    started = person.run("map", "-d", "--allow-failures", "1", "names.txt", "job.py")
+    task_id = started.stdout.decode().strip()
+    shown = person.run("result", "--wait", task_id)
+    assert shown.stdout.decode().splitlines() == ["0 Ada Ada", "1 bad bad", "2 Grace Grace"]
+    assert "exit status 3" in shown.stderr
+    shown = person.run("result", task_id, "-o", "out")
+    assert (shown.status, shown.stdout) == (0, b""), shown.stderr
+    assert "It left no files" not in shown.stderr
+    assert Path("out/2/stdout.txt").read_text() == "2 Grace Grace\n"
+    assert Path("out/2/said.txt").read_text() == "Grace"
+    (told,) = person.run("result", task_id, "--json").lines()
+    assert told["item_output"][1]["stdout"] == "1 bad bad\n"
+    assert [each["item"] for each in told["failed_items"]] == [1]
+    one = person.run("logs", task_id, "--item", "2")
+    assert one.stdout == b"2 Grace Grace\n"
+
+
 def test_rows_have_fields_and_results_a_directory_each(person: CommandLine) -> None:
     Path("grid.csv").write_text("lr,depth\n0.1,3\n0.2,5\n")
     shown = person.run("map", "--output", "out", "grid.csv", "job.py", "--lr={lr}", "{depth}")
     assert (shown.status, shown.stdout) == (0, b""), shown.stderr
     assert Path("out/0/stdout.txt").read_text().endswith(" --lr=0.1 3\n")
     assert Path("out/1/said.txt").read_text() == '{"lr": "0.2", "depth": "5"}'
+    before = person.run("ps", "--all", "--json").lines()
     again = person.run("map", "--output", "out", "grid.csv", "job.py", "other", "words")
-    assert again.status == 78 and "was left as it is" in again.stderr
+    assert again.status == 64 and "out/0 is there already" in again.stderr
+    assert person.run("ps", "--all", "--json").lines() == before, "nothing was run for nothing"
 
 
 def test_each_file_of_a_pattern_is_there_for_its_item(person: CommandLine) -> None:
@@ -117,5 +138,9 @@ def test_a_pattern_that_the_shell_filled_in_is_noticed(person: CommandLine) -> N
     Path("b.txt").write_text("b")
     shown = person.run("map", "a.txt", "b.txt", "job.py")
     assert shown.status == 64 and "Put the pattern in quotes" in shown.stderr
+    alone = person.run("map", "a.txt")
+    assert alone.status == 64 and "`potluck map ITEMS SCRIPT`" in " ".join(alone.stderr.split())
+    twice = person.run("map", "-", "-")
+    assert twice.status == 64 and "would be read from stdin" in twice.stderr
     late = person.run("map", "a.txt", "--command", "echo")
     assert late.status == 64 and "Options go before ITEMS" in late.stderr

@@ -5,63 +5,88 @@ as no outcome of it counts. What is here already and is another's stays as it is
 """
 
 import contextlib
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from potluck.cli.attempts import attempts_at
-from potluck.cli.fetch import brought
+from potluck.cli.fetch import brought, check_output
+from potluck.cli.item_log import STREAMS, by_item
 from potluck.cli.kept import size_of
 from potluck.cli.logs import log_pages
 from potluck.cli.screen import Screen, printable
 from potluck.cli.transfer import resumable, telling
 from potluck.cli.units import show_count
 from potluck.model.blob import NamedFile
-from potluck.model.error import BadSettings
+from potluck.model.error import BadSettings, InvalidInput
 from potluck.wire.consumer import AttemptView, TaskView
 from potluck.wire.files import TaskFiles
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
-# As a node begins the log of each item that writes something.
-_TITLE = re.compile(r"item (\d+):")
-_STREAMS = ("stdout", "stderr")
-
 
 class Gathering(Struct, frozen=True):
     """Which items there are, by what their results are called and what they stand for."""
 
     labels: Sequence[str]
-    values: Sequence[str]
+    values: Sequence[str]  # none of them for whoever did not bring them
     directory: Path | None = None
+
+    def check_room(self) -> None:
+        """Before anything is run: nothing that is there is replaced, so there should be nothing."""
+        check_output(self.directory)
+        if self.directory is None or not self.directory.is_dir():
+            return
+        there = {each.name for each in self.directory.iterdir()}
+        taken = next((label for label in self.labels if label in there), None)
+        if taken is not None:
+            raise InvalidInput(
+                f"{printable(str(self.directory / taken))} is there already, perhaps of an earlier"
+                " run, and what is there is never replaced.",
+                "Name another directory with --output, or move this one away. To bring more of a"
+                f" task that ran: `potluck result TASK -o {printable(str(self.directory))}`.",
+            )
 
     def gather(self, potluck: "Potluck", task: TaskView, screen: Screen) -> None:
         """Into the directory, if one is named: files, and what was written. Else what was written,
         in the order of the items, on stdout."""
         if self.directory is not None:
-            self._fetch(potluck, task, self.directory, screen)
+            found = self.fetch(potluck, task, self.directory, screen)
+            if screen.json:
+                screen.emit({"event": "files", **brought(found, self.directory)})
+        for told in self.bring_written(potluck, task, screen):
+            screen.emit({"event": "item", **told})
+
+    def bring_written(
+        self, potluck: "Potluck", task: TaskView, screen: Screen
+    ) -> Iterator[dict[str, Any]]:
+        """What items wrote, into the directory or on stdout; for programs, item by item."""
         with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
             self._collect(potluck, task, Path(scratch), screen)
-            if self.directory is None or screen.json:
-                self._show(Path(scratch), screen)
+            if screen.json:
+                yield from self._told(Path(scratch))
+            elif self.directory is None:
+                for item in range(len(self.labels)):
+                    screen.out.write_bytes(_read(Path(scratch) / f"{item}.stdout"))
             if self.directory is not None:
                 self._keep(Path(scratch), self.directory, screen)
 
-    def _fetch(self, potluck: "Potluck", task: TaskView, directory: Path, screen: Screen) -> None:
+    def fetch(
+        self, potluck: "Potluck", task: TaskView, directory: Path, screen: Screen
+    ) -> TaskFiles:
+        """The files of all items."""
         with resumable(screen) as line:
             told = telling(screen, line, f"downloading to {directory}")
             found = self._named(potluck.files.of_task(task.id))
             potluck.files.bring(found.files, directory, task.id, told)
-        if screen.json:
-            screen.emit({"event": "files", **brought(found, directory)})
-        elif found.files:
+        if found.files and not screen.json:
             screen.err.line(f"{size_of(found)} in {printable(str(directory))}")
+        return found
 
     def _named(self, found: TaskFiles) -> TaskFiles:
         files = [NamedFile(self._renamed(file.path), file.blob) for file in found.files]
@@ -83,20 +108,18 @@ class Gathering(Struct, frozen=True):
                     line.say(f"gathering output: {number:,} of {of_all}")
                 _collect_attempt(potluck, task, attempt, scratch)
 
-    def _show(self, scratch: Path, screen: Screen) -> None:
-        for item, value in enumerate(self.values):
-            texts = {each: _read(scratch / f"{item}.{each}") for each in _STREAMS}
-            if screen.json:
-                decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-                screen.emit({"event": "item", "item": item, "value": value, **decoded})
-            else:
-                screen.out.write_bytes(texts["stdout"])
+    def _told(self, scratch: Path) -> Iterator[dict[str, Any]]:
+        for item in range(len(self.labels)):
+            texts = {each: _read(scratch / f"{item}.{each}") for each in STREAMS}
+            decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+            value = {"value": self.values[item]} if self.values else {}
+            yield {"item": item, **value, **decoded}
 
     def _keep(self, scratch: Path, directory: Path, screen: Screen) -> None:
         """Beside the files of each item."""
         kept, left = 0, []
         for item, label in enumerate(self.labels):
-            for stream in _STREAMS:
+            for stream in STREAMS:
                 if data := _read(scratch / f"{item}.{stream}"):
                     place = _place(directory, f"{label}/{stream}.txt")
                     is_kept = _is_written(place, data)
@@ -111,34 +134,26 @@ class Gathering(Struct, frozen=True):
             screen.err.line(f"What items wrote is in {printable(str(directory))}, as stdout.txt")
 
 
+def by_number(count: int, directory: Path | None) -> Gathering:
+    """For whoever knows nothing of the items but how many there are."""
+    return Gathering([str(number) for number in range(count)], (), directory)
+
+
 def _collect_attempt(
     potluck: "Potluck", task: TaskView, attempt: AttemptView, scratch: Path
 ) -> None:
     """Only of the items that it was granted, whatever a node says of others."""
     assert attempt.items is not None
     found: dict[str, bytearray] = {}
-    for item, stream, data in _pieces(potluck, task, attempt):
-        found.setdefault(f"{item}.{stream}", bytearray()).extend(data)
+    for _, written in by_item(log_pages(potluck, task.id, attempt.number), attempt.items):
+        for item, piece in written:
+            found.setdefault(f"{item}.{piece.stream}", bytearray()).extend(piece.data)
     for item in range(attempt.items.start, attempt.items.end):
-        for name in (f"{item}.{stream}" for stream in _STREAMS):
+        for name in (f"{item}.{stream}" for stream in STREAMS):
             if name in found:
                 (scratch / name).write_bytes(found[name])
             else:
                 (scratch / name).unlink(missing_ok=True)
-
-
-def _pieces(
-    potluck: "Potluck", task: TaskView, attempt: AttemptView
-) -> Iterator[tuple[int, str, bytes]]:
-    """What was written, and by which item; what the platform says besides is left out."""
-    item: int | None = None
-    for page in log_pages(potluck, task.id, attempt.number):
-        for piece in page.pieces:
-            if piece.stream not in _STREAMS:
-                titles = filter(None, map(_TITLE.fullmatch, piece.text.splitlines()))
-                item = next((int(title[1]) for title in reversed(list(titles))), item)
-            elif item is not None:
-                yield item, piece.stream, piece.data
 
 
 def _place(directory: Path, path: str) -> Path:

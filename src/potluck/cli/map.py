@@ -10,7 +10,6 @@ import typer
 
 from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
-from potluck.cli.fetch import check_output
 from potluck.cli.gather import Gathering
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
@@ -24,6 +23,7 @@ from potluck.cli.request.kinds import KindOptions
 from potluck.cli.request.many import AllowFailuresOption, ArrayOptions
 from potluck.cli.request.options import Draft, TaskOptions, drafted, sent_along
 from potluck.cli.request.placeholders import given
+from potluck.cli.request.script import STDIN
 from potluck.cli.request.sent import SentOptions
 from potluck.cli.request.timing import TimingOptions
 from potluck.cli.request.walls import WallOptions
@@ -119,27 +119,44 @@ def map_items(
     and 1 if not. With --dry-run it is 0 if it would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
+    if not (task.kind.image or task.kind.template):
+        _check_script(items, script)
     _check_order(items, script)
     found = read_items(items, task.items.format, task.sent.folder)
     words = words_of(script, arguments)
     draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
-    check_output(output)
+    gathering = _gathering(found, output)
+    gathering.check_room()
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         request = sent_along(potluck, draft, screen)
         if not detach:
-            gathering = _gathering(found, output)
             raise typer.Exit(watch(potluck, request, screen, None, at_the_end, gathering))
         submitted = potluck.tasks.submit(request)
     tell_submitted(submitted, screen)
 
 
+def _check_script(items: str, script: str | None) -> None:
+    """There is one, and it is not where the items come from."""
+    if script is None:
+        raise InvalidInput(
+            f"No script is named that is to run for each item of {printable(items)}.",
+            "Name it behind the items: `potluck map ITEMS SCRIPT`, or a program:"
+            " `potluck map --command ITEMS PROGRAM`.",
+        )
+    if script == items == STDIN:
+        raise InvalidInput(
+            "Both the items and the script would be read from stdin.",
+            "Name a file for one of them.",
+        )
+
+
 def _check_order(items: str, script: str | None) -> None:
     """Options that come too late; and a shell that filled the pattern in itself, which leaves its
     second file in the script's place."""
-    if script is not None and script.startswith("--"):
+    if script is not None and script.startswith("-") and script != STDIN:
         raise InvalidInput(
             f"{printable(script)} is where the script should stand.",
             "Options go before ITEMS: `potluck map [OPTIONS] ITEMS SCRIPT [ARGS]`.",

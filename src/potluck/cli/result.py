@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from potluck.cli.fetch import brought, fetch_files
+from potluck.cli.gather import Gathering, by_number
 from potluck.cli.items import finally_failed, show_failed, told
 from potluck.cli.kept import absence, keeping, size_of, written_bytes
 from potluck.cli.logs import log_pages
@@ -22,6 +23,7 @@ from potluck.cli.units import show_count, show_credits, show_seconds
 from potluck.cli.usage import used
 from potluck.local.media import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
+from potluck.model.terms import TaskKind
 from potluck.wire.consumer import FailedItem, TaskView
 from potluck.wire.files import TaskFiles
 
@@ -39,7 +41,8 @@ def result(
             "-o",
             parser=directory,
             metavar="DIR",
-            help="Bring the files that it left into this directory.",
+            help="Bring the files that it left into this directory; of an array, also what its"
+            " items wrote.",
         ),
     ] = None,
     notify: NotifyOption = None,
@@ -48,9 +51,11 @@ def result(
 ) -> None:
     """Show how a task ended (on stderr) and its stdout (on stdout).
 
-    Of an array, the items that failed stand in the stdout's place.
+    Of an array it is what all its items wrote, in their order; those that failed are told on
+    stderr. Of functions it is those that failed.
 
-    With -o the files that it left are brought; what is there already is not brought again.
+    With -o the files that it left are brought; what is there already is not brought again. Each
+    item of an array has a directory there, by its number, with what it wrote as stdout.txt.
     """
     at_the_end = notifier(notify if wait else None)
     screen = Screen(json)
@@ -58,41 +63,62 @@ def result(
         task_id = pick_task_id(potluck, task)
         found = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         at_the_end.tell(found, screen)
-        files = _files(potluck, found, output, screen)
+        gathering = _gathering(found, output)
+        files = _files(potluck, found, output, gathering, screen)
         gave = returned(potluck, found)
         is_cleared = _is_cleared(potluck, found)
-        shown = _failed_items(potluck, found) if found.items else _stdout(potluck, found)
+        failed = list(finally_failed(potluck, found.id)) if found.items else []
+        if not json:
+            _show_facts(screen.err, _facts(found, files, is_cleared), gave)
+            _show_failed(screen, failed, is_told_apart=gathering is not None)
+        shown = _bring_written(potluck, found, None if is_cleared else gathering, screen)
     if json:
         told = {} if gave is None else gave.for_programs()
         there = {} if files is None or output is None else brought(files, output)
-        kept = {"cleared": is_cleared, **_for_programs(shown)}
+        kept = {"cleared": is_cleared, **({"failed_items": failed} if found.items else {}), **shown}
         screen.emit({**msgspec.to_builtins(found), **kept, **there, **told})
-        return
-    _show_facts(screen.err, _facts(found, files, is_cleared), gave)
-    if isinstance(shown, bytes):
-        screen.out.write_bytes(shown)
-    elif shown:
-        show_failed(screen.out, shown, len(shown))
 
 
-def _for_programs(shown: bytes | list[FailedItem]) -> dict[str, Any]:
-    if isinstance(shown, bytes):
-        return {"stdout": shown.decode("utf-8", "replace")}
-    return {"failed_items": shown}
+def _gathering(task: TaskView, directory: Path | None) -> Gathering | None:
+    """For items that write something of their own; what a function gives is its values."""
+    if task.items is None or task.kind == TaskKind.FUNCTION:
+        return None
+    return by_number(task.items.total, directory)
 
 
 def _files(
-    potluck: "Potluck", task: TaskView, directory: Path | None, screen: Screen
+    potluck: "Potluck",
+    task: TaskView,
+    directory: Path | None,
+    gathering: Gathering | None,
+    screen: Screen,
 ) -> TaskFiles | None:
     """Brought, if a directory is named; else looked up, if there were any."""
+    if directory is not None and gathering is not None:
+        return gathering.fetch(potluck, task, directory, screen)
     if directory is not None:
         return fetch_files(potluck, task, directory, screen)
     return potluck.files.of_task(task.id) if written_bytes(task) and not screen.json else None
 
 
-def _failed_items(potluck: "Potluck", task: TaskView) -> list[FailedItem]:
-    """All of them, where a task of its own has its output."""
-    return list(finally_failed(potluck, task.id))
+def _show_failed(screen: Screen, failed: list[FailedItem], *, is_told_apart: bool) -> None:
+    """Beside what the items wrote, or in its place."""
+    if failed:
+        show_failed(screen.err if is_told_apart else screen.out, failed, len(failed))
+
+
+def _bring_written(
+    potluck: "Potluck", task: TaskView, gathering: Gathering | None, screen: Screen
+) -> dict[str, Any]:
+    """Onto stdout, or into a directory; and for programs, as it is named there."""
+    if gathering is not None:
+        return {"item_output": list(gathering.bring_written(potluck, task, screen))}
+    if task.items is not None:
+        return {}
+    stdout = _stdout(potluck, task)
+    if not screen.json:
+        screen.out.write_bytes(stdout)
+    return {"stdout": stdout.decode("utf-8", "replace")}
 
 
 def _finished(potluck: "Potluck", task_id: str) -> TaskView:

@@ -89,7 +89,7 @@ def stage(task: TaskView, is_live: bool = False) -> str:
 def where_shown(task: TaskView) -> str:
     """The command that shows what becomes of a task that nobody watches."""
     if task.items is not None:
-        return f"`potluck result --wait {short_id(task.id)}` shows how it ends"
+        return f"`potluck result --wait {short_id(task.id)}` shows how it ends and what it wrote"
     return f"`potluck logs -f {short_id(task.id)}` shows its output"
 
 
