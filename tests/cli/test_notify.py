@@ -167,10 +167,10 @@ def test_what_can_not_be_told_is_refused_before_anything_runs(
     assert not server.requests
 
 
-def test_without_apprise_the_extra_is_named(
+def test_without_apprise_it_is_said_how_it_is_had(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     with mock.patch.dict(sys.modules, {"apprise": None}):
         shown = user.run("run", "--notify", f"json://{SECRET}", script)
-    assert shown.status == 78
-    assert "Install potluck[notify]" in shown.stderr and SECRET not in shown.stderr
+    assert shown.status == 69
+    assert "`pip install apprise`" in shown.stderr and SECRET not in shown.stderr

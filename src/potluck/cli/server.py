@@ -10,7 +10,7 @@ import typer
 from potluck.cli.grouped import grouped
 from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.screen import Screen
-from potluck.model.error import StartFailed
+from potluck.local.extra import server_part_missing
 
 if TYPE_CHECKING:
     from potluck.server.assemble import Running
@@ -78,10 +78,7 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
         from potluck.server.assemble import serve
         from potluck.server.settings import read_settings
     except ImportError as error:
-        raise StartFailed(
-            f"The server's part of Potluck is not installed ({error.name} is missing).",
-            "Install it with: pip install 'potluck[server]'",
-        ) from error
+        raise server_part_missing(error.name) from error
     configure_logs()
     settings = read_settings(options)
 

@@ -44,8 +44,10 @@ def up(
     """Start a server and a provider here, until Ctrl-C."""
     from potluck.cli.start.place import check_port, claimed
     from potluck.cli.start.platform import Plan, Platform
+    from potluck.local.extra import check_server_part
 
     screen = Screen(json)
+    check_server_part()
     # Only Linux has bubblewrap. Elsewhere the owner's own tasks run without it.
     is_open = unsafe_no_sandbox or sys.platform != "linux"
     offer = _given({"--name": name, "--index-url": index_url})

@@ -39,6 +39,7 @@
         ├── NotRunning            not_running          no provider answers on this machine
         ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
         ├── NotInstalled          not_installed        no service manager took the provider up
+        ├── PartMissing           part_missing         what this needs is not installed beside it
         ├── OutputLost            output_lost          a command can not write what it has to say
         ├── RemoteError           remote_error         a function raised an exception where it ran
         ├── TaskFailed            task_failed          a function's task ended without a result
@@ -295,6 +296,12 @@ class NodeKeyRefused(LocalError):
 class NotInstalled(LocalError):
     code = "not_installed"
     title = "It is not installed as a service"
+    exit_status = 69
+
+
+class PartMissing(LocalError):
+    code = "part_missing"
+    title = "A part that this needs is not installed"
     exit_status = 69
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.error import InvalidInput, PartMissing
 
 if TYPE_CHECKING:
     from potluck.cli.notify.notifier import Channel, Notice
@@ -46,9 +46,10 @@ def _apprise() -> Any:
         with _quiet():
             import apprise
     except ImportError as error:
-        raise BadSettings(
+        raise PartMissing(
             "--notify with a URL needs apprise, which is not installed.",
-            "Install potluck[notify], or say --notify bell or --notify desktop.",
+            "Install it beside Potluck with `pip install apprise`, or say --notify bell or"
+            " --notify desktop.",
         ) from error
     return apprise
 

@@ -12,7 +12,8 @@ from potluck.cli.screen import Screen, Tone
 from potluck.cli.simulate import picture
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_count
-from potluck.model.error import InvalidInput, StartFailed
+from potluck.local.extra import server_part_missing
+from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
     from potluck.simulate.frontier import Point
@@ -82,10 +83,7 @@ def _replay(asked: _Question, is_frontier: bool) -> "list[Point]":
         from potluck.simulate.completion import Cluster
         from potluck.simulate.frontier import PROMISES_HOURS, WRONG_BY, Run, replay_all
     except ImportError as error:
-        raise StartFailed(
-            f"The server's part of Potluck is not installed ({error.name} is missing).",
-            "Install it with: pip install 'potluck[server]'",
-        ) from error
+        raise server_part_missing(error.name) from error
     spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: WRONG_BY}
     wrong = list(spreads.values()) if is_frontier else [spreads[asked.estimates]]
     promises = PROMISES_HOURS if is_frontier else (asked.promise_hours,)

@@ -10,7 +10,8 @@ from potluck.cli.options import JsonOption
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.simulate.seeds import not_seeds, number, span
 from potluck.cli.units import show_count
-from potluck.model.error import InvalidInput, StartFailed
+from potluck.local.extra import server_part_missing
+from potluck.model.error import InvalidInput
 from potluck.simulate.faults.plan import Plan
 
 if TYPE_CHECKING:
@@ -78,10 +79,7 @@ def _run(
         from potluck.simulate.faults.many import run_many
         from potluck.simulate.faults.worker import Order
     except ImportError as error:
-        raise StartFailed(
-            f"The server's part of Potluck is not installed ({error.name} is missing).",
-            "Install it with: pip install 'potluck[server]'",
-        ) from error
+        raise server_part_missing(error.name) from error
     return run_many(seeds, Order(*how), workers=workers, seen=progress.see)
 
 

@@ -11,7 +11,7 @@ from potluck.cli.screen import Screen, Tone
 from potluck.cli.simulate import picture
 from potluck.cli.simulate.seeds import number, span
 from potluck.cli.table import Cell, Column, show_table
-from potluck.model.error import StartFailed
+from potluck.local.extra import server_part_missing
 
 if TYPE_CHECKING:
     from potluck.simulate.placement import Run
@@ -60,10 +60,7 @@ def _run(
         from potluck.simulate.openb import read
         from potluck.simulate.placement import simulate
     except ImportError as error:
-        raise StartFailed(
-            f"The server's part of Potluck is not installed ({error.name} is missing).",
-            "Install it with: pip install 'potluck[server]'",
-        ) from error
+        raise server_part_missing(error.name) from error
     tasks = read(trace, list_name)
     return [
         simulate(tasks, name, partial(placement_by_name, name), seeds, is_mix_known)

@@ -24,7 +24,7 @@ _INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the pro
 
 async def find(timeout_seconds: float) -> Answer:
     if importlib.util.find_spec("pyopencl") is None:
-        hint = "Install it with potluck[opencl]."
+        hint = "Install it beside Potluck: `pip install pyopencl`."
         return Answer(Outcome.MISSING, detail="pyopencl is not installed.", hint=hint)
     return parse(await output_of(python_module(__name__), timeout_seconds))
 

