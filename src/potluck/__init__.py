@@ -66,3 +66,8 @@ def __getattr__(name: str) -> object:
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'potluck' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Also what has not been fetched yet, for those who look or complete by it."""
+    return sorted({*globals(), *__all__})

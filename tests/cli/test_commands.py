@@ -91,6 +91,26 @@ def test_a_task_is_known_by_its_name_too(user: CommandLine, server: FakeServer) 
     server.plays("/v1/tasks", says(TaskPage([one, a_task(name="train.py")])))
     shown = user.run("cancel", "train.py")
     assert shown.status == 64 and "fits 2 of your tasks" in shown.stderr
+    assert f"{one.id} (queued, submitted" in shown.stderr
+
+
+def test_a_name_of_several_is_the_newest_for_readers_and_the_live_one_for_cancel(
+    user: CommandLine, server: FakeServer
+) -> None:
+    over = [a_task(TaskState.FAILED, name="train.py") for _ in range(2)]
+    live = a_task(TaskState.RUNNING, name="train.py")
+    server.plays("/v1/tasks", says(TaskPage([over[0], live, over[1]])))
+    server.plays(f"/v1/tasks/{over[0].id}", says(over[0]))
+    shown = user.run("status", "train.py")
+    assert shown.status == 0, shown.stderr
+    assert over[0].id in shown.stdout.decode()
+    assert f"the newest of 3 that are called train.py: {over[0].id} (failed" in shown.stderr
+    assert user.run("status", "--json", "train.py").stderr == ""
+    server.plays(f"/v1/tasks/{live.id}/cancel", says(live))
+    assert live.id in user.run("cancel", "train.py").stdout.decode()
+    server.plays("/v1/tasks", says(TaskPage(over)))
+    shown = user.run("cancel", "train.py")
+    assert (shown.status, "All 2 of your tasks" in shown.stderr) == (1, True)
 
 
 def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> None:

@@ -90,7 +90,7 @@ def test_a_person_is_asked_for_a_password(
     user = CommandLine(tmp_path / "config")
     user.variables["POTLUCK_URL"] = pool.url
     with Terminal(user, "run", "--detach", script) as terminal:
-        terminal.answer("Password for your new wallet: ", PASSWORD)
+        terminal.answer("or more): ", PASSWORD)
         terminal.answer("The same again: ", PASSWORD)
         shown = terminal.rest()
         assert terminal.status() == 0, shown

@@ -98,7 +98,7 @@ def test_a_person_types_the_password_twice_and_later_once(
     user = CommandLine(tmp_path / "person")
     user.variables["POTLUCK_INVITE"] = invite
     with Terminal(user, "login", pool.url) as terminal:
-        terminal.answer("Password for your new wallet: ", "correct horse")
+        terminal.answer("Password for your new wallet (8 characters or more): ", "correct horse")
         terminal.answer("The same again: ", "correct horse")
         shown = terminal.rest()
         assert terminal.status() == 0, shown
@@ -117,15 +117,17 @@ def test_a_person_types_the_password_twice_and_later_once(
     ("typed", "words"),
     [(("short",), "less than 8 characters"), (("long enough", "but another"), "differ")],
 )
-def test_a_poor_password_makes_no_wallet(
+def test_a_poor_password_makes_no_wallet_and_is_asked_for_again(
     tmp_path: Path, pool: ServerProcess, typed: tuple[str, ...], words: str
 ) -> None:
     user = CommandLine(tmp_path / "person")
     with Terminal(user, "login", pool.url) as terminal:
         for text in typed:
             terminal.answer(": ", text)
-        assert words in terminal.rest()
-        assert terminal.status() == 64
+        assert words in terminal.until("or more): ")
+        terminal.press("\x04")
+        terminal.rest()
+        assert terminal.status() == 130
     assert not (config(user) / "wallet.json").exists()
 
 
@@ -166,7 +168,7 @@ def test_no_wallet_is_made_for_a_server_that_is_not_there(tmp_path: Path) -> Non
 def test_ctrl_d_at_the_password_ends_it_quietly(tmp_path: Path, pool: ServerProcess) -> None:
     user = CommandLine(tmp_path / "person")
     with Terminal(user, "login", pool.url) as terminal:
-        terminal.until("Password for your new wallet: ")
+        terminal.until("Password for your new wallet")
         terminal.press("\x04")
         assert "unexpected" not in terminal.rest()
         assert terminal.status() == 130

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.pick import pick_task_id
+from potluck.cli.pick import pick_to_read
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import place, ran_seconds
 from potluck.cli.table import Cell, Column, show_table
@@ -32,7 +32,7 @@ def attempts(
     """List the attempts at a task, the newest first."""
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_task_id(potluck, task)
+        task_id = pick_to_read(potluck, task, screen)
         every = attempts_at(potluck, task_id, item)
         found = list(islice(every, limit))
         has_more = len(found) == limit and next(every, None) is not None

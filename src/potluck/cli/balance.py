@@ -8,7 +8,7 @@ import typer
 from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_credits, show_moment
@@ -45,7 +45,7 @@ def balance(
     screen, kinds = Screen(json), tuple(kind or ())
     begin = parse_moment(since, "--since", datetime.now(UTC))
     with connect(server) as potluck:
-        task_id = None if task is None else pick_task_id(potluck, task)
+        task_id = None if task is None else pick_to_read(potluck, task, screen)
         found = potluck.ledger.summary(by, since=begin)
         moved = potluck.ledger.entries(kinds, task_id=task_id, since=begin)
         entries = list(islice(moved, limit)) if limit else []

@@ -1,7 +1,7 @@
 """`potluck cancel`: calls a task off."""
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.pick import pick_task_id
+from potluck.cli.pick import pick_to_end
 from potluck.cli.screen import Screen, printable
 
 
@@ -9,7 +9,7 @@ def cancel(task: TaskArgument, server: ServerOption = None, json: JsonOption = F
     """Call a task off, whether it waits or runs."""
     screen = Screen(json)
     with connect(server) as potluck:
-        cancelled = potluck.tasks.cancel(pick_task_id(potluck, task))
+        cancelled = potluck.tasks.cancel(pick_to_end(potluck, task))
     if json:
         screen.emit(cancelled)
     else:

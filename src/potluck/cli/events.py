@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.screen import Screen, Tone, printable
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind
@@ -42,7 +42,7 @@ def events(
     screen, wanted = Screen(json), _Wanted(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:
-            wanted = _Wanted(wanted.kinds, pick_task_id(potluck, task))
+            wanted = _Wanted(wanted.kinds, pick_to_read(potluck, task, screen))
         found, head = _newest(potluck, wanted, limit)
         for event in reversed(found):
             _tell(screen, event)

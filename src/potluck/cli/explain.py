@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.pick import pick_task_id
+from potluck.cli.pick import pick_to_read
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.table import Cell
 from potluck.cli.units import show_ahead, show_count
@@ -14,7 +14,7 @@ def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = 
     """Say why a task waits, what would help, and when it may start."""
     screen = Screen(json)
     with connect(server) as potluck:
-        said = potluck.tasks.explain(pick_task_id(potluck, task))
+        said = potluck.tasks.explain(pick_to_read(potluck, task, screen))
     if json:
         screen.emit(said)
     else:

@@ -6,7 +6,7 @@ import typer
 
 from potluck.cli.kept import none_there, size_of, until
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_bytes, show_count
@@ -31,7 +31,7 @@ def files(
     """
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_task_id(potluck, task)
+        task_id = pick_to_read(potluck, task, screen)
         found = potluck.files.of_task(task_id, attempt)
         about = None if found.files else potluck.tasks.get(task_id)
     if about is not None and attempt is not None:

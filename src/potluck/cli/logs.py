@@ -11,7 +11,7 @@ from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.output import TaskOutput
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.story import last_attempt, stage
 from potluck.model.error import InvalidInput, NotFound
@@ -52,7 +52,7 @@ def logs(
     screen = Screen(json)
     output = TaskOutput(screen)
     with connect(server) as potluck:
-        found = potluck.tasks.get(pick_task_id(potluck, task))
+        found = potluck.tasks.get(pick_to_read(potluck, task, screen))
         if follow:
             _refuse_array(found)
         if not json:

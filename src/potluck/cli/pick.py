@@ -1,10 +1,12 @@
 """Which task somebody means: a whole id, the beginning or end of one, its name, or the newest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from potluck.cli.screen import printable
-from potluck.model.error import InvalidInput, NotFound
+from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.units import show_since
+from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.ids import is_id
 from potluck.wire.consumer import TaskView
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 SEARCHED_TASKS = 200
 _PAGE = 100
+_MOST_TOLD = 5
 SHORT_ID = 8
 
 
@@ -22,11 +25,48 @@ def short_id(task_id: str) -> str:
 
 
 def pick_task_id(potluck: "Potluck", text: str | None) -> str:
+    """The only one that is meant, for whatever is done with it."""
     if text is None:
         return _newest(potluck)
     if is_id(text, "task"):
         return text
-    return _search(potluck, text)
+    found = _search(potluck, text)
+    if len(found) > 1:
+        raise _several(text, found)
+    return found[0].id
+
+
+def pick_to_read(potluck: "Potluck", text: str | None, screen: Screen) -> str:
+    """A script that ran often gives its name to many: who reads means the newest of them."""
+    if text is None or is_id(text, "task"):
+        return pick_task_id(potluck, text)
+    found = _search(potluck, text)
+    newest = found[0]
+    if len(found) > 1 and newest.name != text:
+        raise _several(text, found)
+    if len(found) > 1 and not screen.json:
+        screen.err.line(
+            f"potluck: the newest of {len(found)} that are called {printable(text)}:"
+            f" {_told(newest)}",
+            Tone.FAINT,
+        )
+    return newest.id
+
+
+def pick_to_end(potluck: "Potluck", text: str) -> str:
+    """Of those with the same name the one that is not over; of several, nobody guesses."""
+    if is_id(text, "task"):
+        return text
+    found = _search(potluck, text)
+    live = [task for task in found if not task.state.is_final]
+    if len(live) > 1:
+        raise _several(text, live)
+    if not live and len(found) > 1:
+        raise Conflict(
+            f"All {len(found)} of your tasks that {printable(text)!r} fits are over.",
+            "`potluck ps` shows what still waits or runs.",
+        )
+    return (live or found)[0].id
 
 
 def _newest(potluck: "Potluck") -> str:
@@ -35,25 +75,31 @@ def _newest(potluck: "Potluck") -> str:
     raise NotFound("You have no tasks yet.", "Start one with `potluck run SCRIPT`.")
 
 
-def _search(potluck: "Potluck", text: str) -> str:
-    """By id first: a name may look like a part of one."""
+def _search(potluck: "Potluck", text: str) -> list[TaskView]:
+    """The newest first. By id before by name: a name may look like a part of one."""
     wanted = text.lower().removeprefix("task_")
     known = list(_newest_tasks(potluck)) if text else []
-    found = [task.id for task in known if _fits(task.id, wanted)]
-    found = found or [task.id for task in known if task.name == text]
-    if len(found) == 1:
-        return found[0]
+    found = [task for task in known if _fits(task.id, wanted)]
+    found = found or [task for task in known if task.name == text]
     if not found:
         raise NotFound(
             f"None of your newest {SEARCHED_TASKS} tasks is called {printable(text)!r}, or has an"
             " id that begins or ends so.",
             "`potluck ps --all` lists all of them; a whole id always works.",
         )
-    raise InvalidInput(
-        f"{printable(text)!r} fits {len(found)} of your tasks: {', '.join(found[:3])}"
-        f"{' …' if len(found) > 3 else ''}.",
-        "Type one of these ids, or its end.",
-    )
+    return found
+
+
+def _several(text: str, found: Sequence[TaskView]) -> InvalidInput:
+    lines = [_told(task) for task in found[:_MOST_TOLD]]
+    more = [f"… and {len(found) - len(lines):,} more"] if len(found) > len(lines) else []
+    told = f"{printable(text)!r} fits {len(found)} of your tasks:"
+    return InvalidInput("\n".join([told, *lines, *more]), "Type one of these ids, or its end.")
+
+
+def _told(task: TaskView) -> str:
+    age = show_since(task.created_at, datetime.now(UTC))
+    return f"{task.id} ({task.state}, submitted {age})"
 
 
 def _fits(task_id: str, wanted: str) -> bool:

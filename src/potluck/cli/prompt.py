@@ -22,14 +22,24 @@ def hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
 
 
 def new_password() -> str:
-    """Typed twice."""
-    from potluck.consumer.wallet import check_password
+    """Typed twice. What will not do is told, and asked for again."""
+    from potluck.consumer.wallet import SHORTEST_PASSWORD, check_password
 
-    first = hidden("Password for your new wallet: ")
-    check_password(first)
-    if hidden("The same again: ") != first:
-        raise InvalidInput("The two passwords differ.", "Try again.")
-    return first
+    while True:
+        first = hidden(f"Password for your new wallet ({SHORTEST_PASSWORD} characters or more): ")
+        try:
+            check_password(first)
+        except InvalidInput as error:
+            _tell(f"{error.detail} {error.hint}")
+            continue
+        if hidden("The same again: ") == first:
+            return first
+        _tell("The two passwords differ. Once more:")
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
 
 
 def confirmed(question: str, instead: str) -> bool:

@@ -15,7 +15,7 @@ from potluck.cli.logs import log_pages
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect, directory
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.returned import Returned, returned
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import duration_seconds, last_attempt, place, stage, why
@@ -60,7 +60,7 @@ def result(
     at_the_end = notifier(notify if wait else None)
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_task_id(potluck, task)
+        task_id = pick_to_read(potluck, task, screen)
         found = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         at_the_end.tell(found, screen)
         gathering = _gathering(found, output)

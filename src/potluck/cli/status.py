@@ -12,7 +12,7 @@ from potluck.cli.facts import show_facts
 from potluck.cli.items import progress, told
 from potluck.cli.kept import keeping, written_bytes
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.pick import pick_task_id, short_id
+from potluck.cli.pick import pick_to_read, short_id
 from potluck.cli.screen import Pane, Screen, Tone, printable
 from potluck.cli.story import TONES, duration_seconds, last_attempt, place, why
 from potluck.cli.units import show_age, show_credits, show_seconds
@@ -39,7 +39,7 @@ def task_status(
     """Show how one task stands, and what to do next."""
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_task_id(potluck, task)
+        task_id = pick_to_read(potluck, task, screen)
         try:
             while not _shown(potluck, task_id, screen, watch).state.is_final and watch:
                 time.sleep(_WATCH_SECONDS)

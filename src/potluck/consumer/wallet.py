@@ -27,7 +27,7 @@ PASSWORD_VARIABLE = "POTLUCK_WALLET_PASSWORD"  # noqa: S105 - its name
 
 Ask = Callable[[str], str]  # a question for the person, answered unseen
 
-_SHORTEST_PASSWORD = 8
+SHORTEST_PASSWORD = 8
 _LONGEST_RAW = 80  # 64 digits, 0x, line breaks
 _HEXADECIMAL = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 
@@ -96,9 +96,9 @@ def make(password: str) -> Wallet:
 
 def check_password(password: str) -> None:
     """Not too short: it is all that protects the file."""
-    if len(password) < _SHORTEST_PASSWORD:
+    if len(password) < SHORTEST_PASSWORD:
         raise InvalidInput(
-            f"A password of less than {_SHORTEST_PASSWORD} characters is guessed in no time.",
+            f"A password of less than {SHORTEST_PASSWORD} characters is guessed in no time.",
             "A few random words are easy to keep and hard to guess.",
         )
 
