@@ -128,7 +128,8 @@ def ask(
     is_due = not node["is_polling"] or node["heartbeat_at"] <= data.now - moment
     if is_due and not known["lost"]:
         data.nodes.update(node, {"heartbeat_at": data.now, "is_polling": True})
-    return [{"state": node["state"], "is_news": not node["is_polling"], **known}]
+    is_news = not node["is_polling"] and not known["lost"]
+    return [{"state": node["state"], "is_news": is_news, **known}]
 
 
 @models(_sql.look)

@@ -57,11 +57,13 @@ WITH before AS (
     SELECT id FROM attempts
     WHERE id = ANY($4) AND node_id = $1 AND state = 'lost' AND reason = 'lease_expired'
 ), asked AS (
+    -- By its row as it is now: of two that ask at once, one has news.
     UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
     WHERE nodes.id = before.id AND NOT EXISTS (SELECT FROM lost)
-        AND (NOT before.is_polling OR before.heartbeat_at <= now() - $5::interval)
+        AND (NOT nodes.is_polling OR nodes.heartbeat_at <= now() - $5::interval)
+    RETURNING nodes.id
 )
-SELECT state, NOT is_polling AS is_news,
+SELECT state, NOT is_polling AND EXISTS (SELECT FROM asked) AS is_news,
     EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
     ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM lost ORDER BY id) AS lost
