@@ -175,7 +175,7 @@ def test_a_key_carries_its_scopes_and_no_more(server: ServerProcess) -> None:
     made = ann.post("/v1/me/keys", {"name": "reader", "scopes": ["tasks:read"]})
     key = server.client(made["secret"])
     assert key.call("GET", "/v1/tasks").status == 200
-    for method, path in (("GET", "/v1/me"), ("GET", "/v1/nodes"), ("POST", "/v1/me/keys")):
+    for method, path in (("GET", "/v1/me/ledger"), ("GET", "/v1/nodes"), ("POST", "/v1/me/keys")):
         assert key.call(method, path, b"{}" if method == "POST" else None).status == 403, path
     assert made["secret"] not in str(ann.get("/v1/me/keys"))
     assert [each["name"] for each in ann.get("/v1/me/keys")["keys"]] == ["reader"]
