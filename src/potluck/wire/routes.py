@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 DEFAULT_PORT = 8470
+PREFIX = "/v1/"  # of all that is the API; pages and probes have no version
 
 
 class Route(NamedTuple):

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from litestar import Controller, Request, get, post, put
-from litestar.params import Parameter
+from litestar.params import QueryParameter
 
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
@@ -18,13 +18,14 @@ from potluck.wire import routes
 from potluck.wire.identity import AccountPage, GrantCredit, SetQuota, SetRoles, Suspend
 
 _MOST = 1000
-Limit = Annotated[int, Parameter(ge=1, le=_MOST)]
+Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=_MOST)]
 
 
 class AccountController(Controller):
     @get(routes.LIST_ACCOUNTS.template, operation_id="list_accounts")
     async def list_accounts(
-        self, parts: Parts, cursor: str | None = None, limit: Limit = 100
+        self, parts: Parts, cursor: Cursor = None, limit: Limit = 100
     ) -> AccountPage:
         """Everybody in the pool, in the order in which they came."""
         cursors.check(cursor, "account")

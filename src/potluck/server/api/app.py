@@ -1,13 +1,15 @@
 """The application: routes, access, errors and the OpenAPI document in one place."""
 
-from litestar import Litestar
+from typing import Any
+
+from litestar import Litestar, Request
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
 from potluck import __version__
-from potluck.server.api import formats
+from potluck.server.api import formats, query
 from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
 from potluck.server.api.answer import Answer
@@ -86,7 +88,7 @@ def make_app(parts: Parts) -> Litestar:
         state=State({"parts": parts}),
         request_class=StrictRequest,
         response_class=Answer,
-        before_request=formats.check,
+        before_request=_check,
         request_max_body_size=parts.settings.max_body_bytes,
         exception_handlers={Exception: answer_error},
         middleware=[DefineMiddleware(Authentication, exclude="^/schema")],
@@ -95,6 +97,12 @@ def make_app(parts: Parts) -> Litestar:
     )
     check_policies(app)
     return app
+
+
+async def _check(request: Request[Any, Any, Any]) -> None:
+    """What holds for every operation, before anything is done."""
+    query.check(request)
+    formats.check(request)
 
 
 def _openapi() -> OpenAPIConfig:

@@ -11,6 +11,7 @@ from litestar.exceptions import HTTPException
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError
 from potluck.model.plain import plain
+from potluck.server.api import query
 from potluck.wire import problem
 
 log = structlog.get_logger()
@@ -25,10 +26,6 @@ _FRAMEWORK = {
     429: error.RateLimited,
     503: error.Unavailable,
 }
-
-
-# Parameters that the framework keeps from having their own name inside.
-_SAID = {"only_state": "state", "idempotency_key": "Idempotency-Key"}
 
 
 def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
@@ -69,16 +66,20 @@ def _framework_error(request: Request[Any, Any, Any], raised: HTTPException) -> 
         return kind(f"{request.method} is not offered at {request.url.path}.")
     if kind is error.TooLarge:
         return kind("The body is over the limit.", "Send less at once.")
-    return kind(_sentence(raised), "Compare the request with /schema/openapi.json.")
+    return kind(_sentence(request, raised), "Compare the request with /schema/openapi.json.")
 
 
-def _sentence(raised: HTTPException) -> str:
+def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
     """What exactly was wrong, from the framework's list where it has one."""
     extra = raised.extra if isinstance(raised.extra, list) else []
     if any(item.get("key") == "data" for item in extra):
         return "The request has no body."
-    parts = [
-        f"{_SAID.get(item.get('key'), item.get('key'))}: {plain(str(item.get('message')))}"
-        for item in extra
-    ]
+    parts = [_wrong(request.route_handler, **item) for item in extra]
     return f"{'; '.join(parts)}." if parts else raised.detail
+
+
+def _wrong(handler: Any, key: str = "", message: str = "", **_: Any) -> str:
+    """Of one parameter, as its callers know it, with what it may be instead."""
+    said = f"{query.public_name(handler, key)}: {plain(message)}"
+    choices = query.choices(handler, key)
+    return f"{said} (it may be {', '.join(choices)})" if choices else said

@@ -20,7 +20,7 @@ _ANYTHING: Final = ("application/*", "*/*")
 _READS: Final = ("GET", "HEAD")
 
 
-async def check(request: Request[Any, Any, Any]) -> None:
+def check(request: Request[Any, Any, Any]) -> None:
     """Before anything is done: nobody is to be refused an answer to what has happened."""
     if gives_value(request.route_handler):
         chosen(request)

@@ -11,7 +11,7 @@ Everyone brings a GPU: submit tasks, offer machines, watch both.
 `POST /v1/auth/login`. Send the access token, or an API key, as `Authorization: Bearer …`.
 
 **Versions.** Everything is under `/v1`. Answers may grow fields; what you send is held to the
-letter, and a field that is not known is a 400.
+letter: a field or a query parameter that is not known is a 400.
 
 **Formats.** JSON by default. Every operation that takes or gives JSON takes and gives MessagePack
 too: `Content-Type: application/msgpack`, `Accept: application/msgpack`. Bytes are base64 in JSON

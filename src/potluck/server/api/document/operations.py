@@ -10,6 +10,7 @@ from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.server.api.examples import AREAS, EXAMPLES
 from potluck.server.api.examples.example import Example, as_typed
 from potluck.server.auth.policy import OPEN, POLICY, opened_by
+from potluck.wire import routes
 from potluck.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def _responses(operation: "Described", schemas: Schemas, example: Example) -> Sc
     wanted = problems.expected(
         is_open=POLICY.get(operation.name) is OPEN,
         has_body="requestBody" in operation.said,
-        takes_input=any(each["in"] != "path" for each in names),
+        # Whatever is not known is refused, also where nothing is.
+        takes_input=operation.path.startswith(routes.PREFIX),
         has_name=any(each["in"] == "path" for each in names),
     )
     problem = schemas.of_answer(Problem)
