@@ -18,6 +18,7 @@ _COLUMNS = "SELECT DISTINCT column_name FROM information_schema.columns WHERE ta
 
 # Between them they are let through to every operation.
 _LET_THROUGH = {"admin", "node key"}
+_MORE_NAMES = 30
 
 
 def columns_of(database_url: str) -> list[str]:
@@ -40,14 +41,14 @@ def try_by_hand(
     share: float = 1.0,
     seed: int = 0,
 ) -> None:
-    """All of them, or the names in paths and a share of the rest that chance takes."""
+    """All of them, or what chance takes: a share, and of the names in paths many more than that."""
     chance = random.Random(seed)
     for operation in operations(document):
         for caller in callers:
             token = caller.token()
             for hostile, url in _requests(document, operation, caller, columns):
-                is_due = hostile.is_name and caller.name in _LET_THROUGH
-                if not is_due and chance.random() > share:
+                is_let_in = hostile.is_name and caller.name in _LET_THROUGH
+                if chance.random() > (min(1, share * _MORE_NAMES) if is_let_in else share):
                     continue
                 headers = {"Content-Type": "application/json", **hostile.headers, **bearer(token)}
                 asker.ask(
