@@ -5,7 +5,7 @@ python examples/webhook_receiver.py 9000
 Somewhere that the pool's server can reach, with https in front of it (a tunnel or a proxy); then
 
 potluck webhooks add https://you.example/hook --kind task.finished
-export WEBHOOK_SECRET=whsec_…             (as that command shows it, this once)
+export POTLUCK_WEBHOOK_SECRET=whsec_…     (as that command shows it, this once)
 
 To try it on one machine: `POTLUCK_WEBHOOK_ALLOW=127.0.0.1:9000 make up`, and then the address is
 http://127.0.0.1:9000/hook; the server reaches nothing on its own machine without that.
@@ -22,13 +22,14 @@ from pathlib import Path
 
 from potluck.webhook import ReceivedEvent, UntrustedWebhook, verify
 
-SECRET = os.environ.get("WEBHOOK_SECRET", "")
+SECRET = os.environ.get("POTLUCK_WEBHOOK_SECRET", "")
 SEEN = Path("webhook-events.txt")
 
 
 def act(event: ReceivedEvent) -> None:
     """Whatever you want to happen: a message, the next step, a light that goes on."""
-    print(f"{event.task_name}: {event.data.get('state', event.kind)}", flush=True)
+    what = event.task_name or "No task"  # such as the event of `potluck webhooks test`
+    print(f"{what}: {event.data.get('state', event.kind)}", flush=True)
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -58,5 +59,5 @@ class Receiver(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     if not SECRET:
-        sys.exit("Set WEBHOOK_SECRET to what `potluck webhooks add` showed.")
+        sys.exit("Set POTLUCK_WEBHOOK_SECRET to what `potluck webhooks add` showed.")
     HTTPServer(("127.0.0.1", int(sys.argv[1])), Receiver).serve_forever()

@@ -85,6 +85,8 @@ def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hook
 def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hooked) -> None:
     receiver.status = 500
     said(user, "webhooks", "add", receiver.url, "--name", "ci")
+    again = user.run("webhooks", "add", receiver.url, "--name", "ci")
+    assert again.status == 64 and "called ci already" in again.stderr
     tried = user.run("webhooks", "test", "ci")
     assert tried.status == 1 and tried.stdout.decode().startswith("✗ It answered 500.")
     assert "thank you" in tried.stderr

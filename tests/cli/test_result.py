@@ -7,7 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from potluck.cli.looked_at import LookedAt
 from potluck.cli.usage import used
+from potluck.local.measure import Size
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
@@ -29,6 +31,11 @@ def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = Fa
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
     server.plays("/v1/results", says(Results([found])))
+
+
+def test_one_is_told_as_one() -> None:
+    table = LookedAt(Path("t.csv"), 4, "text/csv", Size(1, 2))
+    assert table.about == "2 lines × 1 column, 4 B"
 
 
 def test_what_a_function_returned(user: CommandLine, server: FakeServer) -> None:

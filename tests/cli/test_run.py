@@ -27,6 +27,7 @@ from potluck.wire.consumer import (
     TaskPage,
     TaskView,
 )
+from potluck.wire.files import TaskFiles
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import (
     FakeServer,
@@ -78,6 +79,17 @@ def test_output_states_and_exit_status(user: CommandLine, server: FakeServer, sc
     assert lines[1] == "potluck: queued: No node has a free device."
     assert lines[2:4] == ["potluck: running", "err"]
     assert lines[-1] == "✗ hello failed: exit status 3"
+
+
+def test_a_directory_that_is_not_empty_is_told_before_the_work(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    plays_a_task(server, end)
+    server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [])))
+    shown = user.run("run", "--output", script.parent, script)
+    told = " ".join(shown.stderr.split())
+    assert "is not empty; what is in it stays" in told.partition("potluck: submitting")[0]
 
 
 def test_json_is_a_stream_that_ends_with_the_task(
@@ -152,7 +164,10 @@ def test_the_request_says_when_where_and_how_often(
         ("--delay soon", "--delay 'soon' is not a length of time."),
         ("--delay 400d", "--delay must be at most 366 d 0 h."),
         ("--capability 8", "--capability is not a compute capability such as 8.6."),
-        ("--array 0", "Invalid value for '--array': Input should be greater than"),
+        ("--array 0", "Invalid value for '--array': it must be at least 1."),
+        ("--array x", "Invalid value for '--array': it must be a whole number."),
+        ("--name=", "--name can not be empty."),
+        (f"--name={'n' * 300}", "--name can not be longer than 200 characters."),
     ],
 )
 def test_what_can_not_be_asked_for(
@@ -311,7 +326,7 @@ def terminal(
         process.wait()
 
 
-QUESTION = "[d]etach and let it run, [c]ancel it, or Enter to go on? "
+QUESTION = "[d]etach and let it run, [c]ancel it (or Ctrl-C again), or Enter to go on? "
 
 
 @pytest.mark.parametrize(

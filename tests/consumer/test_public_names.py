@@ -35,6 +35,7 @@ def test_the_names_at_the_top_are_pinned() -> None:
         "task",
     ]
     assert all(hasattr(potluck, name) for name in potluck.__all__)
+    assert {*potluck.__all__} <= {*dir(potluck)}, "also before they are used"
 
 
 def test_the_options_of_a_task_are_pinned() -> None:

@@ -128,7 +128,7 @@ def receiver(platform: Platform) -> "Iterator[subprocess.Popen[str]]":
     with subprocess.Popen(
         command,
         cwd=platform.directory,
-        env={**os.environ, "WEBHOOK_SECRET": made["secret"]},
+        env={**os.environ, "POTLUCK_WEBHOOK_SECRET": made["secret"]},
         stdout=subprocess.PIPE,
         text=True,
     ) as running:

@@ -1,5 +1,6 @@
 """What every command has in common: whatever goes wrong inside is told in one way."""
 
+import re
 from typing import Any
 
 import typer
@@ -12,6 +13,15 @@ from potluck.model.error import PotluckError
 
 # What a shell reports for a program that wrote to a pipe nobody reads.
 BROKEN_PIPE_STATUS = 141
+
+# What reads the values says it for programmers.
+_IN_OUR_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer.*": "it must be a whole number",
+    "Input should be a valid number.*": "it must be a number",
+    "Input should be greater than or equal to": "it must be at least",
+    "Input should be less than or equal to": "it must be at most",
+}
 
 
 class Command(TyperCommand):
@@ -57,5 +67,7 @@ class Command(TyperCommand):
 
 
 def _sentence(error: typer.TyperException) -> str:
-    message = error.format_message().strip().replace("Value error, ", "")
+    message = error.format_message().strip()
+    for pattern, words in _IN_OUR_WORDS.items():
+        message = re.sub(pattern, words, message)
     return message if message.endswith((".", "?", "!")) else f"{message}."

@@ -8,7 +8,7 @@ import msgspec
 from potluck.cli.kept import none_there, size_of, until
 from potluck.cli.looked_at import for_programs, show_looked_at
 from potluck.cli.pick import short_id
-from potluck.cli.screen import Screen, printable
+from potluck.cli.screen import Screen, Tone, printable
 from potluck.cli.transfer import resumable, telling
 from potluck.model.error import InvalidInput
 from potluck.wire.consumer import TaskView
@@ -40,6 +40,18 @@ def check_output(directory: Path | None) -> None:
         raise InvalidInput(
             f"--output {printable(str(directory))} is no directory.",
             "Name a directory; it is made if there is none.",
+        )
+
+
+def tell_occupied(directory: Path | None, screen: Screen) -> None:
+    """What a task will leave nobody knows yet; only that nothing gives way to it."""
+    if directory is None or screen.json:
+        return
+    if directory.is_dir() and any(directory.iterdir()):
+        screen.err.prose(
+            f"potluck: {printable(str(directory))} is not empty; what is in it stays, also where"
+            " the task leaves a file of the same name",
+            Tone.FAINT,
         )
 
 

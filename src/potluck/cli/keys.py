@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
-from potluck.model.units import parse_seconds
 from potluck.wire.identity import KeyView
 
 USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
@@ -51,7 +51,7 @@ def add_key(
 ) -> None:
     """Make a key and show it, this once."""
     screen = Screen(json)
-    lasting = int(parse_seconds(expires, "--expires"))
+    lasting = parse_lifetime(expires)
     with connect(server) as potluck:
         made = potluck.account.make_key(name, scope or USUAL, lasting)
         url, ca_file = potluck.url, potluck.ca_file

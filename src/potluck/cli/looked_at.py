@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.cli.screen import Pane, Tone, printable
-from potluck.cli.units import show_bytes
+from potluck.cli.units import show_bytes, show_count
 from potluck.local.measure import Size, measured
 from potluck.local.media import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
@@ -35,8 +35,9 @@ class LookedAt(Struct, frozen=True):
         if self.kind == "picture":
             return f"{self.size.width:,} × {self.size.height:,}, {size}"
         # Whether the first line of a CSV is a heading, nobody can tell.
-        rows = "rows" if self.media_type.endswith("parquet") else "lines"
-        return f"{self.size.height:,} {rows} × {self.size.width:,} columns, {size}"
+        row = "row" if self.media_type.endswith("parquet") else "line"
+        rows, columns = show_count(self.size.height, row), show_count(self.size.width, "column")
+        return f"{rows} × {columns}, {size}"
 
 
 def look_at(file: NamedFile, directory: Path) -> LookedAt:

@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
-from potluck.cli.fetch import check_output
+from potluck.cli.fetch import check_output, tell_occupied
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
@@ -61,6 +61,7 @@ def run(
     screen = Screen(json)
     draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
     check_output(output)
+    tell_occupied(output, screen)
     at_the_end = notifier(None if detach else notify)
     with entered(screen, server, entry) as potluck:
         if dry_run:

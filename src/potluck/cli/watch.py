@@ -160,7 +160,7 @@ class Watcher:
 
     def _ask(self) -> str:
         self._output.finish_line()
-        question = "\r[d]etach and let it run, [c]ancel it, or Enter to go on? "
+        question = "\r[d]etach and let it run, [c]ancel it (or Ctrl-C again), or Enter to go on? "
         try:
             self._screen.err.write(self._screen.err.paint(question, Tone.STRONG))
             return sys.stdin.readline().strip().lower()[:1]

@@ -16,7 +16,8 @@ MessageText = Annotated[str, Meta(max_length=2_048)]
 SecretText = Annotated[str, Meta(min_length=1, max_length=512, pattern=f"^[!-~]*{END}")]
 MachineText = Annotated[str, Meta(max_length=100, pattern=PRINTABLE)]
 NameText = Annotated[str, Meta(min_length=1, max_length=100, pattern=PRINTABLE)]
-Lifetime = Annotated[int, Meta(ge=60, le=10 * 366 * 86_400)]
+SHORTEST_LIFETIME_SECONDS, LONGEST_LIFETIME_SECONDS = 60, 10 * 366 * 86_400
+Lifetime = Annotated[int, Meta(ge=SHORTEST_LIFETIME_SECONDS, le=LONGEST_LIFETIME_SECONDS)]
 
 
 # --- signing in -------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from potluck.cli.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.screen import Screen, Tone
 from potluck.cli.table import Cell, Column, show_table
 from potluck.cli.units import show_ahead, show_credits
 from potluck.model.account import Role
 from potluck.model.error import NotFound
-from potluck.model.units import parse_credits, parse_seconds
+from potluck.model.units import parse_credits
 from potluck.wire.identity import InviteView, NewInvite
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def invite(
         tuple(role or [Role.CONSUMER]),
         parse_credits(credit, "--credits"),
         uses,
-        int(parse_seconds(expires, "--expires")),
+        parse_lifetime(expires),
     )
     with connect(server) as potluck:
         made, address, join = potluck.admin.invite(wanted), _with_pin(potluck), _join(potluck)

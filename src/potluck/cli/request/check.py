@@ -152,9 +152,13 @@ def _contradictions(request: TaskRequest) -> Iterator[tuple[bool, str, str]]:
 
 def _in_words(sentence: str, option: str) -> str:
     """The decoder's complaint, for people."""
-    length = re.search(r"of length <= (\d+)", sentence)
+    if "of length >= 1" in sentence:
+        return "can not be empty"
+    length = re.search(r"`(\w+)` of length <= (\d+)", sentence)
+    if length and length[1] == "str":
+        return f"can not be longer than {int(length[2]):,} characters"
     if length:
-        return f"can not be longer than {int(length[1]):,}"
+        return f"can not be given more than {int(length[2]):,} times"
     bound = re.search(r"([<>]=?) (-?[\d.]+)", sentence)
     if bound:
         words = "at least" if bound[1].startswith(">") else "at most"

@@ -7,7 +7,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.pick import pick_task_id
 from potluck.cli.screen import Screen
-from potluck.cli.webhooks.pick import WebhookArgument, pick_webhook_id
+from potluck.cli.webhooks.pick import WebhookArgument, check_new_name, pick_webhook_id
 from potluck.model.event import EventKind
 from potluck.wire.webhooks import WebhookMade
 
@@ -41,6 +41,8 @@ def add_webhook(
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = None if task is None else pick_task_id(potluck, task)
+        if name is not None:
+            check_new_name(potluck, name)
         made = potluck.webhooks.add(url, kinds=kind or (), name=name, task_id=task_id)
     _show(screen, made, f"Made {made.webhook.id}. What happens from now on goes there, signed with")
     if not json:

@@ -31,4 +31,16 @@ def pick_webhook_id(potluck: "Potluck", text: str) -> str:
             f"None of your webhooks is called {printable(text)!r}, and no id ends so.",
             "`potluck webhooks` lists them.",
         )
-    raise InvalidInput(f"{printable(text)!r} fits {len(found)} of your webhooks.", "Use an id.")
+    raise InvalidInput(
+        f"{printable(text)!r} fits {len(found)} of your webhooks: {', '.join(found)}.",
+        "Type one of these ids.",
+    )
+
+
+def check_new_name(potluck: "Potluck", name: str) -> None:
+    """Two of one name could not be told apart by it."""
+    if any(each.name == name for each in potluck.webhooks.list()):
+        raise InvalidInput(
+            f"You have a webhook that is called {printable(name)} already.",
+            "Choose another name, or remove that one with `potluck webhooks remove`.",
+        )
