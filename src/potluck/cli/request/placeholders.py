@@ -1,7 +1,8 @@
 """What stands for an item in the words of a command: `{}` is all of it, `{lr}` one of its fields.
 
-`{item}` is its number. Doubled braces are braces. What is no name between braces is left as it is,
-and so are a shell's variables, so that JSON and `${HOME}` may be written without thinking of it.
+`{item}` is its number, and `{{lr}}` is `{lr}` itself. What is no name between braces is left as it
+is, and so are a shell's variables, so that JSON, however deep, and `${HOME}` may be written without
+thinking of it.
 """
 
 import difflib
@@ -15,8 +16,9 @@ from potluck.model.item import MOST_ITEM_BYTES, ItemInputs
 from potluck.wire.codec import decode_json, encode_json
 
 _NUMBER = "item"
-# A doubled brace, a place to fill in, or neither.
-_PLACE = re.compile(r"\{\{|\}\}|(?<!\$)\{([^\W\d][\w -]*|)\}")
+_NAME = r"[^\W\d][\w -]*|"
+# A place that is meant as it stands, or one to fill in.
+_PLACE = re.compile(rf"\{{\{{(?:{_NAME})\}}\}}|(?<!\$)\{{({_NAME})\}}")
 
 
 def given(words: Sequence[str], items: Sequence[Item]) -> list[ItemInputs]:
@@ -27,6 +29,7 @@ def given(words: Sequence[str], items: Sequence[Item]) -> list[ItemInputs]:
     """
     fields = field_names(items)
     _check(words, {*fields, _NUMBER}, fields)
+    _check_variables(fields)
     template = tuple(words) or ("{}",)
     is_alike = not any(map(_PLACE.search, template))
     found = []
@@ -42,6 +45,20 @@ def _check(words: Sequence[str], known: Container[str], fields: Iterable[str]) -
             name = match[1]
             if name and name not in known:
                 raise _unknown(name, [*fields, _NUMBER])
+
+
+def _check_variables(fields: Iterable[str]) -> None:
+    """Of two fields in one variable the script would see only one."""
+    taken: dict[str, str] = {}
+    for field in fields:
+        name = variable_name(field)
+        if name in taken:
+            raise InvalidInput(
+                f"The fields {printable(taken[name])!r} and {printable(field)!r} would both be in"
+                f" POTLUCK_FIELD_{name}.",
+                "Give one of them another name.",
+            )
+        taken[name] = field
 
 
 def _unknown(name: str, known: list[str]) -> InvalidInput:
@@ -60,7 +77,7 @@ def _filled(word: str, item: Item, number: int) -> str:
     def fill(match: re.Match[str]) -> str:
         name = match[1]
         if name is None:
-            return match[0][0]
+            return match[0][1:-1]
         if not name:
             return item.value
         return item.fields.get(name, str(number) if name == _NUMBER else "")
