@@ -14,6 +14,8 @@ FORMATS = [
     # (the file's name, what is in it, the items)
     ("names.txt", "Ada\n\nGrace Hopper \r\n", [Item("Ada"), Item("Grace Hopper ")]),
     ("names", "\ufeffÄda", [Item("Äda")]),
+    ("cut", "a\x0cb\x85c\u2028d\r\ne", [Item("a\x0cb\x85c\u2028d"), Item("e")]),
+    ("cut.jsonl", '"a\x85b\u2028c"\n', [Item("a\x85b\u2028c")]),
     (
         "runs.jsonl",
         '{"lr": 0.1, "tag": "a"}\n"text"\n7\n',
@@ -104,6 +106,16 @@ def test_a_pattern_names_files_as_the_task_finds_them(
     assert [each.value for each in read_items("../*.csv")] == ["a.csv", "b.csv"]
 
 
+def test_files_that_would_share_a_label_have_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("d/a/b/x.txt", "d/a_b/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    assert [each.label for each in read_items("d/**/x.txt")] == ["", ""]
+
+
 def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
     """Unless its .gitignore keeps it from going along."""
     (tmp_path / "in").mkdir()
@@ -132,7 +144,11 @@ FILLED = [
     (("--lr={lr}", "{item}"), ("--lr=0.1", "0"), ("--lr=0.2", "1")),
     (("{the name}",), ("x",), ("",)),
     (("{{}}", "{{lr}}", '{"a": 1}', "{}"), ("{}", "{lr}", '{"a": 1}', "first"), None),
+    (('{"a":{"b":1}}', "{lr}"), ('{"a":{"b":1}}', "0.1"), None),
+    (('{"a":{"b":{lr}}}',), ('{"a":{"b":0.1}}',), ('{"a":{"b":0.2}}',)),
+    (('{"a":{{}}}', "${{lr}}", "{{ {"), ('{"a":{}}', "${lr}", "{{ {"), None),
     (("same", "for all"), None, None),
+    (('{"a":{"b":1}}', "{{1}}"), None, None),
     (('{"a": 1}', "${HOME}x{ }", "{1}"), None, None),
 ]
 
@@ -153,6 +169,11 @@ def test_variables_need_no_words() -> None:
         "POTLUCK_FIELD_LR": "0.1",
         "POTLUCK_FIELD_THE_NAME": "x",
     }
+
+
+def test_two_fields_in_one_variable_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="'lr rate' and 'lr-rate' .* POTLUCK_FIELD_LR_RATE"):
+        given((), [Item("a", {"lr rate": "1", "lr-rate": "2"})])
 
 
 def test_a_field_that_nobody_has_is_told_with_the_nearest() -> None:

@@ -9,7 +9,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from glob import glob
 from pathlib import Path, PurePosixPath
@@ -84,8 +84,6 @@ def _of_pattern(pattern: str, folder: Path | None) -> list[Item]:
         )
     top, along = _fixed_part(pattern), _along(folder)
     names = [along.get(file.resolve()) or _name_there(file, top) for file in files]
-    bare = [file.name for file in files]
-    labels = bare if len(set(bare)) == len(bare) else [name.replace("/", "_") for name in names]
     return [
         Item(
             name,
@@ -93,8 +91,16 @@ def _of_pattern(pattern: str, folder: Path | None) -> list[Item]:
             None if file.resolve() in along else file,
             label,
         )
-        for name, file, label in zip(names, files, labels, strict=True)
+        for name, file, label in zip(names, files, _labels(files, names), strict=True)
     ]
+
+
+def _labels(files: Sequence[Path], names: Sequence[str]) -> list[str]:
+    """The shortest that tell all of them apart; none where only their numbers do."""
+    for labels in ([file.name for file in files], [name.replace("/", "_") for name in names]):
+        if len(set(labels)) == len(labels):
+            return labels
+    return [""] * len(files)
 
 
 def _along(folder: Path | None) -> dict[Path, str]:
@@ -124,7 +130,7 @@ def _of_file(source: str, said: ItemFormat | None) -> list[Item]:
     shape = said or _BY_SUFFIX.get(Path(source).suffix.lower(), ItemFormat.LINES)
     match shape:
         case ItemFormat.LINES:
-            return [Item(line) for line in text.splitlines() if line.strip()]
+            return [Item(line) for line in _lines(text) if line.strip()]
         case ItemFormat.JSONL:
             return list(_json_lines(text, source))
         case ItemFormat.JSON:
@@ -169,8 +175,13 @@ def _decoded(content: bytes, source: str) -> str:
         ) from error
 
 
+def _lines(text: str) -> list[str]:
+    """As other programs count them: what Python takes for ends too may be part of an item."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 def _json_lines(text: str, source: str) -> Iterator[Item]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_lines(text), start=1):
         if line.strip():
             yield _from_json(_json(line, source, number), line.strip())
 
