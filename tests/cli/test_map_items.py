@@ -172,7 +172,7 @@ def test_variables_need_no_words() -> None:
 
 
 def test_two_fields_in_one_variable_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="'lr rate' and 'lr-rate' .* POTLUCK_FIELD_LR_RATE"):
+    with pytest.raises(InvalidInput, match=r"'lr rate' and 'lr-rate' .* POTLUCK_FIELD_LR_RATE"):
         given((), [Item("a", {"lr rate": "1", "lr-rate": "2"})])
 
 

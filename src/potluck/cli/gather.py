@@ -5,6 +5,7 @@ as no outcome of it counts. What is here already and is another's stays as it is
 """
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from potluck.cli.attempts import attempts_at
 from potluck.cli.fetch import brought, check_output
-from potluck.cli.item_log import STREAMS, by_item
+from potluck.cli.item_log import NUMBER, STREAMS, by_item
 from potluck.cli.kept import size_of
 from potluck.cli.logs import log_pages
 from potluck.cli.screen import Screen, printable
@@ -83,7 +84,14 @@ class Gathering(Struct, frozen=True):
         with resumable(screen) as line:
             told = telling(screen, line, f"downloading to {directory}")
             found = self._named(potluck.files.of_task(task.id))
-            potluck.files.bring(found.files, directory, task.id, told)
+            alone, doubled = _apart(found.files)
+            potluck.files.bring(alone, directory, task.id, told)
+        if doubled:
+            raise BadSettings(
+                f"{printable(doubled[0].path)} is the name of two files of the task; only one of"
+                " them was brought.",
+                f"`potluck result {task.id} -o DIR` brings both, by the numbers of their items.",
+            )
         if found.files and not screen.json:
             screen.err.line(f"{size_of(found)} in {printable(str(directory))}")
         return found
@@ -95,7 +103,7 @@ class Gathering(Struct, frozen=True):
     def _renamed(self, path: str) -> str:
         """A file of item 17 comes back as `17/picture.png`."""
         number, slash, rest = path.partition("/")
-        is_known = number.isdecimal() and int(number) < len(self.labels)
+        is_known = re.fullmatch(NUMBER, number) and int(number) < len(self.labels)
         return f"{self.labels[int(number)]}{slash}{rest}" if is_known else path
 
     def _collect(self, potluck: "Potluck", task: TaskView, scratch: Path, screen: Screen) -> None:
@@ -137,6 +145,13 @@ class Gathering(Struct, frozen=True):
 def by_number(count: int, directory: Path | None) -> Gathering:
     """For whoever knows nothing of the items but how many there are."""
     return Gathering([str(number) for number in range(count)], (), directory)
+
+
+def _apart(files: Sequence[NamedFile]) -> tuple[list[NamedFile], list[NamedFile]]:
+    """Those that have a name to themselves, and those that another file has taken it from."""
+    first: dict[str, NamedFile] = {}
+    doubled = [file for file in files if first.setdefault(file.path, file).blob != file.blob]
+    return list(first.values()), doubled
 
 
 def _collect_attempt(

@@ -13,7 +13,9 @@ from potluck.model.task import ItemRange
 from potluck.wire.consumer import LogPage, LogPiece
 
 STREAMS = ("stdout", "stderr")
-_TITLE = re.compile(r"item (\d+):")
+# A node may write anything: numbers that no array has are none.
+NUMBER = r"(0|[1-9][0-9]{0,8})"
+_TITLE = re.compile(rf"item {NUMBER}:")
 
 
 def by_item(
