@@ -1,9 +1,12 @@
 """The list and the stream of an account's events, over HTTP."""
 
+import re
 from typing import Any
 
 import urllib3
 
+from potluck.server.api.examples import EXAMPLES
+from potluck.server.flow.follow import parse_position
 from tests.processes import ServerProcess, await_true
 from tests.wallets import Wallet
 
@@ -46,6 +49,29 @@ def test_what_is_no_position_kind_or_task_is_refused(server: ServerProcess) -> N
         assert owner.call("GET", f"/v1/events?{query}").status == 400, query
     assert owner.call("GET", "/v1/events?task_id=x").status == 400
     assert owner.call("GET", "/v1/events/follow", Last_Event_ID="1.task.2").status == 400
+
+
+def test_what_is_no_position_in_a_task_is_refused(server: ServerProcess) -> None:
+    """To begin anew without a word would be to tell everything twice."""
+    owner = server.client(server.sign_in(Wallet("was cut off")))
+    task_id = owner.submit("print('waits')", requirements={"memory_bytes": 2**50})
+    path = f"/v1/tasks/{task_id}/follow"
+    attempt = "attempt_01m7gm2qh3e1r8x0c6d5p4v9bz"
+    for said in ("garbage", "", "4711", "1.task.2", "-1..0", f"{'9' * 19}..0", f"1.{attempt}.x"):
+        answer = owner.call("GET", path, Last_Event_ID=said)
+        assert answer.status == 400 and "`Last-Event-ID`" in answer.json()["detail"], said
+    owner.call("POST", f"/v1/tasks/{task_id}/cancel")
+    told = owner.call("GET", path).data.decode()
+    (last,) = [line.removeprefix("id: ") for line in told.splitlines() if line.startswith("id: ")]
+    for said in (last, "0..0", f"1.{attempt}.0"):
+        assert owner.call("GET", path, Last_Event_ID=said).status == 200, said
+
+
+def test_the_example_of_a_stream_has_positions() -> None:
+    told = EXAMPLES["follow_task"].answer
+    positions = re.findall(r"^id: (\S+)", str(told), re.MULTILINE)
+    assert len(positions) == 2
+    assert [str(parse_position(each)) for each in positions] == positions
 
 
 def _told(page: Any) -> Any:

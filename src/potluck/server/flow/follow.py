@@ -4,12 +4,14 @@ The position is (version, attempt, log offset): all that was sent before is know
 that was cut goes on exactly where it ended. The truth is read; wake-ups only hurry.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 
 import msgspec
 from msgspec import Struct
 
+from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import TaskState, WaitingReason
 from potluck.server import topics
@@ -19,6 +21,9 @@ from potluck.server.parts import Parts
 from potluck.store import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskView
+
+# Numbers that fit a column, and between them an attempt, or none yet.
+_POSITION = re.compile(r"([0-9]{1,18})\.(attempt_[0-9a-z]{26})?\.([0-9]{1,9})")
 
 
 class Position(Struct, frozen=True):
@@ -33,12 +38,18 @@ class Position(Struct, frozen=True):
 
 
 def parse_position(text: str | None) -> Position:
-    """From a Last-Event-ID; what is not one of ours starts from the beginning."""
-    match (text or "").split("."):
-        case [version, attempt_id, offset] if version.isdecimal() and offset.isdecimal():
-            if len(version) < 19 and len(offset) < 10:
-                return Position(int(version), AttemptId(attempt_id) or None, int(offset))
-    return Position()
+    """From a Last-Event-ID. From the beginning is for those who say nothing: whoever was cut off
+    and is misunderstood would be told everything twice.
+    """
+    if text is None:
+        return Position()
+    found = _POSITION.fullmatch(text)
+    if found is None:
+        raise InvalidInput(
+            "That `Last-Event-ID` is no position in a task.",
+            "Send the `id` that this task's stream sent last, or none to begin anew.",
+        )
+    return Position(int(found[1]), AttemptId(found[2]) if found[2] else None, int(found[3]))
 
 
 class Followed(Struct, frozen=True):

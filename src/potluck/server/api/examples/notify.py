@@ -5,7 +5,7 @@ from typing import Final
 from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState
 from potluck.server.api.examples.example import Area, Example
-from potluck.server.api.examples.names import DELIVERY, EVENT, TASK, WEBHOOK, at
+from potluck.server.api.examples.names import ATTEMPT, DELIVERY, EVENT, TASK, WEBHOOK, at
 from potluck.wire import codec
 from potluck.wire.events import EventPage, EventView
 from potluck.wire.webhooks import (
@@ -23,11 +23,11 @@ from potluck.wire.webhooks import (
 
 _STREAM = (
     "event: state\r\n"
-    "id: 3.1.0\r\n"
+    "id: 3..0\r\n"
     f'data: {{"event":"state","task":{{"id":"{TASK}","state":"running"}}}}\r\n'
     "\r\n"
     "event: log\r\n"
-    "id: 3.1.1\r\n"
+    f"id: 3.{ATTEMPT}.1\r\n"
     'data: {"event":"log","page":{"offset":0,"next_offset":1}}\r\n'
     "\r\n"
 )
