@@ -29,7 +29,7 @@ _FORMS = {
     ids.ATTEMPT_PATTERN: "that is the id of an attempt",
 }
 _PHRASES = {
-    "Input data was truncated": "the text is cut short, or has a lone surrogate",
+    "Input data was truncated": "it is cut short",
     "Object missing required field": "it lacks the field",
     "Object contains unknown field": "there is no field",
 }

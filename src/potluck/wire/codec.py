@@ -4,6 +4,7 @@ JSON is for people and programs of any language. MessagePack is the same values 
 carries bytes as they are, which JSON has to escape.
 """
 
+import json
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +27,10 @@ def decode_json(body: bytes | str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except _NOT_DECODABLE as error:
+        if str(error) == _CUT_SHORT and _is_whole(body):
+            raise InvalidInput(
+                "A text in the body has the half of a surrogate pair.", "Write it in UTF-8."
+            ) from error
         raise _invalid(error) from error
 
 
@@ -44,6 +49,19 @@ def decode_packed(body: bytes, kind: type[T]) -> T:
 
 # Invalid UTF-8 and deep nesting are not msgspec's own errors, and must not become our 500.
 _NOT_DECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+# Also said of a text that ends in the first half of a surrogate pair.
+_CUT_SHORT = "Input data was truncated"
+
+
+def _is_whole(body: bytes | str) -> bool:
+    """By a reader that takes such halves."""
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _invalid(error: Exception) -> InvalidInput:
