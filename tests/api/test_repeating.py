@@ -44,6 +44,26 @@ def test_the_same_again_is_answered_the_same(server: ServerProcess, path: str) -
     assert said(api, url, body, f"once more {path}").status == first.status
 
 
+@pytest.mark.parametrize("items", [None, 3])
+@pytest.mark.parametrize("other", [{"all_items": True}, {"secrets": {"A": "b"}}])
+def test_a_retry_again_is_the_same_retry(
+    server: ServerProcess, items: int | None, other: dict[str, Any]
+) -> None:
+    """Also where the other wish would come to the same: by the body it is another."""
+    api, name = server.client(), f"retry of {items}, {list(other)}"
+    array = {} if items is None else {"items": items}
+    first = api.post("/v1/tasks", {**TASK, "requirements": {"memory_bytes": 2**50}, **array})["id"]
+    api.call("POST", f"/v1/tasks/{first}/cancel")
+    url = f"/v1/tasks/{first}/retry"
+    made, again = (said(api, url, {}, name).json() for _ in range(2))
+    assert made["retry_of"] == first != made["id"] == again["id"]
+    changed = said(api, url, other, name)
+    assert (changed.status, changed.json()["code"]) == (409, "conflict")
+    assert said(api, url, other, f"{name}, otherwise").json()["id"] != made["id"]
+    elsewhere = said(api, "/v1/tasks", TASK, name)
+    assert (elsewhere.status, elsewhere.json()["code"]) == (409, "conflict")
+
+
 def _lasting(answer: urllib3.BaseHTTPResponse) -> Any:
     if not answer.data:
         return None

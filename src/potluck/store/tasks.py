@@ -52,6 +52,7 @@ class Origin(Struct, frozen=True):
 
     task_id: TaskId
     items: Again | None = None
+    all_items: bool = False  # as it was asked for, for whoever asks again
 
 
 class NewTask(Struct, frozen=True):

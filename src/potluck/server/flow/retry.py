@@ -67,7 +67,8 @@ def _again(
         )
     request = _with_secrets(task_id, once, asked)
     left = None if once.array is None else again(once.array, asked.all_items)
-    return new_task(parts, account_id, request, idempotency_key, Origin(task_id, left))
+    tried = Origin(task_id, left, asked.all_items)
+    return new_task(parts, account_id, request, idempotency_key, tried)
 
 
 def _with_secrets(task_id: TaskId, once: TaskOnce, asked: RetryTask) -> TaskRequest:
