@@ -138,6 +138,53 @@ def test_a_profile_for_another_server_is_not_changed_in_passing(
     assert profile_url(somebody) == pool.url
 
 
+@pytest.fixture
+def cloned(pool: ServerProcess, script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stranger's project, which names a server; the script in it."""
+    monkeypatch.chdir(script.parent)
+    table = f'[tool.potluck]\nserver = "{pool.url}"\n'
+    (script.parent / "pyproject.toml").write_text(table)
+    (script.parent / "items.txt").write_text("one\n")
+    return script
+
+
+@pytest.mark.parametrize("words", [("run", "--detach"), ("submit",), ("map", "-d", "items.txt")])
+def test_nobody_comes_in_where_only_a_project_says(
+    pool: ServerProcess, nobody: CommandLine, cloned: Path, words: tuple[str, ...]
+) -> None:
+    nobody.variables["POTLUCK_WALLET_PASSWORD"] = PASSWORD
+    verb, *options = words
+    told = nobody.run(verb, "--ca-fingerprint", f"sha256:{'0' * 64}", *options, cloned)
+    assert told.status == 77 and f"`potluck login {pool.url}`" in told.stderr
+    assert "pyproject.toml, line 2" in told.stderr
+    assert not kept(nobody)
+
+
+def test_a_projects_server_changes_no_profile_and_serves_whoever_is_signed_in_there(
+    pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, cloned: Path
+) -> None:
+    made = invited.client().post("/v1/invites", {})
+    entry = ("--server", invited.url, "--invite", made["code"])
+    assert somebody.run("run", *entry, "--detach", cloned).status == 0
+    assert somebody.run("logout").status == 0
+    assert somebody.run("run", "--detach", cloned).status == 77
+    assert profile_url(somebody) == invited.url
+    assert somebody.run("login", pool.url).status == 0
+    assert somebody.run("run", "--detach", cloned).status == 0
+
+
+def test_secrets_go_to_no_server_that_only_a_project_names(
+    pool: ServerProcess, somebody: CommandLine, cloned: Path
+) -> None:
+    somebody.variables["API_TOKEN"] = "long enough"
+    asked = ("submit", "--secret", "API_TOKEN")
+    told = somebody.run(*asked, cloned)
+    assert told.status == 64 and "the secrets would go there" in told.stderr
+    assert "--server" in told.stderr and not kept(somebody)
+    assert somebody.run(*asked, "--server", pool.url, cloned).status == 0, "it is typed"
+    assert somebody.run(*asked, cloned).status == 0, "it is the profile's"
+
+
 def test_who_has_logged_out_stays_so(
     pool: ServerProcess, invited: ServerProcess, somebody: CommandLine, script: Path
 ) -> None:

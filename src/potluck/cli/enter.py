@@ -1,7 +1,8 @@
 """Coming in on the way: the first command at a pool signs in, with a new wallet if there is none.
 
 Only where nothing is known yet. Who has logged out stays so, and a profile that is for another
-server is not changed in passing: `potluck login` does both on purpose.
+server is not changed in passing: `potluck login` does both on purpose. Nor does anybody come in
+at a server that only a project names, which may be a stranger's.
 """
 
 import os
@@ -17,6 +18,7 @@ from potluck.cli.options import (
     server_url,
 )
 from potluck.cli.screen import Screen, Tone
+from potluck.local.project import Default
 from potluck.model.error import NotSignedIn
 
 if TYPE_CHECKING:
@@ -34,21 +36,25 @@ class EntryOptions:
     key_file: KeyFileOption = None
 
 
-def entered(screen: Screen, server: str | None, entry: EntryOptions) -> "Potluck":
-    """The client, for somebody who is signed in by now."""
+def entered(
+    screen: Screen, server: str | None, entry: EntryOptions, by_project: Default | None = None
+) -> "Potluck":
+    """The client, for somebody who is signed in by now. `by_project` is what names the server, if
+    nobody typed it."""
     from potluck.consumer.pin import pin_ca
     from potluck.consumer.profile import chosen_url
     from potluck.local.directory import config_directory
 
     address = chosen_url(server_url(server))
+    is_new = _is_new(address, by_project)
     if entry.ca_fingerprint is not None:
         pin_ca(address, entry.ca_fingerprint, config_directory())
-    if _is_new(address):
+    if is_new:
         _enter(screen, address, entry)
     return connect(address)
 
 
-def _is_new(address: str) -> bool:
+def _is_new(address: str, by_project: Default | None) -> bool:
     """Whether nobody has chosen yet who to be at this server."""
     from potluck.consumer.connect import TOKEN_VARIABLE
     from potluck.consumer.profile import saved_profile
@@ -58,6 +64,11 @@ def _is_new(address: str) -> bool:
     saved = saved_profile()
     if saved is not None and saved.url == address:
         return False
+    if by_project is not None:
+        raise NotSignedIn(
+            f"You are not signed in to {address}, which {by_project.where} names.",
+            f"If you trust it: `potluck login {address}`. With --server you name another.",
+        )
     if saved is not None and saved.session is not None:
         raise NotSignedIn(
             f"You are not signed in to {address}: your profile is for {saved.url}.",

@@ -15,7 +15,7 @@ from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
-from potluck.cli.request.defaults import defaults_used
+from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import InputFile, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
@@ -128,7 +128,7 @@ def map_items(
     gathering = _gathering(found, output)
     gathering.check_room()
     at_the_end = notifier(None if detach else notify)
-    with entered(screen, server, entry) as potluck:
+    with entered(screen, server, entry, project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         request = sent_along(potluck, draft, screen)

@@ -12,7 +12,7 @@ from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
-from potluck.cli.request.defaults import defaults_used
+from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen
@@ -63,7 +63,7 @@ def run(
     check_output(output)
     tell_occupied(output, screen)
     at_the_end = notifier(None if detach else notify)
-    with entered(screen, server, entry) as potluck:
+    with entered(screen, server, entry, project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         request = sent_along(potluck, draft, screen)

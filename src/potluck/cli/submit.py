@@ -6,7 +6,7 @@ from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
 from potluck.cli.grouped import grouped
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
-from potluck.cli.request.defaults import defaults_used
+from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen
@@ -32,7 +32,7 @@ def submit(
     """
     screen = Screen(json)
     draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
-    with entered(screen, server, entry) as potluck:
+    with entered(screen, server, entry, project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
         submitted = potluck.tasks.submit(sent_along(potluck, draft, screen))

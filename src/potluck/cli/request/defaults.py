@@ -13,6 +13,7 @@ import typer
 
 from potluck.cli.command import Command
 from potluck.cli.request.script import STDIN, read_script
+from potluck.cli.screen import printable
 from potluck.local.project import Default, project_defaults
 from potluck.model.error import InvalidInput
 
@@ -50,6 +51,11 @@ def defaults_used(context: typer.Context) -> list[Default]:
     return list(context.meta.get(_META, ()))
 
 
+def project_server(context: typer.Context) -> Default | None:
+    """The server, if nobody but a project names it."""
+    return next((each for each in defaults_used(context) if each.key == "server"), None)
+
+
 def _defaults(typed: dict[str, Any]) -> Iterator[Default]:
     """A template brings a folder of its own."""
     script = None if any(typed.get(each) for each in _NOT_SCRIPTS) else typed.get("script")
@@ -78,12 +84,26 @@ def _is_set(default: Default) -> bool:
 
 
 def _check_server(used: list[Default], typed: dict[str, Any]) -> None:
-    """A project may be anybody's: a key that is in the environment does not follow it."""
-    if typed.get("server") or not os.environ.get("POTLUCK_TOKEN"):
+    """A project may be anybody's: neither a key that is in the environment nor a secret follows it
+    to a server that nobody else has named."""
+    named = next((each for each in used if each.key == "server"), None)
+    if typed.get("server") or named is None:
         return
-    for each in used:
-        if each.key == "server":
-            raise InvalidInput(
-                f"{each.where} names the server {each.value}, and POTLUCK_TOKEN would go there.",
-                "Say which one you mean with --server.",
-            )
+    if os.environ.get("POTLUCK_TOKEN"):
+        raise _would_go_there(named, "POTLUCK_TOKEN")
+    if typed.get("secret") and not _is_of_profile(named):
+        raise _would_go_there(named, "the secrets")
+
+
+def _would_go_there(named: Default, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{named.where} names the server {printable(named.value)}, and {what} would go there.",
+        "Say which one you mean with --server.",
+    )
+
+
+def _is_of_profile(named: Default) -> bool:
+    from potluck.consumer.address import spelled_url
+    from potluck.consumer.profile import saved_for
+
+    return saved_for(spelled_url(named.value)) is not None
