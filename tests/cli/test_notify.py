@@ -4,15 +4,18 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
 
+from potluck.model.error import Unavailable
 from potluck.model.task import TaskState
+from potluck.wire.consumer import ItemCounts
 from tests.cli.command_line import CommandLine
 from tests.cli.terminal import Terminal
-from tests.consumer.fake_server import FakeServer, a_task, says, state_event, streams
+from tests.consumer.fake_server import FakeServer, a_task, refuses, says, state_event, streams
 
 SECRET = "token-of-mine"
 
@@ -24,8 +27,8 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED) -> str:
-    end = a_task(state, name="<b>train</b>.py")
+def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED, **more: Any) -> str:
+    end = a_task(state, name="<b>train</b>.py", **more)
     server.plays("/v1/tasks", says(msgspec.structs.replace(end, state=TaskState.QUEUED), 201))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
     server.plays(f"/v1/tasks/{end.id}", says(end))
@@ -102,6 +105,27 @@ def test_a_desktop_that_fails_is_a_remark(
     user.variables["PATH"] = str(tmp_path / "programs")
     shown = user.run("run", "--notify", "desktop", script)
     assert (shown.status, "could not be notified" in shown.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(("state", "status"), [(TaskState.SUCCEEDED, 0), (TaskState.FAILED, 1)])
+def test_whoever_waits_is_told_first_and_a_server_that_is_away_changes_no_status(
+    user: CommandLine,
+    server: FakeServer,
+    script: Path,
+    tmp_path: Path,
+    state: TaskState,
+    status: int,
+) -> None:
+    """The remark of a desktop that fails says when it was told."""
+    task_id = plays(server, state, items=ItemCounts(3, 0, 2, 1))
+    server.plays(f"/v1/tasks/{task_id}/items", refuses(Unavailable("The server is away.", "Wait.")))
+    a_program(tmp_path / "programs", "notify-send", "exit 3")
+    user.variables["PATH"] = str(tmp_path / "programs")
+    shown = user.run("run", "--notify", "desktop", "--array", "3", script)
+    assert shown.status == status
+    told = " ".join(shown.stderr.split())
+    away = f"The server is away. `potluck result {task_id[-8:]}` shows which items failed."
+    assert told.index("1 failed") < told.index("could not be notified") < told.index(away)
 
 
 def test_an_apprise_url_is_sent_to_from_here(

@@ -197,8 +197,8 @@ class Watcher:
         mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summary(self._task, datetime.now(UTC))}")
-        self._tell_failed(pane, () if gathering is None else gathering.values)
         notifier.tell(self._task, self._screen)
+        self._tell_failed(pane, () if gathering is None else gathering.values)
         if gathering is not None:
             gathering.gather(self._potluck, self._task, self._screen)
         elif directory is not None:
@@ -219,7 +219,14 @@ class Watcher:
         pane.prose(brings if found.files else none_there(found, self._task), Tone.FAINT)
 
     def _tell_failed(self, pane: Pane, values: Sequence[str]) -> None:
+        """Which items; here too a server that is away is no reason to fail."""
         counts = self._task.items
-        if counts is not None and counts.failed:
-            failed = islice(finally_failed(self._potluck, self._task.id), MOST_SHOWN)
-            show_failed(pane, list(failed), counts.failed, values)
+        if counts is None or not counts.failed:
+            return
+        try:
+            failed = list(islice(finally_failed(self._potluck, self._task.id), MOST_SHOWN))
+        except PotluckError as error:
+            again = f"`potluck result {short_id(self._task.id)}` shows which items failed."
+            pane.prose(f"{error.detail} {again}", Tone.FAINT)
+            return
+        show_failed(pane, failed, counts.failed, values)
