@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
@@ -156,6 +156,36 @@ async def test_what_a_cancelled_iteration_waited_for_is_the_next_ones(
             await anext(aiter(mapped))
     gate.is_open.set()
     assert [value async for value in mapped] == [1, 2]
+
+
+def test_an_iteration_goes_on_in_another_event_loop() -> None:
+    gate = threading.Event()
+
+    def gated() -> Iterator[int]:
+        assert gate.wait(30)
+        yield from range(3)
+
+    numbers = aio.each(gated())
+
+    async def in_time(seconds: float) -> list[int]:
+        async with asyncio.timeout(seconds):
+            return [number async for number in numbers]
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(in_time(0.02))
+    gate.set()
+    assert asyncio.run(in_time(30)) == [0, 1, 2], "and none is lost"
+
+
+async def test_two_share_one_iteration() -> None:
+    numbers = aio.each(iter(range(50)))
+
+    async def read() -> list[int]:
+        return [number async for number in numbers]
+
+    async with asyncio.timeout(30):
+        shares = await asyncio.gather(read(), read(), read())
+    assert sorted(chain(*shares)) == list(range(50)), "each has what the others have not"
 
 
 async def test_a_closed_map_is_called_off(node: StandIn, remote: Any, client: Potluck) -> None:

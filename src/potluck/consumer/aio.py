@@ -54,22 +54,23 @@ class Each(AsyncIterator[T], Generic[T]):
 
     def __init__(self, iterable: Iterable[T]):
         self._reader = _Reader(iterable)
-        self._pending: asyncio.Future[T] | None = None
+        self._wish: Future[T] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        if self._pending is None:
-            self._pending = asyncio.wrap_future(self._reader.wish())
-            self._pending.add_done_callback(_is_seen)
-        # Cancelled, it is still pending, and the next one to ask gets it.
-        await asyncio.wait([self._pending])
-        answered, self._pending = self._pending, None
-        try:
-            return answered.result()
-        except _Over:
-            raise StopAsyncIteration from None
+        while True:
+            # Cancelled, it is still wished for, and the next one to ask gets it, in any event loop.
+            wish = self._wish = self._wish or self._reader.wish()
+            await _answered(wish)
+            if self._wish is not wish:  # another who waited for it was quicker
+                continue
+            self._wish = None
+            try:
+                return wish.result()
+            except _Over:
+                raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
         """Ends it for good: a map is closed, so that the rest of it is called off."""
@@ -154,6 +155,16 @@ class _Reader(Generic[T]):
             if close is not None:
                 with suppress(ValueError):  # a generator that another thread runs just now
                     close()
+
+
+async def _answered(wish: "Future[T]") -> None:
+    """Waits for it in this event loop, which the wish may outlive."""
+    waiting = asyncio.wrap_future(wish)
+    waiting.add_done_callback(_is_seen)
+    try:
+        await asyncio.wait([waiting])
+    finally:
+        waiting.cancel()  # the wish itself runs, and is not cancelled by that
 
 
 def _is_seen(answered: "asyncio.Future[T]") -> None:
