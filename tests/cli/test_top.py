@@ -1,11 +1,14 @@
 """`potluck top`, in a real terminal: what it shows, what its keys do, and how it leaves."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
+import pytest
 from textual.pilot import Pilot
 
 from potluck.cli.cells import width
@@ -252,6 +255,35 @@ async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer)
 
         async def make_it(_: object) -> None:
             app.post_message(Answered(mistake))
+
+        await app.run_async(headless=True, size=(80, 24), auto_pilot=make_it)
+    assert isinstance(app.failure, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("who", ["looks", "is asked"])
+async def test_a_mistake_of_a_thread_is_told_as_well(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """Else a look would never come again, and nobody would know."""
+    plays_a_pool(server)
+    with Potluck(server.url, "secret") as potluck:
+        looker = Looker(potluck)
+        app = Top(potluck, looker.look(), looker, 60.0)
+
+        def mistake(*_: object) -> Any:
+            raise ZeroDivisionError("ours")
+
+        monkeypatch.setattr(looker, "look", mistake)
+        monkeypatch.setattr(potluck.tasks, "explain", mistake)
+
+        async def make_it(_: object) -> None:
+            (app.action_look if who == "looks" else app.action_explain)()
+            try:
+                async with asyncio.timeout(20):
+                    while app.failure is None:
+                        await asyncio.sleep(0.01)
+            finally:
+                app.exit()
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=make_it)
     assert isinstance(app.failure, ZeroDivisionError)

@@ -1,6 +1,7 @@
 """Answers that are asked for again: sent again only if they have changed."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -51,3 +52,36 @@ def test_only_a_few_are_remembered(server: FakeServer) -> None:
             potluck.transport.call("GET", f"/v1/{number}")
     first, last = (request.headers.get("If-None-Match") for request in server.requests[-2:])
     assert (first, last) == (None, '"one"')
+
+
+def test_what_stays_the_same_is_not_the_first_to_be_forgotten(server: FakeServer) -> None:
+    server.plays("/v1/pool", named(POOL, '"one"'), SAME)
+    with Potluck(server.url, "secret") as potluck:
+        potluck.transport.remember()
+        for number in range(20):
+            server.plays(f"/v1/{number}", named(POOL, '"one"'))
+            potluck.transport.call("GET", f"/v1/{number}")
+            assert potluck.resources.pool() == POOL
+    asked = [each.headers.get("If-None-Match") for each in server.requests if "pool" in each.path]
+    assert asked == [None] + ['"one"'] * 19
+
+
+def test_what_another_thread_forgets_on_the_way_is_still_had(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.plays("/v1/pool", named(POOL, '"one"'), SAME)
+    with Potluck(server.url, "secret") as potluck:
+        transport = potluck.transport
+        transport.remember()
+        send = transport._send
+
+        def forgotten_meanwhile(*asked: Any) -> Any:
+            response = send(*asked)
+            for number in range(20):
+                assert transport._remembered is not None
+                transport._remembered.keep(f"/v1/{number}", {"ETag": '"two"'}, b"")
+            return response
+
+        assert potluck.resources.pool() == POOL
+        monkeypatch.setattr(transport, "_send", forgotten_meanwhile)
+        assert potluck.resources.pool() == POOL

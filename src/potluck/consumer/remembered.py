@@ -3,30 +3,45 @@
 It names each answer by an ETag. Whoever has the bytes of that name is told so (304), and no more.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
+
+from msgspec import Struct
 
 # Of one screen's questions; what was not asked for lately goes first.
 _MOST = 16
 
 
+class Answer(Struct, frozen=True):
+    """An answer, and the name that the server gave it."""
+
+    etag: str
+    body: bytes
+
+
 class Remembered:
-    """The last answer to each path."""
+    """The last answer to each path. Several threads may ask at once."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[str, bytes]] = {}
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
 
-    def condition(self, path: str) -> dict[str, str]:
-        """The header that says which answer we have."""
-        known = self._answers.get(path)
-        return {} if known is None else {"If-None-Match": known[0]}
-
-    def same(self, path: str) -> bytes:
-        return self._answers[path][1]
+    def known(self, path: str) -> Answer | None:
+        """The answer that we have. Whoever asks holds on to it: it may be gone from here by the
+        time that the server says that it is still the same.
+        """
+        with self._lock:
+            known = self._answers.get(path)
+            if known is not None:
+                self._answers.move_to_end(path)
+            return known
 
     def keep(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
-        named = headers.get("ETag")
-        self._answers.pop(path, None)
-        if named is not None:
-            self._answers[path] = (named, body)
-        while len(self._answers) > _MOST:
-            del self._answers[next(iter(self._answers))]
+        etag = headers.get("ETag")
+        with self._lock:
+            self._answers.pop(path, None)
+            if etag is not None:
+                self._answers[path] = Answer(etag, body)
+            while len(self._answers) > _MOST:
+                self._answers.popitem(last=False)

@@ -112,14 +112,15 @@ class Transport:
             response.close()
 
     def _try(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        known = self._remembered if method == "GET" else None
-        asked = {**headers, **(known.condition(path) if known else {})}
+        remembered = self._remembered if method == "GET" else None
+        known = remembered.known(path) if remembered else None
+        asked = {**headers, "If-None-Match": known.etag} if known else headers
         response = self._send(method, path, body, asked, self.patience.read_seconds)
         if known and response.status == 304:
-            return known.same(path)
+            return known.body
         if 200 <= response.status < 300:
-            if known:
-                known.keep(path, response.headers, response.data)
+            if remembered:
+                remembered.keep(path, response.headers, response.data)
             return response.data
         raise self._refusal(response, response.data)
 

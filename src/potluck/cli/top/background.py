@@ -69,6 +69,9 @@ class Looking:
                 tell.post_message(Seen(self._looker.look()))
             except PotluckError as error:
                 tell.post_message(Missed(error))
+            except Exception as error:  # noqa: BLE001 - else the screen would stay old for ever
+                _hand_over(tell, error)
+                return
 
 
 def ask(
@@ -85,7 +88,18 @@ def ask(
         except PotluckError as error:
             told = error
             tell.post_message(Answered(lambda: otherwise(told)))
+        except Exception as error:  # noqa: BLE001 - else whoever asked would wait for ever
+            _hand_over(tell, error)
         else:
             tell.post_message(Answered(lambda: then(found)))
 
     threading.Thread(target=work, daemon=True).start()
+
+
+def _hand_over(tell: MessagePump, error: Exception) -> None:
+    """A mistake of ours is raised where the screen is, which ends and tells it."""
+
+    def raise_it() -> None:
+        raise error
+
+    tell.post_message(Answered(raise_it))
