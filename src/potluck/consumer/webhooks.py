@@ -23,7 +23,11 @@ from potluck.wire.webhooks import (
 
 
 class Webhooks:
-    """Of one account at one server. What makes or sends something is not repeated."""
+    """Of one account at one server.
+
+    `add` and `rotate` are repeated under one key; `test` and `redeliver`, which send something, are
+    not repeated.
+    """
 
     def __init__(self, transport: Transport):
         self._transport = transport
