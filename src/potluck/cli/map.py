@@ -14,7 +14,7 @@ from potluck.cli.gather import Gathering
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
-from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
+from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import InputFile, with_item_files
@@ -99,9 +99,7 @@ def map_items(
     script: ScriptArgument = None,
     arguments: ArgumentsArgument = None,
     output: ItemsOutputOption = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
-    ] = False,
+    detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
     server: ServerOption = None,

@@ -45,6 +45,9 @@ DryRunOption = Annotated[
         help="Say who could take it, for how much and when; upload and submit nothing.",
     ),
 ]
+DetachOption = Annotated[
+    bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
+]
 DataDirOption = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
 ]

@@ -11,7 +11,7 @@ from potluck.cli.fetch import check_output, tell_occupied
 from potluck.cli.grouped import grouped
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
-from potluck.cli.options import DryRunOption, JsonOption, ServerOption, directory
+from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.options import TaskOptions, drafted, sent_along
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
@@ -38,9 +38,7 @@ def run(
             rich_help_panel="Files and secrets",
         ),
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
-    ] = False,
+    detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
     server: ServerOption = None,

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from potluck.cli.request.check import parse_labels
+from potluck.cli.request.devices import (
+    LabelOption,
+    MinReliabilityOption,
+    ModelOption,
+    VendorOption,
+)
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.units import parse_bytes, parse_credits, parse_milli
 from potluck.wire.consumer import PoolDevice
@@ -35,9 +41,7 @@ class WantedOptions:
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With so much memory, such as 24GB.")
     ] = None
-    model: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help='Such as "RTX 40*|A100".')
-    ] = None
+    model: ModelOption = None
     max_price: Annotated[
         str | None, typer.Option(metavar="CREDITS", help="At most, an hour, for all of it.")
     ] = None
@@ -45,21 +49,9 @@ class WantedOptions:
     fraction: Annotated[
         str | None, typer.Option(metavar="SHARE", help="With so much of it free now: 0.25, 250m.")
     ] = None
-    min_reliability: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, metavar="SHARE", help="Of its attempts, the node ended so many: 0.95."
-        ),
-    ] = None
-    vendor: Annotated[str | None, typer.Option(metavar="NAME", help="Such as NVIDIA.")] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="That its node has, word for word, such as region=eu; repeatable.",
-            show_default=False,
-        ),
-    ] = None
+    min_reliability: MinReliabilityOption = None
+    vendor: VendorOption = None
+    label: LabelOption = None
     kind: Annotated[Kind, typer.Option(help="Of device.")] = Kind.GPU
 
     def query(self) -> dict[str, Any]:

@@ -14,6 +14,23 @@ from potluck.model.units import parse_bytes, parse_credits, parse_milli
 
 _ME = "me"
 
+VendorOption = Annotated[str | None, typer.Option(metavar="NAME", help="Such as NVIDIA.")]
+ModelOption = Annotated[str | None, typer.Option(metavar="PATTERN", help='Such as "RTX 40*|A100".')]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL",
+        help="That the node has, word for word, such as region=eu; repeatable.",
+        show_default=False,
+    ),
+]
+MinReliabilityOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, metavar="SHARE", help="Of its attempts, the node ended so many: 0.95."
+    ),
+]
+
 
 @dataclass(frozen=True)
 class DeviceOptions:
@@ -35,27 +52,13 @@ class DeviceOptions:
         bool,
         typer.Option("--share", help="The rest of the device may serve other accounts meanwhile."),
     ] = False
-    vendor: Annotated[str | None, typer.Option(metavar="NAME", help="Such as NVIDIA.")] = None
-    model: Annotated[
-        str | None, typer.Option(metavar="PATTERN", help='Such as "RTX 40*|A100".')
-    ] = None
+    vendor: VendorOption = None
+    model: ModelOption = None
     capability: Annotated[
         str | None, typer.Option(metavar="X.Y", help="CUDA compute capability, at least.")
     ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="That the node has, word for word, such as region=eu; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    min_reliability: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=1, metavar="SHARE", help="Of its attempts, the node ended so many: 0.95."
-        ),
-    ] = None
+    label: LabelOption = None
+    min_reliability: MinReliabilityOption = None
     sandbox: Annotated[SandboxStrength | None, typer.Option(help="At least this strong.")] = None
     owner: Annotated[
         list[str] | None,
