@@ -88,6 +88,13 @@ def test_every_error_has_a_documented_answer() -> None:
     assert len(operations()) == len(POLICY) - len(PAGES)
 
 
+def test_a_webhook_s_examples_show_what_was_asked_for() -> None:
+    shown = {name: EXAMPLES[f"{name}_webhook"] for name in ("change", "pause", "rotate")}
+    assert shown["change"].answer.name == shown["change"].request.name
+    assert shown["pause"].answer.pause.reason == "owner"
+    assert shown["rotate"].answer.webhook.old_secret_until is not None
+
+
 def test_no_number_in_a_request_is_without_bounds() -> None:
     """MessagePack has a NaN, and no bound lets it through."""
     for each in application():

@@ -1,9 +1,12 @@
 """Being told what happens, as it happens."""
 
+from datetime import timedelta
 from typing import Final
 
+from msgspec.structs import replace
+
 from potluck.model.event import EventKind
-from potluck.model.webhook import DeliveryState
+from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.api.examples.example import Area, Example
 from potluck.server.api.examples.names import ATTEMPT, DELIVERY, EVENT, TASK, WEBHOOK, at
 from potluck.wire import codec
@@ -13,6 +16,7 @@ from potluck.wire.webhooks import (
     DeliveryPage,
     DeliveryView,
     NewWebhook,
+    Pause,
     ResumeWebhook,
     TryView,
     WebhookList,
@@ -54,6 +58,9 @@ _WEBHOOK = WebhookView(
     [EventKind.TASK_FINISHED],
     at(11, 0),
 )
+_RENAMED = replace(_WEBHOOK, name="ci")
+_PAUSED = replace(_WEBHOOK, pause=Pause(at(12, 30), PauseReason.OWNER))
+_ROTATED = replace(_WEBHOOK, old_secret_until=at(12, 30) + timedelta(days=1))
 _DELIVERY = DeliveryView(
     DELIVERY,
     EVENT,
@@ -81,14 +88,14 @@ AREA: Final = Area(
             also=(409,),
         ),
         "get_webhook": Example("Show a webhook", answer=_WEBHOOK),
-        "change_webhook": Example("Change a webhook", ChangeWebhook(name="ci"), _WEBHOOK),
+        "change_webhook": Example("Change a webhook", ChangeWebhook(name="ci"), _RENAMED),
         "remove_webhook": Example("Remove a webhook"),
         "test_webhook": Example(
             "Try a webhook",
             answer=WebhookTried(EVENT, delivered=True, seconds=0.042, status=204),
         ),
-        "rotate_webhook": Example("Rotate a secret", answer=WebhookMade(_SECRET, _WEBHOOK)),
-        "pause_webhook": Example("Pause a webhook", answer=_WEBHOOK),
+        "rotate_webhook": Example("Rotate a secret", answer=WebhookMade(_SECRET, _ROTATED)),
+        "pause_webhook": Example("Pause a webhook", answer=_PAUSED),
         "resume_webhook": Example("Resume a webhook", ResumeWebhook(skip_missed=True), _WEBHOOK),
         "list_deliveries": Example("List deliveries", answer=DeliveryPage([_DELIVERY], None)),
         "redeliver": Example("Deliver once more", answer=_DELIVERY),
