@@ -3,7 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -125,7 +126,8 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         AttemptId("attempt_1"), 0, 1, [LogPiece("stdout", b"10 %\r90 %\n\x1b[2Jdone\n")], False
     )
     more = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
-    server.plays(f"/v1/tasks/{sweep.id}/logs?offset=0", says(log))
+    server.plays(f"/v1/tasks/{sweep.id}", says(sweep))
+    server.plays(f"/v1/tasks/{sweep.id}/logs?attempt=1&offset=0", says(log))
     server.plays(f"/v1/tasks/{sweep.id}/logs", says(more))
     server.plays(
         f"/v1/tasks/{sweep.id}/cancel", refuses(Conflict("It is over.", "Look again.")), says(sweep)
@@ -200,6 +202,63 @@ async def test_what_comes_after_a_screen_was_left_changes_nothing(server: FakeSe
         await app.run_async(headless=True, size=(80, 24), auto_pilot=read_and_leave)
     assert app.failure is None
     assert not isinstance(shown[0], Reading), "one q is enough, however often l was pressed"
+
+
+async def test_an_open_log_grows_by_what_is_new(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sweep, _ = plays_a_pool(server)
+    logs = f"/v1/tasks/{sweep.id}/logs"
+    pages = [
+        LogPage(AttemptId("attempt_1"), at, at + 1, [LogPiece("stdout", b"%d\n" % at)], False)
+        for at in range(2)
+    ]
+    nothing = LogPage(AttemptId("attempt_1"), 1, 1, [], False)
+    server.plays(f"/v1/tasks/{sweep.id}", says(sweep))
+    server.plays(f"{logs}?attempt=1&offset=0", says(pages[0]))
+    server.plays(f"{logs}?attempt=1&offset=1", says(nothing))
+    gate, under_way = threading.Event(), threading.Event()
+    asked: list[tuple[object, ...]] = []
+    with Potluck(server.url, "secret") as potluck:
+        looker = Looker(potluck)
+        app = Top(potluck, looker.look(), looker, 60.0)
+        ask = potluck.tasks.logs
+
+        def slow(*wanted: Any) -> LogPage:
+            asked.append(wanted)
+            if len(asked) == 3:
+                under_way.set()
+                assert gate.wait(20)
+            return ask(*wanted)
+
+        monkeypatch.setattr(potluck.tasks, "logs", slow)
+
+        async def read(pilot: Pilot[object]) -> None:
+            await pilot.press("down", "l")
+            await until(lambda: isinstance(app.screen, Reading) and app.screen.is_mounted)
+            reading = app.screen
+            assert isinstance(reading, Reading)
+            server.plays(f"{logs}?attempt=1&offset=1", says(pages[1]))
+            server.plays(f"{logs}?attempt=1&offset=2", says(nothing))
+            for _ in range(3):
+                reading.look_again()
+            await asyncio.to_thread(under_way.wait, 20)
+            gate.set()
+            await until(lambda: reading._lines == [[Cell("0")], [Cell("1")]])
+            reading.look_again()
+            await until(lambda: len(asked) == 5)
+            app.exit(0)
+
+        await app.run_async(headless=True, size=(80, 24), auto_pilot=read)
+    assert app.failure is None
+    assert [offset for _, _, offset in asked] == [0, 1, 1, 2, 2], "once at a time, and what is new"
+    assert {attempt for _, attempt, _ in asked} == {1}
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.01)
 
 
 def test_the_key_that_ends_a_line_does_nothing_else(

@@ -22,7 +22,7 @@ from potluck.cli.explain import explained
 from potluck.cli.screen import Tone, printable
 from potluck.cli.table import RICH_STYLES, Cell
 from potluck.cli.top.background import Answered, Looking, Missed, Seen, ask
-from potluck.cli.top.details import Lines, device_details, log_lines, task_details
+from potluck.cli.top.details import Lines, device_details, task_details
 from potluck.cli.top.keys import HELP
 from potluck.cli.top.line import Line, Question, Typing
 from potluck.cli.top.picture import Looker, Picture
@@ -37,15 +37,15 @@ from potluck.cli.top.words import (
     head,
     task_rows,
 )
+from potluck.cli.top.written import Written
 from potluck.cli.units import show_age
 from potluck.model.error import PotluckError
-from potluck.wire.consumer import LogPage, TaskView
+from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 INTERRUPTED = 130
-_LOG_PAGES = 50
 _NOTHING_FITS = "None has these words."
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -228,13 +228,31 @@ class Top(App[int]):
 
     def action_logs(self) -> None:
         if (task := self._chosen_task()) is not None:
-            read = self._show_log
-            ask(self, lambda: self._written(task), lambda lines: read(task, lines), self._tell)
+            written = Written(self._potluck, task.id)
+            ask(
+                self,
+                written.lines,
+                lambda lines: self._show_log(task, written, lines),
+                self._tell,
+            )
 
-    def _show_log(self, task: TaskView, lines: Lines) -> None:
+    def _show_log(self, task: TaskView, written: Written, lines: Lines) -> None:
+        is_asked = False
+
         def again() -> None:
-            # That there is no answer, the head says.
-            ask(self, lambda: self._written(task), reading.grow, lambda _: None)
+            nonlocal is_asked
+            if not is_asked:  # a log that comes slowly is waited for, not asked for once more
+                is_asked = True
+                ask(self, written.lines, grow, missed)
+
+        def grow(lines: Lines) -> None:
+            nonlocal is_asked
+            is_asked = False
+            reading.grow(lines)
+
+        def missed(_: PotluckError) -> None:  # that there is no answer, the head says
+            nonlocal is_asked
+            is_asked = False
 
         reading = Reading(f"{task.name}: what it wrote", lines, again)
         self._read(reading)
@@ -243,17 +261,6 @@ class Top(App[int]):
         """An answer that comes when something else is read or asked by now comes too late."""
         if self._line is None and not isinstance(self.screen, Reading):
             self.push_screen(reading)
-
-    def _written(self, task: TaskView) -> Lines:
-        """The newest attempt's, as much as anybody reads."""
-        pages: list[LogPage] = []
-        offset = 0
-        while True:
-            page = self._potluck.tasks.logs(task.id, offset=offset)
-            if page.next_offset <= offset:
-                return log_lines(pages)
-            pages = [*pages, page][-_LOG_PAGES:]
-            offset = page.next_offset
 
     def action_cancel(self) -> None:
         task = self._chosen_task()
