@@ -4,7 +4,11 @@ The first half is what CPython's own tests ask of every executor, in our words.
 """
 
 import asyncio
+import contextlib
 import functools
+import os
+import select
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +19,8 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
+from potluck.consumer.functions import executor as executor_module
+from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
@@ -171,6 +177,75 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
     assert running.result(30) == 1, "it was left to its end"
     assert [future.cancelled() for future in waiting] == [True] * 3
     with pytest.raises(potluck.TaskFailed, match="cancelled"):
+        next(mapped)
+
+
+def test_what_is_on_its_way_is_called_off_as_well(
+    client: Potluck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = dispatch_of(client).sender
+    send, is_sent, gate = sender._send, threading.Event(), threading.Event()
+
+    def slow(submissions: Any) -> None:
+        is_sent.set()
+        assert gate.wait(30)
+        send(submissions)
+
+    monkeypatch.setattr(sender, "_send", slow)
+    executor = potluck.Executor(client=client, labels=["nowhere"])
+    mapped = executor.map(abs, [-3], timeout=20)
+    assert is_sent.wait(30)
+    executor.shutdown(wait=False, cancel_futures=True)
+    gate.set()
+    with pytest.raises(potluck.TaskFailed, match="cancelled"):
+        next(mapped)
+
+
+@pytest.mark.parametrize("way", ["submit", "TaskMap"])
+def test_what_comes_while_it_is_shut_down_is_refused_and_called_off(
+    client: Potluck, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    executor = potluck.Executor(client=client, labels=["nowhere"])
+    made: list[Any] = []
+    make = getattr(executor_module, way)
+
+    def late(*given: Any, **named: Any) -> Any:
+        made.append(make(*given, **named))
+        executor.shutdown()
+        return made[0]
+
+    monkeypatch.setattr(executor_module, way, late)
+    calls: dict[str, Any] = {"submit": executor.submit, "TaskMap": executor.map}
+    before = {task.id for task in client.tasks.list().tasks}
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        calls[way](abs, [-1])
+    assert potluck.flush(30)
+    tasks = [task for task in client.tasks.list().tasks if task.id not in before]
+    assert all(task.state is TaskState.CANCELLED for task in tasks), "or it was not even sent"
+
+
+def test_a_forked_child_does_not_wait_for_its_parent(client: Potluck) -> None:
+    executor = potluck.Executor(client=client, labels=["nowhere"])
+    future = executor.submit(abs, -1)
+    mapped = executor.map(abs, [-1])
+    reading, writing = os.pipe()
+    with executor._lock:  # as another thread may hold it in that moment
+        child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            executor.shutdown(cancel_futures=True)
+            os.write(writing, b"left")
+        os._exit(0)
+    os.close(writing)
+    is_told, *_ = select.select([reading], [], [], 20)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        assert is_told and pipe.read() == b"left"
+    assert not future.done(), "what is the parent's goes on"
+    executor.shutdown(cancel_futures=True)
+    assert future.cancelled()
+    with pytest.raises(potluck.TaskFailed, match=r"cancelled|called off"):
         next(mapped)
 
 

@@ -9,8 +9,10 @@ executors of the standard library: an exception comes back as `RemoteError`, sin
 node answers is ever run here, and `cancel` also ends what runs.
 """
 
+import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
@@ -45,13 +47,19 @@ class Executor(futures.Executor):
         self._live: set[TaskFuture[object]] = set()
         self._maps: set[TaskMap[object]] = set()
         self._is_shut = False
+        _EXECUTORS.add(self)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[R]:
         """Asks for one call. The function and its arguments are taken as they are now."""
         order = self._order(fn)
         future = submit(order, args, kwargs)
         with self._lock:
-            self._live.add(future)
+            is_late = self._is_shut  # while it was sent: nobody would wait for it
+            if not is_late:
+                self._live.add(future)
+        if is_late:
+            future.cancel()
+            raise _is_shut_down()
         future.add_done_callback(self._forget)
         return cast(TaskFuture[R], future)
 
@@ -76,7 +84,12 @@ class Executor(futures.Executor):
         dispatch, total = dispatch_of(self._options.client), count_of(iterables)
         mapped: TaskMap[object] = TaskMap(order, dispatch, inputs, is_eager=True, total=total)
         with self._lock:
-            self._maps.add(mapped)
+            is_late = self._is_shut
+            if not is_late:
+                self._maps.add(mapped)
+        if is_late:
+            mapped.close()
+            raise _is_shut_down()
         return cast(Iterator[R], self._results(mapped, until))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -114,7 +127,7 @@ class Executor(futures.Executor):
 
     def _order(self, function: Callable[..., object]) -> Order:
         if self._is_shut:
-            raise RuntimeError("cannot schedule new futures after shutdown")
+            raise _is_shut_down()
         if isinstance(function, RemoteFunction):
             function = function.local_function
         check_gives_value(function)
@@ -136,3 +149,25 @@ class Executor(futures.Executor):
     def _forget(self, future: futures.Future[object]) -> None:
         with self._lock:
             self._live.discard(cast(TaskFuture[object], future))
+
+    def _begin_anew(self) -> None:
+        """In a child process: what was submitted is the parent's, which may hold the lock."""
+        self._lock = threading.Lock()
+        self._live = set()
+        self._maps = set()
+
+
+def _is_shut_down() -> RuntimeError:
+    return RuntimeError("cannot schedule new futures after shutdown")
+
+
+_EXECUTORS: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+
+
+def _begin_anew() -> None:
+    for executor in _EXECUTORS:
+        executor._begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

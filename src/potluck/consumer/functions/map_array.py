@@ -68,14 +68,15 @@ class MapArray:
         self._tally = tally
         self._untold = count
         self._is_unwanted = False
+        self._is_called_off = False
         self._is_settled = threading.Event()
 
     def submitted(self, task_id: TaskId) -> None:
         self.task_id = task_id
-        if self._is_unwanted:
-            self._dispatch.sender.call_off(task_id)
-        else:
+        if not self._is_unwanted:
             self._dispatch.collector.watch(task_id, self)
+        if self._is_unwanted or self._is_called_off:
+            self._dispatch.sender.call_off(task_id)
 
     def refused(self, error: PotluckError) -> None:
         self._give_up()
@@ -116,7 +117,11 @@ class MapArray:
             self._dispatch.collector.forget(self.task_id)
 
     def cancel(self) -> None:
-        """Its items are told as cancelled, to whoever still asks for them."""
+        """Its items are told as cancelled, to whoever still asks for them.
+
+        On its way, it is called off as soon as it has an id.
+        """
+        self._is_called_off = True
         if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
         elif self._dispatch.sender.take_back(self):

@@ -140,17 +140,17 @@ class TaskMap(Generic[T]):
             self.close()
 
     def close(self) -> None:
-        """What nobody will be told is not computed either."""
+        """What nobody will be told is not computed either.
+
+        In a child process nothing is done: it is the parent's, which may hold its locks.
+        """
         if self._dispatch.is_ours():
             with self._feeding:
                 self._end()
-        else:
-            self._end()
 
     def _end(self) -> None:
-        if self._dispatch.is_ours():
-            for array in self._arrays:
-                array.call_off()
+        for array in self._arrays:
+            array.call_off()
         self._arrays.clear()
         self._watch.end(self.how_far(is_over=True))
         self._inbox.end()
