@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from potluck.consumer import Potluck
@@ -256,6 +257,18 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
     assert "empty directory" not in refused.value.hint, "it was one"
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {"dir", "both/x", long, "last"}
+
+
+def test_of_two_files_of_one_name_the_second_is_told(
+    server: FakeServer, potluck: Potluck, tmp_path: Path
+) -> None:
+    other = msgspec.structs.replace(BLOB, sha256="0" * 64)
+    named = [NamedFile("x", BLOB), NamedFile("x", other), NamedFile("y", BLOB)]
+    server.plays("/v1/tasks/t/files", says(TaskFiles(1, named)))
+    server.plays(PATH, Scene(200, DATA))
+    with pytest.raises(error.BadSettings, match="two files 'x', which are not the same"):
+        potluck.files.fetch("t", tmp_path)
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes() == DATA
 
 
 @pytest.mark.parametrize(

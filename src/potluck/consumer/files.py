@@ -186,7 +186,12 @@ def _placed(
         try:
             if above := places.keys() & set((directory / file.path).parents):
                 raise _below_a_file(file.path, above.pop())
-            places[place_in(directory, file.path)] = file.blob
+            target = place_in(directory, file.path)
+            if places.setdefault(target, file.blob) != file.blob:
+                raise BadSettings(
+                    f"The task left two files {file.path!r}, which are not the same.",
+                    "The first of them was brought; no sound node names two files alike.",
+                )
         except BadSettings as error:
             misplaced.append(error)
     return [(blob, target) for target, blob in places.items()], misplaced
