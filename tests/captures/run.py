@@ -74,7 +74,8 @@ def main(wanted: list[str]) -> None:
 def taken(
     server: FakeServer, act: Act, columns: int, lines: int, look: Look, has_colours: bool
 ) -> str:
-    with tempfile.TemporaryDirectory() as held:
+    # A shell that ends may write its history while all of it is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as held:
         directory = Path(held)
         for script in ("train.py", "sweep.py"):
             (directory / script).write_text("print('hello')\n")

@@ -26,6 +26,14 @@ def await_condition(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """One that has ended, and that nobody has asked about yet, is not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 async def make_cluster(directory: Path) -> None:
     """Copied, since most tests here are about one that is whole."""
     CLUSTERS.copy_to(directory)
@@ -60,9 +68,7 @@ async def test_postgres_ends_with_a_killed_owner(tmp_path: Path) -> None:
         processes = find_processes(data_of(tmp_path))
         assert processes
         process.kill()
-        await_condition(
-            lambda: not any(each.is_running() for each in processes), "PostgreSQL to end"
-        )
+        await_condition(lambda: not any(map(is_alive, processes)), "PostgreSQL to end")
     await assert_data_is_kept(tmp_path)
 
 

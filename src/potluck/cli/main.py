@@ -27,6 +27,7 @@ from potluck.cli.login import login
 from potluck.cli.logout import logout
 from potluck.cli.logs import logs
 from potluck.cli.map import map_items
+from potluck.cli.named_shell import named_shell
 from potluck.cli.nodes import nodes
 from potluck.cli.provide import provide
 from potluck.cli.provider.drain import drain
@@ -183,7 +184,9 @@ def main() -> None:
 def execute(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status."""
     try:
-        status = app(list(arguments) or ["--help"], prog_name="potluck", standalone_mode=False)
+        with named_shell(arguments):
+            words = list(arguments) or ["--help"]
+            status = app(words, prog_name="potluck", standalone_mode=False)
     except typer.TyperException as error:
         group = getattr(getattr(error, "ctx", None), "command_path", "potluck")
         return tell(misused(error.format_message(), group), "--json" in arguments)
