@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-import urllib3
 
 from potluck.cli.keys import USUAL
 from potluck.model.event import EventKind
+from tests.api.test_event_api import first_of_the_stream
 from tests.processes import Api, ServerProcess, await_true
 from tests.security.people import Person
 from tests.wallets import Wallet
@@ -32,19 +32,7 @@ def test_the_usual_key_hears_of_its_tasks_and_knows_who_it_is(
     assert page["events"][-1]["task_id"] == task_id
     me = usual.get("/v1/me")
     assert (me["signed_in_by"], me["scopes"]) == ("key", sorted(USUAL))
-    answer = urllib3.PoolManager(retries=False, timeout=10).request(
-        "GET",
-        f"{server.url}/v1/events/follow?cursor=0",
-        headers={"Authorization": usual._headers["Authorization"]},
-        preload_content=False,
-    )
-    try:
-        text = b""
-        while b"data:" not in text:
-            text += answer.read1(65_536)
-    finally:
-        answer.close()
-    assert answer.status == 200 and b"event: task.queued" in text
+    assert b"event: task.queued" in first_of_the_stream(server, usual)
 
 
 def test_a_key_for_tasks_hears_of_nothing_else(server: ServerProcess) -> None:
