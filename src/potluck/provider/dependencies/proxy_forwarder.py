@@ -1,6 +1,6 @@
 """Runs inside the sandbox of an installation: the only way from there to the package index.
 
-    forward.py SOCKET -- COMMAND … [-- COMMAND …]
+    proxy_forwarder.py SOCKET -- COMMAND … [-- COMMAND …]
 
 Listens on loopback, pipes every connection to the proxy's Unix socket, and runs the commands in
 turn with the proxy variables set; ends with the status of the first that fails. The word {python}

@@ -1,6 +1,6 @@
 """Runs inside the sandbox: loads a function once and calls it for as long as it is told to.
 
-    serve.py PLAIN_VALUES CLOUDPICKLE
+    interpreter_main.py PLAIN_VALUES CLOUDPICKLE
 
 Both are folders of packages. Through the socket that is its stdin it is told what to load and which
 items to call it with, and answers what they returned, many at once: see channel.py for the frames.

@@ -1,6 +1,6 @@
 """Runs inside the sandbox before the command, as the command's user: sets its variables.
 
-    begin.py VARIABLES PROGRAM [ARGUMENT …]
+    exec_env.py VARIABLES PROGRAM [ARGUMENT …]
 
 VARIABLES is a file of `name=value`, each ended by NUL. They are set here and not before, since a
 loader obeys some of them and the steps before may be root; from a file, since every user of the

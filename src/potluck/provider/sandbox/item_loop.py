@@ -1,6 +1,6 @@
 """Runs inside the sandbox: the items of an array in turn, each in a process of its own.
 
-    each.py SCOPE MANNER SCRIPT [ARGUMENT …]
+    item_loop.py SCOPE MANNER SCRIPT [ARGUMENT …]
 
 Started once for many items: what a sandbox and an interpreter take to start is paid once, and an
 item costs a fork. Through the socket that is its stdin it is told which item to run, and with which

@@ -1,7 +1,7 @@
 """How a command comes to its variables and begins.
 
 A loader obeys some variables, and the steps before the command may be root. So an interpreter of
-ours sets them, as the command's user (begin.py), which takes ten milliseconds to start. A script
+ours sets them, as the command's user (exec_env.py), which takes ten milliseconds to start. A script
 with no variables of its own begins without it: ours are set by bwrap, from its options in a memory
 file, and nobody on the way makes anything of them.
 """
@@ -15,7 +15,7 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Pytho
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 
 _ENV = "/usr/bin/env"
-_BEGIN = "/etc/potluck-begin.py"
+_BEGIN = "/etc/potluck-exec-env.py"
 _VARIABLES = "/etc/potluck-variables"
 # For the task and for the libraries of vendors. To the loader, the C library and setpriv they are
 # nothing, whatever they say.
@@ -45,7 +45,7 @@ def beginning_of(python: Python, confinement: Confinement) -> Beginning:
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
-    # A program that is not there is told by begin.py, in a sentence; the interpreter is there.
+    # A program that is not there is told by exec_env.py, in a sentence; the interpreter is there.
     if first == PYTHON and _are_unheeded(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
         # bwrap adds one of its own.

@@ -290,7 +290,7 @@ def _signal_all(number: int) -> None:
 
 
 def _become(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
-    import begin  # type: ignore[import-not-found]  # its neighbour, inside
+    import exec_env  # type: ignore[import-not-found]  # its neighbour, inside
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
@@ -299,7 +299,7 @@ def _become(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
     except OSError:
         pass
     program, *arguments = words
-    status = int(begin.become(program, tuple(arguments), variables))
+    status = int(exec_env.become(program, tuple(arguments), variables))
     sys.stderr.flush()
     return status
 
