@@ -2,18 +2,20 @@
 
 A real platform is started with `potluck up` in an empty home: a server with its own PostgreSQL, and
 a provider with its sandbox. `up` runs a task of its own before it is ready, so what only a first
-task needs is not counted. The idle platform is recorded for a while, and then the run, in the
-server, the provider and the client at once; scripts/tracer/sitecustomize.py does the recording.
+task needs is not counted. The idle platform is recorded for a while, and then the same run several
+times, in the server, the provider and the client at once; scripts/tracer/sitecustomize.py records.
 
-A file is passed when one of its functions is called, or resumed, between the start of the client
-and a moment after its end. Whatever runs while a module is imported does not count, nor does what
-runs inside the sandbox, where nothing is traced. The platform has duties of its own meanwhile; a
-heartbeat in these seconds adds about ten files. So a second figure counts the files of which the
-run calls a function that the idle platform does not call, and a third those that the idle platform
-does not pass at all.
+A file is passed when in every run one of its functions is called, or resumed, between the start of
+the client and a moment after its end. What the platform does meanwhile of its own accord, such as a
+heartbeat, is not in every run and so mostly drops out. Whatever runs while a module is imported
+does not count, nor does what runs inside the sandbox, where nothing is traced.
 
-A representation is a struct, dataclass or named tuple of the package of which an instance is made
-during the run. `copy.copy` and `NamedTuple._make` are not seen.
+Serving a request, say, takes the same files as in an idle platform, which polls. So a second figure
+counts the files of which the runs call a function that the idle platform does not call, and a third
+those that the idle platform does not pass at all.
+
+A representation is a struct, dataclass or named tuple of the package of which every run makes an
+instance. `copy.copy` and `NamedTuple._make` are not seen.
 """
 
 import json
@@ -35,7 +37,7 @@ from scripts.source_figures import PACKAGE, ROOT, SOURCE, classes_of_package
 
 _TRACER = Path(__file__).parent / "tracer"
 _SCRIPT = ROOT / "examples" / "hello.py"
-_NOT_RECORDED, _IDLE, _RUN = b"0", b"1", b"2"
+_NOT_RECORDED, _IDLE, _RUNS = "0", "1", "23456"
 _START_SECONDS, _RUN_SECONDS, _STOP_SECONDS = 300.0, 120.0, 60.0
 # A provider that has just started still measures its devices.
 _SETTLE_SECONDS = 8.0
@@ -45,8 +47,17 @@ _IDLE_SECONDS = 25.0
 _CLEAN_UP_SECONDS = 2.0
 
 
+class Record(NamedTuple):
+    """A function or a class that was seen in a process."""
+
+    kind: str
+    place: str  # of a function its file, of a class its module
+    name: str
+    role: str
+
+
 class RunTrace(NamedTuple):
-    """What one run passed: for each file and each class, the processes that it was seen in."""
+    """What every run passed: for each file and each class, the processes that it was seen in."""
 
     files: dict[Path, set[str]]
     classes: dict[str, set[str]]
@@ -55,7 +66,7 @@ class RunTrace(NamedTuple):
 
     @property
     def own_files(self) -> set[Path]:
-        """With a function that the run calls and the idle platform does not."""
+        """With a function that the runs call and the idle platform does not."""
         return {path for path, _ in self.functions - self.idle_functions}
 
     @property
@@ -81,15 +92,16 @@ def _trace_in(directory: Path) -> RunTrace:
     records = directory / "records"
     records.mkdir()
     phase = records / "phase"
-    phase.write_bytes(_NOT_RECORDED)
+    phase.write_text(_NOT_RECORDED)
     environment = _environment(directory, records)
     with _platform(directory, environment):
         time.sleep(_SETTLE_SECONDS)
         _set_phase(phase, _IDLE)
         time.sleep(_IDLE_SECONDS)
-        _set_phase(phase, _RUN)
-        _run_task(environment)
-        time.sleep(_CLEAN_UP_SECONDS)
+        for run in _RUNS:
+            _set_phase(phase, run)
+            _run_task(environment)
+            time.sleep(_CLEAN_UP_SECONDS)
         _set_phase(phase, _NOT_RECORDED)
     return _read_records(records)
 
@@ -176,33 +188,34 @@ def _potluck(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "potluck", *arguments]
 
 
-def _set_phase(path: Path, phase: bytes) -> None:
+def _set_phase(path: Path, phase: str) -> None:
     """In place: the processes have this very file mapped."""
     with path.open("r+b") as file:
-        file.write(phase)
+        file.write(phase.encode())
 
 
-def _read_records(records: Path) -> RunTrace:
-    trace = RunTrace(defaultdict(set), defaultdict(set), set(), set())
-    written = {_full_name(path, name) for path, name in classes_of_package()}
-    for role, phase, kind, place, name in _records(records):
-        if phase == _IDLE.decode():
-            if kind == "function":
-                trace.idle_functions.add((Path(place), name))
-        elif kind == "function":
-            trace.files[Path(place)].add(role)
-            trace.functions.add((Path(place), name))
-        elif f"{place}.{name}" in written:  # not one that a library made for our module
-            trace.classes[f"{place}.{name}"].add(role)
-    return trace
-
-
-def _records(records: Path) -> Iterator[tuple[str, str, str, str, str]]:
-    for path in sorted(records.glob("*.*")):
+def _read_records(folder: Path) -> RunTrace:
+    phases: dict[str, set[Record]] = defaultdict(set)
+    for path in sorted(folder.glob("*.*")):
         role = path.name.partition(".")[0]
         for line in path.read_text().splitlines():
             phase, kind, place, name = line.split("\t")
-            yield role, phase, kind, place, name
+            phases[phase].add(Record(kind, place, name, role))
+    common = set.intersection(*(phases[run] for run in _RUNS))
+    idle = _functions(phases[_IDLE])
+    trace = RunTrace(defaultdict(set), defaultdict(set), _functions(common), idle)
+    written = {_full_name(path, name) for path, name in classes_of_package()}
+    for record in common:
+        full_name = f"{record.place}.{record.name}"
+        if record.kind == "function":
+            trace.files[Path(record.place)].add(record.role)
+        elif full_name in written:  # not one that a library made for our module
+            trace.classes[full_name].add(record.role)
+    return trace
+
+
+def _functions(records: set[Record]) -> set[tuple[Path, str]]:
+    return {(Path(record.place), record.name) for record in records if record.kind == "function"}
 
 
 def _full_name(path: Path, class_name: str) -> str:
