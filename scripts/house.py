@@ -12,10 +12,11 @@ says what counts as passed. The columns `before` and `goal` are those of docs/ho
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from scripts.run_trace import RunTrace, trace_run
+from scripts.run_trace import RunTrace, TraceFailed, trace_run
 from scripts.source_figures import (
     MOST_LINES_OF_A_FUNCTION,
     MOST_LINES_OF_A_MODULE,
@@ -120,7 +121,10 @@ def show_details(found: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 def main() -> None:
     given = _arguments()
     source = measure_source()
-    trace = None if given.no_trace else trace_run()
+    try:
+        trace = None if given.no_trace else trace_run()
+    except TraceFailed as error:
+        sys.exit(str(error))
     counts = source_counts(source) | ({} if trace is None else trace_counts(trace))
     found = details(source, trace)
     if given.write:

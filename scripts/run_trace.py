@@ -7,12 +7,13 @@ times, in the server, the provider and the client at once; scripts/tracer/sitecu
 
 A file is passed when in every run one of its functions is called, or resumed, between the start of
 the client and a moment after its end. What the platform does meanwhile of its own accord, such as a
-heartbeat, is not in every run and so mostly drops out. Whatever runs while a module is imported
+heartbeat, is not in every run and so drops out, unless the machine is so busy that a run takes
+longer than the heartbeat's interval: about 15 files more. Whatever runs while a module is imported
 does not count, nor does what runs inside the sandbox, where nothing is traced.
 
 Serving a request, say, takes the same files as in an idle platform, which polls. So a second figure
 counts the files of which the runs call a function that the idle platform does not call, and a third
-those that the idle platform does not pass at all.
+those that the idle platform does not pass at all. These two hardly depend on the machine.
 
 A representation is a struct, dataclass or named tuple of the package of which every run makes an
 instance. `copy.copy` and `NamedTuple._make` are not seen.
