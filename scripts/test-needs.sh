@@ -129,16 +129,20 @@ keep_services_from_the_next_boot() {
 }
 
 # An Ethereum node for the tests of contract wallets. It is their own, so npm is asked, not apt;
-# without npm those tests are skipped, and say so.
+# without npm, or where its registry does not answer within 30 s, those tests are skipped.
 install_chain() {
-  local chain=tests/chain
+  local chain=tests/chain limit=""
   [ "$chain/node_modules/.package-lock.json" -nt "$chain/package-lock.json" ] && return
   command -v npm >/dev/null || return 0
+  # macOS has no such program; there npm's own time limit for a request has to do.
+  if command -v timeout >/dev/null; then limit="timeout --foreground --kill-after=2 28"; fi
   echo "Installing the tests' own Ethereum node …"
-  if npm --prefix "$chain" install --no-save --silent; then
+  if $limit npm --prefix "$chain" install --no-save --no-audit --no-fund --silent \
+    --fetch-retries=0 --fetch-timeout=20000; then
     touch "$chain/node_modules/.package-lock.json"
   else
-    echo "potluck: npm could not install it; the tests of contract wallets are skipped." >&2
+    echo "potluck: the tests of contract wallets are skipped: npm did not install their Ethereum" \
+      "node within 30 s. Is its registry reachable?" >&2
   fi
 }
 

@@ -5,6 +5,7 @@ Everything started here ends with the tests, also when they fail, and by its own
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -25,6 +26,8 @@ from tests.tally import show_tallies
 # Where bytecode is not kept, each of the hundreds of processes that tests start compiles all anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A background job of a shell starts with SIGINT ignored, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

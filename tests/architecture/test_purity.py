@@ -8,7 +8,7 @@ import pytest
 
 from tests.architecture.places import SOURCE, named
 
-PURE = [*sorted((SOURCE / "decide").glob("*.py")), SOURCE / "provider" / "state.py"]
+PURE = [*sorted((SOURCE / "decide").rglob("*.py")), SOURCE / "provider" / "state.py"]
 FORBIDDEN_MODULES = {
     *("asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "shutil", "socket"),
     *("structlog", "subprocess", "sys", "tempfile", "threading", "time", "uuid"),

@@ -90,6 +90,8 @@ def hosting(
     groups: Sequence[int] = (),
 ) -> Iterator[Host]:
     """Everything it starts dies with it; what the kernel keeps is removed by `reap`."""
+    if not as_root:
+        need_ordinary_user()
     directory = state_directory or Path(tempfile.mkdtemp(prefix="potluck-sandbox-"))
     nobody = nobody_for(as_root)
     if nobody is not None:

@@ -32,6 +32,7 @@ from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 T = TypeVar("T", bound=Struct)
 
 CUT = b"CUT"  # output with these bytes makes the host cancel the run, when asked to
+SEEN = ".seen"  # in the work directory, once the errand has looked twice while the run lived
 
 
 class Request(Struct, frozen=True):
@@ -80,6 +81,8 @@ class Carrier:
     async def during(self, work: WorkDirectory) -> None:
         while True:
             self.seen += 1 if os.fstat(work.descriptor).st_nlink else 0
+            if self.seen == 2:
+                os.close(os.open(SEEN, os.O_CREAT, dir_fd=work.descriptor))
             await asyncio.sleep(0.01)
 
     async def after(self, work: WorkDirectory, _: EndReason) -> None:

@@ -7,14 +7,15 @@ import pytest
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from tests.provider.sandbox.conftest import Host, confinement
-from tests.provider.sandbox.host import Answer, Request
+from tests.provider.sandbox.host import SEEN, Answer, Request
 
-DOUBLES = """
+DOUBLES = f"""
 import os, time
 text = open('given').read()
 os.chmod('given', 0o700)
 open('made', 'w').write(text * 2)
-time.sleep(0.1)
+while not os.path.exists({SEEN!r}):
+    time.sleep(0.01)
 """
 
 

@@ -1,19 +1,18 @@
 """Registrations that nobody can mean: each gets a sentence, and nothing at all has changed."""
 
-import asyncio
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from potluck.wire import routes
 from potluck.wire.signing.device_statement import statement_digest
 from potluck.wire.signing.signature import sign
-from tests.processes import ServerProcess, await_true
+from tests.database_rows import settled_rows
+from tests.processes import ServerProcess
 from tests.security.people import Person
 
 # Nobody beats here, and the operator has time.
@@ -117,15 +116,14 @@ def test_nonsense_gets_a_sentence_and_changes_nothing(tmp_path: Path, database_u
         }
         bodies = {name: registration(other, case[0]) for name, case in (NONSENSE | foreign).items()}
         api = server.client(other.node_token())
-        await_true(lambda: not pending(database_url), "all events are told")
-        before = everything(database_url)
+        before = settled_rows(database_url)
         for name, (_, status, word) in (NONSENSE | foreign).items():
             answer = api.call("POST", routes.REGISTER_NODE.path, bodies[name])
             assert answer.status == status, (name, answer.data)
             problem = answer.json()
             assert word in problem["detail"] and problem["detail"].endswith("."), (name, problem)
             assert problem["hint"] or status == 413, (name, problem)
-        assert everything(database_url) == before
+        assert settled_rows(database_url) == before
         right = api.call("POST", routes.REGISTER_NODE.path, registration(other, said()))
         assert right.status == 201, "and it is not that nothing would be taken"
 
@@ -144,29 +142,3 @@ def _statement(person: Person, uuid: str, origin: str) -> dict[str, Any]:
     now, key = int(time.time()), person.node_key
     signature = sign(key.key, statement_digest(uuid, key.address, origin, now))
     return {"uuid": uuid, "origin": origin, "stated_at": now, "signature": signature}
-
-
-def everything(database_url: str) -> dict[str, str]:
-    """Every row of every table but the leader's, who says again and again that it leads."""
-    return asyncio.run(_everything(database_url))
-
-
-async def _everything(database_url: str) -> dict[str, str]:
-    connection = await asyncpg.connect(database_url)
-    try:
-        tables = await connection.fetch(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
-            " AND table_type = 'BASE TABLE' AND table_name <> 'leader'"
-        )
-        return {
-            name: await connection.fetchval(
-                f"SELECT coalesce(jsonb_agg(t ORDER BY t), '[]')::text FROM {name} AS t"
-            )
-            for (name,) in tables
-        }
-    finally:
-        await connection.close()
-
-
-def pending(database_url: str) -> int:
-    return everything(database_url)["events"].count('"place": null')

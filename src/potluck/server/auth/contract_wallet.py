@@ -8,10 +8,13 @@ any bad signature, so few questions are open at a time.
 import asyncio
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 import structlog
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = structlog.get_logger()
 
@@ -36,6 +39,8 @@ class ContractWallets:
         url = self._rpc_urls.get(chain_id)
         if url is None:
             return False
+        import aiohttp  # large, and few servers ask a chain
+
         call = {"to": address, "gas": _GAS, "data": "0x" + _encoded(digest, signature).hex()}
         try:
             # Who does not get a turn in time is refused too, rather than kept waiting.
@@ -50,7 +55,7 @@ class ContractWallets:
             return False
         return answer == f"0x{_MAGIC.hex()}{'0' * 56}"
 
-    async def _serves(self, session: aiohttp.ClientSession, url: str, chain_id: int) -> bool:
+    async def _serves(self, session: "aiohttp.ClientSession", url: str, chain_id: int) -> bool:
         now = time.monotonic()
         if now < self._known_until.get(chain_id, 0.0):
             return True
@@ -67,7 +72,9 @@ def _encoded(digest: bytes, signature: bytes) -> bytes:
     return _MAGIC + head + signature + bytes(padding)
 
 
-async def _ask(session: aiohttp.ClientSession, url: str, method: str, params: list[object]) -> str:
+async def _ask(
+    session: "aiohttp.ClientSession", url: str, method: str, params: list[object]
+) -> str:
     """The result as hexadecimal text; ValueError for everything else."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     async with session.post(url, json=body, allow_redirects=False) as response:
@@ -84,7 +91,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, method: str, params: li
     return result
 
 
-async def _read(content: aiohttp.StreamReader) -> bytes:
+async def _read(content: "aiohttp.StreamReader") -> bytes:
     """All of a short answer, in however many pieces it comes."""
     data = b""
     while piece := await content.read(_LONGEST_ANSWER):
