@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 
 import asyncpg
 from msgspec import Struct
@@ -43,12 +44,12 @@ PLANTS = (
           "attempts.id = how.id"),
     Plant("no guard on the device", "assign", "assign", "AND free_milli >= wanted.milli"),
     Plant("double settle", index="ledger_entries_once"),
-    Plant("no fencing by the node", "leases", "beat", "node_id = $1 AND id = ANY($4)",
-          "id = ANY($4)"),
+    Plant("no fencing by the node", "leases", "beat", "node_id = $1 AND id = ANY($2)",
+          "id = ANY($2)"),
     Plant("an old leader's plan", "leader", "holds", "AND term = $2", "AND term >= $2 - 1"),
     Plant("no guard on the memory", "assign", "assign",
           "AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes"),
-    Plant("no guard on the range", "assign", "assign", "pending @> $18 AND state IN", "state IN"),
+    Plant("no guard on the range", "assign", "assign", "pending @> $4 AND state IN", "state IN"),
     Plant("no guard on the way back", "leases", "adopt", "AND free_milli >= share.milli"),
     Plant("no guard on the availability", "assign", "assign", "AND availability = 'available'"),
     Plant("no guard on the wallet", "assign", "assign", "takes_wallet(description -> 'terms',",
@@ -74,8 +75,9 @@ def planted(plant: Plant, url: str) -> Iterator[None]:
 def _in_statement(plant: Plant) -> Iterator[None]:
     blocks = load(plant.file).blocks
     whole = blocks[plant.block]
-    assert plant.clause in whole, f"{plant.name}: {plant.file}.{plant.block} has changed"
-    blocks[plant.block] = whole.replace(plant.clause, plant.instead)
+    assert plant.clause in whole.text, f"{plant.name}: {plant.file}.{plant.block} has changed"
+    blocks[plant.block] = copy(whole)
+    blocks[plant.block].text = whole.text.replace(plant.clause, plant.instead)
     stand_for(blocks[plant.block], whole)
     try:
         yield
