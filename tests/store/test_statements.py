@@ -5,16 +5,19 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
 from potluck.store import named
-from potluck.store.named import Query
+from potluck.store.named import many, query
 
 STORE = Path(named.__file__).parent
 FILES = sorted(path.stem for path in (STORE / "queries").glob("*.sql"))
-QUERIES = {query.name: query for file in FILES for query in named.load(file).blocks.values()}
+QUERIES = {
+    f"{file}.{name}": block for file in FILES for name, block in named.load(file).blocks.items()
+}
 
 
 @pytest.mark.parametrize("server", ["database_url", "debian_postgres_url"])
@@ -28,15 +31,14 @@ async def _refused(url: str) -> dict[str, str]:
     connection = await asyncpg.connect(url)
     refused = {}
     try:
-        for query in QUERIES.values():
+        for name, block in QUERIES.items():
             try:
-                prepared = await connection.prepare(query.text)
+                prepared = await connection.prepare(block.text)
             except asyncpg.PostgresError as error:
-                refused[query.name] = str(error)
+                refused[name] = str(error)
                 continue
-            numbers = set(re.findall(r"\$(\d+)", query.text))
-            if len(prepared.get_parameters()) != len(numbers):
-                refused[query.name] = "a number is in a comment or a text"
+            if len(prepared.get_parameters()) != len(set(re.findall(r"\$(\d+)", block.text))):
+                refused[name] = "a number is in a comment or a text"
     finally:
         await connection.close()
     return refused
@@ -48,7 +50,7 @@ def test_no_file_has_numbers_for_parameters() -> None:
 
 def test_no_parameter_is_left_in_a_statement() -> None:
     """All were found, also beside casts, slices and operators."""
-    code = {name: re.sub(r"--[^\n]*|'[^']*'", "", query.text) for name, query in QUERIES.items()}
+    code = {name: re.sub(r"--[^\n]*|'[^']*'", "", block.text) for name, block in QUERIES.items()}
     assert [name for name, text in code.items() if re.search(r"(?<!:):\w", text)] == []
 
 
@@ -63,29 +65,31 @@ def test_every_call_passes_exactly_the_parameters() -> None:
 
 
 def test_what_is_missing_or_unknown_is_named() -> None:
-    query = Query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id AND kind = :kind")
-    with pytest.raises(TypeError, match=r"tasks\.lock: missing \['task_id'\], unknown \['id'\]"):
-        query(id="task_1", kind="script")
+    lock = query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id")
+    with pytest.raises(TypeError, match=r"tasks\.lock\(\) missing .*'task_id'"):
+        lock()
+    with pytest.raises(TypeError, match=r"tasks\.lock\(\) got an unexpected .*'kind'"):
+        lock(task_id="task_1", kind="script")
 
 
 def test_what_is_no_parameter_stays() -> None:
     source = (
         """SELECT ':a'::text, "b:c", (ARRAY[1])[1:2], d::int -- it's :no parameter\n, :e::int"""
     )
-    query = Query("some", source)
-    assert query.text == source.replace(":e", "$1") and query.parameters == {"e"}
+    some = query("some", source)
+    assert some.text == source.replace(":e", "$1") and some.parameters == {"e"}
 
 
 def test_a_parameter_has_one_number_and_its_fields_have_others() -> None:
     class Owner:
         account_id = "account_1"
 
-    query = Query("some", ":owner.account_id :now :now :owners[].account_id :owner.account_id")
-    text, *values = query(owner=Owner, now=7, owners=[Owner, Owner])
+    some = query("some", ":owner.account_id :now :now :owners[].account_id :owner.account_id")
+    text, *values = some(owner=Owner, now=7, owners=[Owner, Owner])
     assert text == "$1 $2 $2 $3 $1"
     assert values == ["account_1", 7, ["account_1", "account_1"]]
-    calls = [{"owner": Owner, "now": now, "owners": []} for now in (1, 2)]
-    assert query.many(calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
+    calls: list[dict[str, Any]] = [{"owner": Owner, "now": now, "owners": []} for now in (1, 2)]
+    assert many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
 
 
 def _source(file: str) -> str:
@@ -119,13 +123,15 @@ class Module:
             }
             seen: set[str] = set()
             for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
-                for name in self._queries(call.func, assigned):
+                is_many = isinstance(call.func, ast.Name) and call.func.id == "many"
+                called, *given = call.args if is_many else [call.func, *call.args]
+                for name in self._queries(called, assigned):
                     seen.add(name)
-                    yield name, self._given(call, assigned)
+                    yield name, self._given(given, call.keywords, assigned)
             yield from ((name, None) for name in self._queries(function, {}) if name not in seen)
 
     def _queries(self, node: ast.AST, assigned: dict[str, ast.expr]) -> Iterator[str]:
-        """`_sql.lock`, `_sql.insert.many`, or a name that stands for one of two queries."""
+        """`_sql.lock`, or a name that stands for one of two queries."""
         whole = assigned.get(node.id, node) if isinstance(node, ast.Name) else node
         if isinstance(node, ast.expr) and not isinstance(whole, ast.Attribute | ast.IfExp):
             return
@@ -134,9 +140,11 @@ class Module:
                 case ast.Attribute(ast.Name("_sql"), name):
                     yield f"{self._file}.{name}"
 
-    def _given(self, call: ast.Call, assigned: dict[str, ast.expr]) -> set[object] | None:
-        given: set[object] = {keyword.arg for keyword in call.keywords if keyword.arg}
-        rest = [*call.args, *(keyword.value for keyword in call.keywords if not keyword.arg)]
+    def _given(
+        self, values: list[ast.expr], keywords: list[ast.keyword], assigned: dict[str, ast.expr]
+    ) -> set[object] | None:
+        given: set[object] = {keyword.arg for keyword in keywords if keyword.arg}
+        rest = [*values, *(keyword.value for keyword in keywords if not keyword.arg)]
         for value in rest:
             whole = assigned.get(value.id, value) if isinstance(value, ast.Name) else value
             makers = [

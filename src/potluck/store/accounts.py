@@ -34,11 +34,10 @@ class Balance(Struct, frozen=True):
 
 async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
     """The new account of a wallet; none if it has one."""
-    return account(
-        await connection.fetchrow(
-            *_sql.add(account_id=new_account_id(), address=address, roles=sorted(roles))
-        )
+    added = await connection.fetchrow(
+        *_sql.add(account_id=new_account_id(), address=address, roles=sorted(roles))
     )
+    return account(added)
 
 
 async def by_address(connection: Connection, address: str) -> Account | None:
@@ -64,18 +63,16 @@ async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:
 async def set_roles(
     connection: Connection, account_id: AccountId, roles: Collection[Role]
 ) -> Account | None:
-    return account(
-        await connection.fetchrow(*_sql.set_roles(account_id=account_id, roles=sorted(roles)))
-    )
+    row = await connection.fetchrow(*_sql.set_roles(account_id=account_id, roles=sorted(roles)))
+    return account(row)
 
 
 async def choose_roles(
     connection: Connection, account_id: AccountId, roles: Collection[Role]
 ) -> Account:
     """All but admin, which stays as it is."""
-    changed = account(
-        await connection.fetchrow(*_sql.choose_roles(account_id=account_id, roles=sorted(roles)))
-    )
+    row = await connection.fetchrow(*_sql.choose_roles(account_id=account_id, roles=sorted(roles)))
+    changed = account(row)
     assert changed is not None, "accounts are not deleted"
     return changed
 

@@ -196,9 +196,8 @@ async def lock_many_for_end(
     connection: Connection, attempt_ids: Sequence[AttemptId]
 ) -> list[EndingAttempt]:
     """Those that there are, and their tasks, locked until this transaction ends."""
-    return [
-        _ending(row) for row in await connection.fetch(*_sql.lock_for_end(attempt_ids=attempt_ids))
-    ]
+    rows = await connection.fetch(*_sql.lock_for_end(attempt_ids=attempt_ids))
+    return [_ending(row) for row in rows]
 
 
 async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:

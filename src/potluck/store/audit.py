@@ -56,10 +56,8 @@ async def append_all(connection: Connection, key: bytes, facts: Sequence[Fact]) 
 
 
 async def newest(connection: Connection, before: int, limit: int) -> list[AuditEntry]:
-    return [
-        _entry(row)
-        for row in await connection.fetch(*_sql.newest(before_number=before, limit=limit))
-    ]
+    rows = await connection.fetch(*_sql.newest(before_number=before, limit=limit))
+    return [_entry(row) for row in rows]
 
 
 async def verify(connection: Connection, key: bytes) -> AuditVerdict:

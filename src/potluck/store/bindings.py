@@ -56,12 +56,8 @@ async def move(connection: Connection, uuid: str, account_id: AccountId) -> None
 
 async def free_of_node(connection: Connection, node_id: NodeId, account_id: AccountId) -> list[str]:
     """Unbinds what this node alone shows for its wallet; answers which devices that were."""
-    uuids = [
-        row["uuid"]
-        for row in await connection.fetch(
-            *_sql.lock_of_node(node_id=node_id, account_id=account_id)
-        )
-    ]
+    rows = await connection.fetch(*_sql.lock_of_node(node_id=node_id, account_id=account_id))
+    uuids = [row["uuid"] for row in rows]
     await connection.execute(*_sql.free(uuids=uuids))
     return uuids
 

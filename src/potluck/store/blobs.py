@@ -269,20 +269,18 @@ async def attempt_with_files(
 async def files(
     connection: Connection, task_id: TaskId, attempt_id: AttemptId, after: str, limit: int
 ) -> list[NamedFile]:
-    return _files(
-        await connection.fetch(
-            *_sql.files(task_id=task_id, attempt_id=attempt_id, after_path=after, limit=limit)
-        )
+    rows = await connection.fetch(
+        *_sql.files(task_id=task_id, attempt_id=attempt_id, after_path=after, limit=limit)
     )
+    return _files(rows)
 
 
 async def files_of_all(
     connection: Connection, task_id: TaskId, after: str, limit: int
 ) -> list[NamedFile]:
     """Of all attempts at an array, whose ranges leave files of their own."""
-    return _files(
-        await connection.fetch(*_sql.files_of_all(task_id=task_id, after_path=after, limit=limit))
-    )
+    query = _sql.files_of_all(task_id=task_id, after_path=after, limit=limit)
+    return _files(await connection.fetch(*query))
 
 
 def _files(rows: Sequence[Any]) -> list[NamedFile]:

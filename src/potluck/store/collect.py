@@ -14,12 +14,8 @@ async def to_clear(
     connection: Connection, kept: timedelta, most: int, but: Sequence[TaskId]
 ) -> list[TaskId]:
     """Tasks that ended so long ago that what they left goes, the oldest first, but for these."""
-    return [
-        row["id"]
-        for row in await connection.fetch(
-            *_sql.to_clear(older_than=kept, limit=most, excluded_ids=but)
-        )
-    ]
+    rows = await connection.fetch(*_sql.to_clear(older_than=kept, limit=most, excluded_ids=but))
+    return [row["id"] for row in rows]
 
 
 async def attempts_with_logs(connection: Connection, task_id: TaskId) -> list[AttemptId]:
@@ -71,10 +67,8 @@ async def remove_marked(connection: Connection, wait: timedelta, most: int) -> l
     None if there was nothing to look at. Nobody can claim one of them while its row is locked, and
     who comes after that makes a new one, with an object of its own.
     """
-    locked = [
-        row["sha256"]
-        for row in await connection.fetch(*_sql.lock_marked(older_than=wait, limit=most))
-    ]
+    rows = await connection.fetch(*_sql.lock_marked(older_than=wait, limit=most))
+    locked = [row["sha256"] for row in rows]
     if not locked:
         return None
     await connection.execute(*_sql.unmark(hashes=locked))

@@ -40,6 +40,7 @@ async def page(
 ) -> list[PoolDevice]:
     """Devices of nodes that have not left, in the order of their ids."""
     kinds = [wanted.kind] if wanted.kind else list(DeviceKind)
+    max_price = wanted.max_price_micro_per_hour
     rows = await connection.fetch(
         *_sql.page(
             viewer_id=viewer_id,
@@ -48,9 +49,7 @@ async def page(
             models=_like(wanted.model),
             filter=wanted,
             limit=limit,
-            max_price_micro_per_hour=_MOST
-            if wanted.max_price_micro_per_hour is None
-            else wanted.max_price_micro_per_hour,
+            max_price_micro_per_hour=_MOST if max_price is None else max_price,
             vendor=f"%{_escaped(wanted.vendor or '')}%",
         )
     )

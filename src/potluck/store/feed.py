@@ -6,7 +6,7 @@ order that became visible; so nothing is missed, and what is read twice does no 
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -58,7 +58,11 @@ class TaskNow(Struct, frozen=True, gc=False):
     ready_at: float | None  # not before
 
 
-Page = tuple[str, str]  # the mark and the id of the last task before it
+class Page(NamedTuple):
+    """The last task before it."""
+
+    changed_by: str
+    id: str
 
 
 class WalletLists(Struct, frozen=True):
@@ -173,11 +177,8 @@ class Tasks:
         self, connection: Connection, since: Position, behind: Page, most: int
     ) -> tuple[list[TaskNow], Page | None]:
         """A further page, and where the next one begins; None after the last."""
-        changed, task_id = behind
         rows = await connection.fetch(
-            *_sql.changed_tasks(
-                snapshot=since.snapshot, after_changed=changed, after_id=task_id, limit=most
-            )
+            *_sql.changed_tasks(snapshot=since.snapshot, last_task=behind, limit=most)
         )
         return [self._now(row) for row in rows], _behind(rows, most)
 
@@ -228,7 +229,7 @@ class Tasks:
 
 
 def _behind(rows: Sequence[Any], most: int) -> Page | None:
-    return (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
+    return Page(rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
 
 
 _NOWHERE: frozenset[NodeId] = frozenset()
@@ -259,15 +260,13 @@ async def paces(connection: Connection, arrays: Sequence[TaskId]) -> list[Pace]:
 
 
 async def changed_nodes(connection: Connection, since: Position) -> list[NodeId]:
-    return [
-        row["id"] for row in await connection.fetch(*_sql.changed_nodes(snapshot=since.snapshot))
-    ]
+    rows = await connection.fetch(*_sql.changed_nodes(snapshot=since.snapshot))
+    return [row["id"] for row in rows]
 
 
 async def online_nodes(connection: Connection, behind: str, most: int) -> list[NodeId]:
-    return [
-        row["id"] for row in await connection.fetch(*_sql.online_nodes(after_id=behind, limit=most))
-    ]
+    rows = await connection.fetch(*_sql.online_nodes(after_id=behind, limit=most))
+    return [row["id"] for row in rows]
 
 
 class Nodes:
@@ -384,9 +383,8 @@ async def changed_accounts(connection: Connection, since: Position) -> list[Acco
 
 
 async def all_accounts(connection: Connection, behind: str, most: int) -> list[AccountId]:
-    return [
-        row["id"] for row in await connection.fetch(*_sql.all_accounts(after_id=behind, limit=most))
-    ]
+    rows = await connection.fetch(*_sql.all_accounts(after_id=behind, limit=most))
+    return [row["id"] for row in rows]
 
 
 async def accounts(

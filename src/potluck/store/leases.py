@@ -113,9 +113,8 @@ async def ask(
 async def look(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
 ) -> Held:
-    return held_of(
-        await connection.fetchrow(*_sql.look(node_id=node_id, owner=owner, held_ids=held))
-    )
+    row = await connection.fetchrow(*_sql.look(node_id=node_id, owner=owner, held_ids=held))
+    return held_of(row)
 
 
 def held_of(row: Any) -> Held:

@@ -7,59 +7,52 @@ that field of each of `events`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 _QUERIES = Path(__file__).parent / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 # What is not in a comment, a text, a quoted name or a cast.
 _PARAMETER = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|::|:([a-z]\w*(?:\[\])?(?:\.[a-z]\w*)*)")
+_FIELD_OF_EACH = re.compile(r"(\w+)\[\](.+)")
 
 
-class Query:
+class Query(Protocol):
     """A statement. Called with its parameters it gives what a connection is called with:
     `connection.fetchrow(*_sql.lock(task_id=task_id))`.
     """
 
-    def __init__(self, name: str, source: str) -> None:
-        numbers: dict[str, str] = {}
+    __qualname__: str
+    text: str
+    parameters: frozenset[str]
 
-        def number(match: re.Match[str]) -> str:
-            path = match[1]
-            return numbers.setdefault(path, f"${len(numbers) + 1}") if path else match[0]
-
-        self.name = name
-        self.text = _PARAMETER.sub(number, source)
-        self._readers = [_reader(path) for path in numbers]
-        self.parameters = frozenset(parameter for parameter, _ in self._readers)
-
-    def __call__(self, **values: Any) -> tuple[Any, ...]:
-        """The text, and the values in its order."""
-        if values.keys() != self.parameters:
-            missing, unknown = self.parameters - values.keys(), values.keys() - self.parameters
-            raise TypeError(f"{self.name}: missing {sorted(missing)}, unknown {sorted(unknown)}")
-        return self.text, *[
-            values[parameter] if read is None else read(values[parameter])
-            for parameter, read in self._readers
-        ]
-
-    def many(self, calls: Iterable[Mapping[str, Any]]) -> tuple[str, list[tuple[Any, ...]]]:
-        """For `fetchmany`."""
-        return self.text, [self(**values)[1:] for values in calls]
+    def __call__(self, **values: Any) -> tuple[Any, ...]: ...
 
 
-def _reader(path: str) -> tuple[str, Callable[[Any], Any] | None]:
-    """A parameter, and how what its path names is read from its value."""
-    parameter, _, field = path.partition(".")
-    if not field:
-        return path, None
-    read = attrgetter(field)
-    if parameter.endswith("[]"):
-        return parameter[:-2], lambda values: list(map(read, values))
-    return parameter, read
+def query(name: str, source: str) -> Query:
+    """A function with just these keywords: Python itself names one that is missing or unknown."""
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        path = match[1]
+        return numbers.setdefault(path, f"${len(numbers) + 1}") if path else match[0]
+
+    text = _PARAMETER.sub(number, source)
+    parameters = dict.fromkeys(re.split(r"\W", path)[0] for path in numbers)
+    values = [_FIELD_OF_EACH.sub(r"[_each\2 for _each in \1]", path) for path in numbers]
+    keywords = ", ".join(["*", *parameters]) if parameters else ""
+    code = f"lambda {keywords}: ({', '.join(['_text', *values])},)"
+    made: Query = eval(code, {"_text": text})  # noqa: S307  of names that the pattern lets through
+    made.__qualname__ = name
+    made.text, made.parameters = text, frozenset(parameters)
+    return made
+
+
+def many(query: Query, calls: Iterable[Mapping[str, Any]]) -> tuple[str, list[tuple[Any, ...]]]:
+    """For `fetchmany`."""
+    return query.text, [query(**values)[1:] for values in calls]
 
 
 class Queries:
@@ -77,6 +70,10 @@ class Queries:
 
 @cache
 def load(file: str) -> Queries:
+    blocks = sources(file).items()
+    return Queries({name: query(f"{file}.{name}", source) for name, source in blocks})
+
+
+def sources(file: str) -> dict[str, str]:
     pieces = _NAME.split((_QUERIES / f"{file}.sql").read_text())
-    blocks = zip(pieces[1::2], pieces[2::2], strict=True)
-    return Queries({name: Query(f"{file}.{name}", source) for name, source in blocks})
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))

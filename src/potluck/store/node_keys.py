@@ -60,9 +60,8 @@ async def by_address(connection: Connection, address: str) -> NodeKeyHolder | No
 
 
 async def caller(connection: Connection, node_key_id: str, account_id: AccountId) -> Account | None:
-    return accounts.account(
-        await connection.fetchrow(*_sql.caller(node_key_id=node_key_id, account_id=account_id))
-    )
+    row = await connection.fetchrow(*_sql.caller(node_key_id=node_key_id, account_id=account_id))
+    return accounts.account(row)
 
 
 async def hold(connection: Connection, node_key_id: str) -> bool:

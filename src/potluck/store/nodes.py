@@ -56,10 +56,7 @@ async def register(
     connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
 ) -> Registered:
     """The node as it describes itself now; the same node keeps its id and its devices' ids."""
-    if (
-        await connection.fetchval(*_sql.count_others(account_id=owner.account_id, node_id=known_id))
-        >= most
-    ):
+    if await connection.fetchval(*_sql.count_others(owner=owner, node_id=known_id)) >= most:
         raise _too_many(most)
     node_id = known_id or new_node_id()
     write = _sql.insert if known_id is None else _sql.update

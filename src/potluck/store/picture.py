@@ -66,26 +66,18 @@ async def sample(connection: Connection, part: Part) -> Picture:
     take longer than a statement may, and the rest would not be seen either.
     """
     await connection.execute(*_sql.one_moment())
-    quick = await connection.fetch(
-        *_sql.quick_to_add_up(account_ids=part.account_ids, max_entries=_MOST_ENTRIES)
-    )
+    quick = await connection.fetch(*_sql.quick_to_add_up(part=part, max_entries=_MOST_ENTRIES))
     account_ids = [row["id"] for row in quick]
     return await _part(connection, msgspec.structs.replace(part, account_ids=account_ids))
 
 
 async def _part(connection: Connection, part: Part) -> Picture:
     return Picture(
-        tasks=tuple(
-            task_fact(row) for row in await connection.fetch(*_sql.tasks(task_ids=part.task_ids))
-        ),
-        attempts=_facts(
-            await connection.fetch(*_sql.attempts(attempt_ids=part.attempt_ids)), AttemptFact
-        ),
-        nodes=_facts(await connection.fetch(*_sql.nodes(node_ids=part.node_ids)), NodeFact),
-        devices=_facts(await connection.fetch(*_sql.devices(node_ids=part.node_ids)), DeviceFact),
-        purses=_facts(
-            await connection.fetch(*_sql.purses(account_ids=part.account_ids)), PurseFact
-        ),
+        tasks=tuple(task_fact(row) for row in await connection.fetch(*_sql.tasks(part=part))),
+        attempts=_facts(await connection.fetch(*_sql.attempts(part=part)), AttemptFact),
+        nodes=_facts(await connection.fetch(*_sql.nodes(part=part)), NodeFact),
+        devices=_facts(await connection.fetch(*_sql.devices(part=part)), DeviceFact),
+        purses=_facts(await connection.fetch(*_sql.purses(part=part)), PurseFact),
     )
 
 

@@ -39,9 +39,8 @@ async def open_session(
 
 
 async def caller(connection: Connection, session_id: str, account_id: AccountId) -> Account | None:
-    return accounts.account(
-        await connection.fetchrow(*_sql.caller(session_id=session_id, account_id=account_id))
-    )
+    row = await connection.fetchrow(*_sql.caller(session_id=session_id, account_id=account_id))
+    return accounts.account(row)
 
 
 async def rotate(
@@ -67,10 +66,8 @@ async def rotate(
 
 
 async def revoke(connection: Connection, session_id: str, account_id: AccountId) -> bool:
-    return (
-        await connection.fetchval(*_sql.revoke(session_id=session_id, account_id=account_id))
-        is not None
-    )
+    revoke = _sql.revoke(session_id=session_id, account_id=account_id)
+    return await connection.fetchval(*revoke) is not None
 
 
 async def of_account(

@@ -84,9 +84,8 @@ async def count_part(connection: Connection, upload_id: str, number: int) -> Upl
 
 async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
     """False if it is not under way: another call has finished it, or it was given up."""
-    return (
-        await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong)) is not None
-    )
+    found = await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong))
+    return found is not None
 
 
 async def give_up(connection: Connection, upload_id: str) -> None:
@@ -104,9 +103,8 @@ async def idle(connection: Connection, kept: timedelta, most: int) -> list[tuple
 
 async def drop_idle(connection: Connection, upload_id: str, kept: timedelta) -> bool:
     """False if a part came after all; the caller has the account's use locked."""
-    return (
-        await connection.fetchval(*_sql.drop_idle(upload_id=upload_id, older_than=kept)) is not None
-    )
+    found = await connection.fetchval(*_sql.drop_idle(upload_id=upload_id, older_than=kept))
+    return found is not None
 
 
 async def known(connection: Connection, upload_ids: list[str]) -> set[str]:

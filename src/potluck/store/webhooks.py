@@ -107,12 +107,10 @@ async def pause(
     connection: Connection, webhook_id: str, now: datetime, reason: PauseReason, detail: str
 ) -> bool:
     """Whether it was not paused before."""
-    return (
-        await connection.fetchval(
-            *_sql.pause(webhook_id=webhook_id, now=now, reason=reason, detail=detail)
-        )
-        is not None
+    found = await connection.fetchval(
+        *_sql.pause(webhook_id=webhook_id, now=now, reason=reason, detail=detail)
     )
+    return found is not None
 
 
 async def resume(

@@ -43,7 +43,7 @@ ORDER BY changed, id
 -- name: changed_tasks
 -- A further page of what the position did not see. The index is entered behind the last page.
 SELECT *, changed::text AS changed_by FROM scheduled_tasks
-WHERE (changed, id) > (:after_changed::text::xid8, :after_id)
+WHERE (changed, id) > (:last_task.changed_by::text::xid8, :last_task.id)
     AND NOT pg_visible_in_snapshot(changed, :snapshot::text::pg_snapshot)
 ORDER BY changed, id
 LIMIT :limit

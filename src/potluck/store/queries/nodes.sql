@@ -18,7 +18,7 @@ SELECT id FROM nodes WHERE node_key_id = :node_key_id AND state <> 'left'
 
 -- name: count_others
 SELECT count(*) FROM nodes
-WHERE account_id = :account_id AND id IS DISTINCT FROM :node_id AND state <> 'left'
+WHERE account_id = :owner.account_id AND id IS DISTINCT FROM :node_id AND state <> 'left'
 
 -- name: update
 -- Tells what it had been, so that its return can be told.
