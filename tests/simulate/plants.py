@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from potluck.simulate.store import database  # noqa: F401  all statements have their models
 from potluck.simulate.store.statements import stand_for
-from potluck.store.named import load, query, sources
+from potluck.store.named import compile_query, load, read_sources
 from tests.simulate.prove import Difference, Proof, prove
 
 
@@ -76,9 +76,9 @@ def planted(plant: Plant, url: str) -> Iterator[None]:
 def _in_statement(plant: Plant) -> Iterator[None]:
     blocks = load(plant.file).blocks
     whole = blocks[plant.block]
-    source = sources(plant.file)[plant.block]
+    source = read_sources(plant.file)[plant.block]
     assert plant.clause in source, f"{plant.name}: {plant.file}.{plant.block} has changed"
-    blocks[plant.block] = query(plant.name, source.replace(plant.clause, plant.instead))
+    blocks[plant.block] = compile_query(plant.name, source.replace(plant.clause, plant.instead))
     stand_for(blocks[plant.block], whole)
     try:
         yield

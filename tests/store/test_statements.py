@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from potluck.store import named
-from potluck.store.named import many, query
+from potluck.store.named import bind_many, compile_query
 
 STORE = Path(named.__file__).parent
 FILES = sorted(path.stem for path in (STORE / "queries").glob("*.sql"))
@@ -65,7 +65,7 @@ def test_every_call_passes_exactly_the_parameters() -> None:
 
 
 def test_what_is_missing_or_unknown_is_named() -> None:
-    lock = query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id")
+    lock = compile_query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id")
     with pytest.raises(TypeError, match=r"tasks\.lock\(\) missing .*'task_id'"):
         lock()
     with pytest.raises(TypeError, match=r"tasks\.lock\(\) got an unexpected .*'kind'"):
@@ -76,7 +76,7 @@ def test_what_is_no_parameter_stays() -> None:
     source = (
         """SELECT ':a'::text, "b:c", (ARRAY[1])[1:2], d::int -- it's :no parameter\n, :e::int"""
     )
-    some = query("some", source)
+    some = compile_query("some", source)
     assert some.text == source.replace(":e", "$1") and some.parameters == {"e"}
 
 
@@ -84,12 +84,14 @@ def test_a_parameter_has_one_number_and_its_fields_have_others() -> None:
     class Owner:
         account_id = "account_1"
 
-    some = query("some", ":owner.account_id :now :now :owners[].account_id :owner.account_id")
+    some = compile_query(
+        "some", ":owner.account_id :now :now :owners[].account_id :owner.account_id"
+    )
     text, *values = some(owner=Owner, now=7, owners=[Owner, Owner])
     assert text == "$1 $2 $2 $3 $1"
     assert values == ["account_1", 7, ["account_1", "account_1"]]
     calls: list[dict[str, Any]] = [{"owner": Owner, "now": now, "owners": []} for now in (1, 2)]
-    assert many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
+    assert bind_many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
 
 
 def _source(file: str) -> str:
@@ -123,7 +125,7 @@ class Module:
             }
             seen: set[str] = set()
             for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
-                is_many = isinstance(call.func, ast.Name) and call.func.id == "many"
+                is_many = isinstance(call.func, ast.Name) and call.func.id == "bind_many"
                 called, *given = call.args if is_many else [call.func, *call.args]
                 for name in self._queries(called, assigned):
                     seen.add(name)

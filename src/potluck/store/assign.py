@@ -11,7 +11,7 @@ from potluck.decide.snapshot import Assignment
 from potluck.model.ids import AccountId, AttemptId
 from potluck.store.database import Connection
 from potluck.store.leader import Leadership, TermOver
-from potluck.store.named import load, many
+from potluck.store.named import bind_many, load
 
 _sql = load("assign")
 
@@ -41,7 +41,7 @@ async def assign(
     """Those that hold; they are told of. The holds in the ledger follow in this transaction."""
     await _lock(connection, leadership, [each.assignment for each in planned])
     calls = [_values(each, leadership, fetch_seconds) for each in planned]
-    found = {row["id"]: row for row in await connection.fetchmany(*many(_sql.assign, calls))}
+    found = {row["id"]: row for row in await connection.fetchmany(*bind_many(_sql.assign, calls))}
     return [
         Assigned(each.attempt_id, each.assignment, row["consumer_id"], row["provider_id"])
         for each in planned

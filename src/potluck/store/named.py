@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 _QUERIES = Path(__file__).parent / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-# What is not in a comment, a text, a quoted name or a cast.
+# One that is not in a comment, a string, a quoted name or a cast.
 _PARAMETER = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|::|:([a-z]\w*(?:\[\])?(?:\.[a-z]\w*)*)")
 _FIELD_OF_EACH = re.compile(r"(\w+)\[\](.+)")
 
 
 class Query(Protocol):
-    """A statement. Called with its parameters it gives what a connection is called with:
+    """A statement. Called with its parameters it returns what a connection is called with:
     `connection.fetchrow(*_sql.lock(task_id=task_id))`.
     """
 
@@ -31,8 +31,8 @@ class Query(Protocol):
     def __call__(self, **values: Any) -> tuple[Any, ...]: ...
 
 
-def query(name: str, source: str) -> Query:
-    """A function with just these keywords: Python itself names one that is missing or unknown."""
+def compile_query(name: str, source: str) -> Query:
+    """A function with exactly these keywords: Python itself names a missing or unknown one."""
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -44,14 +44,16 @@ def query(name: str, source: str) -> Query:
     values = [_FIELD_OF_EACH.sub(r"[_each\2 for _each in \1]", path) for path in numbers]
     keywords = ", ".join(["*", *parameters]) if parameters else ""
     code = f"lambda {keywords}: ({', '.join(['_text', *values])},)"
-    made: Query = eval(code, {"_text": text})  # noqa: S307  of names that the pattern lets through
-    made.__qualname__ = name
-    made.text, made.parameters = text, frozenset(parameters)
-    return made
+    query: Query = eval(code, {"_text": text})  # noqa: S307  names that _PARAMETER has matched
+    query.__qualname__ = name
+    query.text, query.parameters = text, frozenset(parameters)
+    return query
 
 
-def many(query: Query, calls: Iterable[Mapping[str, Any]]) -> tuple[str, list[tuple[Any, ...]]]:
-    """For `fetchmany`."""
+def bind_many(
+    query: Query, calls: Iterable[Mapping[str, Any]]
+) -> tuple[str, list[tuple[Any, ...]]]:
+    """What `fetchmany` is called with."""
     return query.text, [query(**values)[1:] for values in calls]
 
 
@@ -70,10 +72,10 @@ class Queries:
 
 @cache
 def load(file: str) -> Queries:
-    blocks = sources(file).items()
-    return Queries({name: query(f"{file}.{name}", source) for name, source in blocks})
+    blocks = read_sources(file).items()
+    return Queries({name: compile_query(f"{file}.{name}", source) for name, source in blocks})
 
 
-def sources(file: str) -> dict[str, str]:
+def read_sources(file: str) -> dict[str, str]:
     pieces = _NAME.split((_QUERIES / f"{file}.sql").read_text())
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))

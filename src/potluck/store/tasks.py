@@ -34,7 +34,7 @@ from potluck.model.task import (
 )
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
-from potluck.store.named import load, many
+from potluck.store.named import bind_many, load
 from potluck.store.ranges import multirange
 from potluck.store.vault import Vault
 from potluck.wire import codec
@@ -104,7 +104,7 @@ async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for:
 async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
     """Tasks that wait for no others. Answers which are new, as far as their keys are."""
     calls = [_values(vault, task, waits_for=0) for task in new]
-    rows = await connection.fetchmany(*many(_sql.insert, calls))
+    rows = await connection.fetchmany(*bind_many(_sql.insert, calls))
     return {TaskId(row["id"]) for row in rows}
 
 
