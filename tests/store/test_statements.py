@@ -10,13 +10,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from potluck.store import named
-from potluck.store.named import bind_many, compile_query
+from potluck.store import sql_files
+from potluck.store.sql_files import bind_many, compile_query
 
-STORE = Path(named.__file__).parent
+STORE = Path(sql_files.__file__).parent
 FILES = sorted(path.stem for path in (STORE / "queries").glob("*.sql"))
 QUERIES = {
-    f"{file}.{name}": block for file in FILES for name, block in named.load(file).blocks.items()
+    f"{file}.{name}": block for file in FILES for name, block in sql_files.load(file).blocks.items()
 }
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
-from potluck.store.named import Query
+from potluck.store.sql_files import Query
 from potluck.wire import codec
 
 Model = Callable[..., list[Row]]
