@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from potluck.simulate.store import database  # noqa: F401  all statements have their models
 from potluck.simulate.store.statements import stand_for
-from potluck.store.sql_files import load
+from potluck.store.sql_files import compile_query, load, read_sources
 from tests.simulate.prove import Difference, Proof, prove
 
 
@@ -43,12 +43,14 @@ PLANTS = (
           "attempts.id = how.id"),
     Plant("no guard on the device", "assign", "assign", "AND free_milli >= wanted.milli"),
     Plant("double settle", index="ledger_entries_once"),
-    Plant("no fencing by the node", "leases", "beat", "node_id = $1 AND id = ANY($4)",
-          "id = ANY($4)"),
-    Plant("an old leader's plan", "leader", "holds", "AND term = $2", "AND term >= $2 - 1"),
+    Plant("no fencing by the node", "leases", "beat",
+          "node_id = :node_id AND id = ANY(:held_ids)", "id = ANY(:held_ids)"),
+    Plant("an old leader's plan", "leader", "holds", "AND term = :leadership.term",
+          "AND term >= :leadership.term - 1"),
     Plant("no guard on the memory", "assign", "assign",
           "AND devices.memory_bytes - used_memory_bytes >= wanted.memory_bytes"),
-    Plant("no guard on the range", "assign", "assign", "pending @> $18 AND state IN", "state IN"),
+    Plant("no guard on the range", "assign", "assign", "pending @> :items AND state IN",
+          "state IN"),
     Plant("no guard on the way back", "leases", "adopt", "AND free_milli >= share.milli"),
     Plant("no guard on the availability", "assign", "assign", "AND availability = 'available'"),
     Plant("no guard on the wallet", "assign", "assign", "takes_wallet(description -> 'terms',",
@@ -74,8 +76,9 @@ def planted(plant: Plant, url: str) -> Iterator[None]:
 def _in_statement(plant: Plant) -> Iterator[None]:
     blocks = load(plant.file).blocks
     whole = blocks[plant.block]
-    assert plant.clause in whole, f"{plant.name}: {plant.file}.{plant.block} has changed"
-    blocks[plant.block] = whole.replace(plant.clause, plant.instead)
+    source = read_sources(plant.file)[plant.block]
+    assert plant.clause in source, f"{plant.name}: {plant.file}.{plant.block} has changed"
+    blocks[plant.block] = compile_query(plant.name, source.replace(plant.clause, plant.instead))
     stand_for(blocks[plant.block], whole)
     try:
         yield

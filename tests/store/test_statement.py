@@ -8,14 +8,26 @@ import asyncpg
 import pytest
 
 from potluck.model.credit import EntryKind
+from potluck.store.ledger.statement import EntryFilter, Place
 from potluck.store.sql_files import load
 
 ACCOUNTS = [f"account_{'0' * 25}{number}" for number in range(3)]
 BEGIN, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
 # A statement, and the values that it is asked with.
-ASKED: dict[str, list[Any]] = {
-    "newest": [ACCOUNTS[0], [kind.value for kind in EntryKind], BEGIN, END, 0, 50],
-    "summary": [ACCOUNTS[0], END, END, True, 100],
+ASKED: dict[str, dict[str, Any]] = {
+    "newest": {
+        "account_id": ACCOUNTS[0],
+        "kinds": list(EntryKind),
+        "filter": EntryFilter((), BEGIN, Place(END)),
+        "limit": 50,
+    },
+    "summary": {
+        "account_id": ACCOUNTS[0],
+        "since": END,
+        "until": END,
+        "by_day": True,
+        "limit": 100,
+    },
 }
 
 _SEED = """
@@ -41,7 +53,8 @@ async def _plan(url: str, name: str) -> str:
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.execute(_SEED)
         await connection.execute("ANALYZE ledger_entries; SET plan_cache_mode = force_generic_plan")
-        rows = await connection.fetch(f"EXPLAIN {load('ledger_list').blocks[name]}", *ASKED[name])
+        statement, *values = load("ledger_list").blocks[name](**ASKED[name])
+        rows = await connection.fetch(f"EXPLAIN {statement}", *values)
     finally:
         await connection.close()
     return "\n".join(row[0] for row in rows)

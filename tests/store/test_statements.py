@@ -1,14 +1,23 @@
-"""Every statement, on every PostgreSQL that is supported."""
+"""Every statement, on every PostgreSQL that is supported, and every call of one."""
 
+import ast
 import asyncio
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
 from potluck.store import sql_files
+from potluck.store.sql_files import bind_many, compile_query
 
-FILES = sorted(path.stem for path in (Path(sql_files.__file__).parent / "queries").glob("*.sql"))
+STORE = Path(sql_files.__file__).parent
+FILES = sorted(path.stem for path in (STORE / "queries").glob("*.sql"))
+QUERIES = {
+    f"{file}.{name}": block for file in FILES for name, block in sql_files.load(file).blocks.items()
+}
 
 
 @pytest.mark.parametrize("server", ["database_url", "debian_postgres_url"])
@@ -22,12 +31,130 @@ async def _refused(url: str) -> dict[str, str]:
     connection = await asyncpg.connect(url)
     refused = {}
     try:
-        for file in FILES:
-            for name, statement in sql_files.load(file).blocks.items():
-                try:
-                    await connection.prepare(statement)
-                except asyncpg.PostgresError as error:
-                    refused[f"{file}.{name}"] = str(error)
+        for name, block in QUERIES.items():
+            try:
+                prepared = await connection.prepare(block.text)
+            except asyncpg.PostgresError as error:
+                refused[name] = str(error)
+                continue
+            if len(prepared.get_parameters()) != len(set(re.findall(r"\$(\d+)", block.text))):
+                refused[name] = "a number is in a comment or a text"
     finally:
         await connection.close()
     return refused
+
+
+def test_no_file_has_numbers_for_parameters() -> None:
+    assert [file for file in FILES if re.search(r"\$\d", _source(file))] == []
+
+
+def test_no_parameter_is_left_in_a_statement() -> None:
+    """All were found, also beside casts, slices and operators."""
+    code = {name: re.sub(r"--[^\n]*|'[^']*'", "", block.text) for name, block in QUERIES.items()}
+    assert [name for name, text in code.items() if re.search(r"(?<!:):\w", text)] == []
+
+
+def test_every_call_passes_exactly_the_parameters() -> None:
+    calls = [call for file in FILES for call in Module(file).calls()]
+    assert {name for name, _ in calls} == set(QUERIES)
+    wrong = [call for call in calls if call[1] not in (None, QUERIES[call[0]].parameters)]
+    assert wrong == []
+    # Those that go through a function of their module, which their other tests call.
+    passed_on = {name for name, given in calls if given is None}
+    assert {name.partition(".")[0] for name in passed_on} == {"event_list", "picture", "sealed"}
+
+
+def test_what_is_missing_or_unknown_is_named() -> None:
+    lock = compile_query("tasks.lock", "SELECT FROM tasks WHERE id = :task_id")
+    with pytest.raises(TypeError, match=r"tasks\.lock\(\) missing .*'task_id'"):
+        lock()
+    with pytest.raises(TypeError, match=r"tasks\.lock\(\) got an unexpected .*'kind'"):
+        lock(task_id="task_1", kind="script")
+
+
+def test_what_is_no_parameter_stays() -> None:
+    source = (
+        """SELECT ':a'::text, "b:c", (ARRAY[1])[1:2], d::int -- it's :no parameter\n, :e::int"""
+    )
+    some = compile_query("some", source)
+    assert some.text == source.replace(":e", "$1") and some.parameters == {"e"}
+
+
+def test_a_parameter_has_one_number_and_its_fields_have_others() -> None:
+    class Owner:
+        account_id = "account_1"
+
+    some = compile_query(
+        "some", ":owner.account_id :now :now :owners[].account_id :owner.account_id"
+    )
+    text, *values = some(owner=Owner, now=7, owners=[Owner, Owner])
+    assert text == "$1 $2 $2 $3 $1"
+    assert values == ["account_1", 7, ["account_1", "account_1"]]
+    calls: list[dict[str, Any]] = [{"owner": Owner, "now": now, "owners": []} for now in (1, 2)]
+    assert bind_many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
+
+
+def _source(file: str) -> str:
+    return (STORE / "queries" / f"{file}.sql").read_text()
+
+
+class Module:
+    """How a module of the store calls its queries."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._tree = ast.parse((STORE / f"{file}.py").read_text())
+        # Functions that end with a dictionary of values.
+        self._values = {
+            node.name: {key.value for key in found.keys if isinstance(key, ast.Constant)}
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.FunctionDef)
+            and isinstance(last := node.body[-1], ast.Return)
+            and isinstance(found := last.value, ast.Dict)
+        }
+
+    def calls(self) -> Iterator[tuple[str, set[object] | None]]:
+        """Each query that is named, and what it is called with; None if that is not seen there."""
+        for function in self._tree.body:
+            assigned = {
+                target.id: node.value
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            seen: set[str] = set()
+            for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
+                is_many = isinstance(call.func, ast.Name) and call.func.id == "bind_many"
+                called, *given = call.args if is_many else [call.func, *call.args]
+                for name in self._queries(called, assigned):
+                    seen.add(name)
+                    yield name, self._given(given, call.keywords, assigned)
+            yield from ((name, None) for name in self._queries(function, {}) if name not in seen)
+
+    def _queries(self, node: ast.AST, assigned: dict[str, ast.expr]) -> Iterator[str]:
+        """`_sql.lock`, or a name that stands for one of two queries."""
+        whole = assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+        if isinstance(node, ast.expr) and not isinstance(whole, ast.Attribute | ast.IfExp):
+            return
+        for part in ast.walk(whole):
+            match part:
+                case ast.Attribute(ast.Name("_sql"), name):
+                    yield f"{self._file}.{name}"
+
+    def _given(
+        self, values: list[ast.expr], keywords: list[ast.keyword], assigned: dict[str, ast.expr]
+    ) -> set[object] | None:
+        given: set[object] = {keyword.arg for keyword in keywords if keyword.arg}
+        rest = [*values, *(keyword.value for keyword in keywords if not keyword.arg)]
+        for value in rest:
+            whole = assigned.get(value.id, value) if isinstance(value, ast.Name) else value
+            makers = [
+                node.func.id
+                for node in ast.walk(whole)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            ]
+            if len(makers) != 1 or makers[0] not in self._values:
+                return None
+            given |= self._values[makers[0]]
+        return given

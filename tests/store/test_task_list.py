@@ -144,7 +144,7 @@ async def explained(connection: asyncpg.Connection, mode: str, wanted: TaskFilte
     """As a statement that was prepared, with real values."""
     sql, *values = task_list._query(MINE, wanted, None, 50)
     await connection.execute(f"SET plan_cache_mode = {mode}")
-    kinds = "text, text, bigint, " + "text[]"
+    kinds = "text[], text, text, bigint"
     await connection.execute(f"PREPARE listed ({kinds}) AS {sql}")
     said = ", ".join(_literal(value) for value in values)
     try:
@@ -156,7 +156,7 @@ async def explained(connection: asyncpg.Connection, mode: str, wanted: TaskFilte
 
 def block_of(wanted: TaskFilter) -> str:
     sql = task_list._query(MINE, wanted, None, 50)[0]
-    return next(name for name in INDEXES if getattr(load("listing"), name) == sql)
+    return next(name for name in INDEXES if load("listing").blocks[name].text == sql)
 
 
 def walk(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,24 +1,69 @@
-"""Named SQL: `queries/tasks.sql` holds blocks that start with `-- name: cancel`.
+"""SQL with names: `queries/tasks.sql` holds blocks that start with `-- name: cancel`.
 
 The query is the documentation, so it is kept in a file that an editor and psql can read, and is
-never built from strings.
+never built from strings. Its parameters are written `:task_id`, and numbered when the file is read.
+`:owner.account_id` is a field of the parameter `owner`. `:events[].kind` is a list, for `unnest`:
+that field of each of `events`.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
 
 _QUERIES = Path(__file__).parent / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+# One that is not in a comment, a string, a quoted name or a cast.
+_PARAMETER = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|::|:([a-z]\w*(?:\[\])?(?:\.[a-z]\w*)*)")
+_FIELD_OF_EACH = re.compile(r"(\w+)\[\](.+)")
+
+
+class Query(Protocol):
+    """A statement. Called with its parameters it returns what a connection is called with:
+    `connection.fetchrow(*_sql.lock(task_id=task_id))`.
+    """
+
+    __qualname__: str
+    text: str
+    parameters: frozenset[str]
+
+    def __call__(self, **values: Any) -> tuple[Any, ...]: ...
+
+
+def compile_query(name: str, source: str) -> Query:
+    """A function with exactly these keywords: Python itself names a missing or unknown one."""
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        path = match[1]
+        return numbers.setdefault(path, f"${len(numbers) + 1}") if path else match[0]
+
+    text = _PARAMETER.sub(number, source)
+    parameters = dict.fromkeys(re.split(r"\W", path)[0] for path in numbers)
+    values = [_FIELD_OF_EACH.sub(r"[_each\2 for _each in \1]", path) for path in numbers]
+    keywords = ", ".join(["*", *parameters]) if parameters else ""
+    code = f"lambda {keywords}: ({', '.join(['_text', *values])},)"
+    query: Query = eval(code, {"_text": text})  # noqa: S307  names that _PARAMETER has matched
+    query.__qualname__ = name
+    query.text, query.parameters = text, frozenset(parameters)
+    return query
+
+
+def bind_many(
+    query: Query, calls: Iterable[Mapping[str, Any]]
+) -> tuple[str, list[tuple[Any, ...]]]:
+    """What `fetchmany` is called with."""
+    return query.text, [query(**values)[1:] for values in calls]
 
 
 class Queries:
     """The blocks of one file, as attributes."""
 
-    def __init__(self, blocks: dict[str, str]) -> None:
+    def __init__(self, blocks: dict[str, Query]) -> None:
         self.blocks = blocks
 
-    def __getattr__(self, name: str) -> str:
+    def __getattr__(self, name: str) -> Query:
         try:
             return self.blocks[name]
         except KeyError:
@@ -27,5 +72,10 @@ class Queries:
 
 @cache
 def load(file: str) -> Queries:
+    blocks = read_sources(file).items()
+    return Queries({name: compile_query(f"{file}.{name}", source) for name, source in blocks})
+
+
+def read_sources(file: str) -> dict[str, str]:
     pieces = _NAME.split((_QUERIES / f"{file}.sql").read_text())
-    return Queries(dict(zip(pieces[1::2], pieces[2::2], strict=True)))
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))

@@ -31,7 +31,7 @@ def by_address(data: Data, address: str) -> list[Row]:
 
 
 @models(_sql.suspend)
-def suspend(data: Data, account_id: str, reason: str) -> list[Row]:
+def suspend(data: Data, reason: str, account_id: str) -> list[Row]:
     account = data.accounts.get(account_id)
     if account is None:
         return []

@@ -34,25 +34,25 @@ def lock(data: Data, holder: str, term: int, *_ids: list[str]) -> list[Row]:
 @models(_sql.assign)
 def assign(
     data: Data,
-    attempt_id: str,
     term: int,
     holder: str,
     task_id: str,
+    items: "asyncpg.Range[int] | None",
     node_id: str,
-    device_ids: list[str],
-    millis: list[int],
-    memories: list[int],
     cores: int,
     memory_bytes: int,
     disk_bytes: int,
+    device_ids: list[str],
+    millis: list[int],
+    memories: list[int],
+    is_sharer: bool,
     price_micro_per_hour: int,
     hold_micro: int,
+    attempt_id: str,
     run_seconds: float,
     prepare_seconds: float,
     log_bytes: int,
     fetch_within: timedelta,
-    items: "asyncpg.Range[int] | None",
-    is_sharer: bool,
 ) -> list[Row]:
     span = None if items is None else (items.lower, items.upper)
     task, node = data.tasks.get(task_id), data.nodes.get(node_id)

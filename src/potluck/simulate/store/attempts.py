@@ -20,12 +20,12 @@ UNCOUNTED = ("withdrawn", "node_left", "reclaimed", "declined", "silence")
 def fetch(
     data: Data,
     node_id: str,
-    account_id: str,
     held: list[str],
-    lasting: timedelta,
+    account_id: str,
     node_key_id: str | None,
     most: int,
     most_bytes: int,
+    lasting: timedelta,
 ) -> list[Row]:
     (known,) = look(data, node_id, account_id, held)
     if not _may_fetch(data, node_id, account_id, node_key_id):

@@ -16,11 +16,11 @@ def lock_node(data: Data, node_id: str) -> list[Row]:
 @models(_sql.tell)
 def tell(
     data: Data,
-    node_id: str,
-    wish: int,
     uuids: list[str],
     availabilities: list[str],
     whys: list[str],
+    node_id: str,
+    wish: int,
 ) -> list[Row]:
     node = data.nodes.get(node_id)
     if node is None:
@@ -41,7 +41,7 @@ def tell(
 
 
 @models(_sql.withdraw)
-def withdraw(data: Data, node_id: str, uuids: list[str], availability: str, why: str) -> list[Row]:
+def withdraw(data: Data, availability: str, why: str, node_id: str, uuids: list[str]) -> list[Row]:
     for device in data.devices.of("node", node_id):
         if device["is_present"] and device["uuid"] in uuids and device["availability"] != "sick":
             data.devices.update(device, {"availability": availability, "why": why})

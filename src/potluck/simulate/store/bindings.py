@@ -35,7 +35,7 @@ def has_lapsed(data: Data, uuid: str, account_id: str, lapse: timedelta) -> list
 
 
 @models(_sql.move)
-def move(data: Data, uuid: str, account_id: str) -> list[Row]:
+def move(data: Data, account_id: str, uuid: str) -> list[Row]:
     binding = data.bindings.get(uuid)
     if binding is not None:
         changes = {"account_id": account_id, "node_id": None, "bound_at": data.now}
@@ -44,7 +44,7 @@ def move(data: Data, uuid: str, account_id: str) -> list[Row]:
 
 
 @models(_sql.lock_of_node)
-def lock_of_node(data: Data, node_id: str, account_id: str) -> list[Row]:
+def lock_of_node(data: Data, account_id: str, node_id: str) -> list[Row]:
     found = []
     for uuid in {device["uuid"] for device in data.devices.of("node", node_id)}:
         binding = data.bindings.get(uuid)
@@ -156,7 +156,7 @@ def contest(
 
 
 @models(_sql.hurry_incumbent)
-def hurry_incumbent(data: Data, uuid: str, lasting: timedelta) -> list[Row]:
+def hurry_incumbent(data: Data, lasting: timedelta, uuid: str) -> list[Row]:
     row = data.contests.get(uuid)
     if row is not None:
         by = min(row["incumbent_by"], data.now + lasting)
@@ -183,12 +183,12 @@ def contest_of(data: Data, uuid: str) -> list[Row]:
 
 
 @models(_sql.answer_as_incumbent)
-def answer_as_incumbent(data: Data, uuid: str, is_right: bool) -> list[Row]:
+def answer_as_incumbent(data: Data, is_right: bool, uuid: str) -> list[Row]:
     return _answered(data, uuid, "incumbent_was_right", is_right)
 
 
 @models(_sql.answer_as_contender)
-def answer_as_contender(data: Data, uuid: str, is_right: bool) -> list[Row]:
+def answer_as_contender(data: Data, is_right: bool, uuid: str) -> list[Row]:
     return _answered(data, uuid, "contender_was_right", is_right)
 
 
@@ -232,7 +232,7 @@ def has_lost(data: Data, uuid: str, account_id: str) -> list[Row]:
 
 
 @models(_sql.of_node)
-def of_node(data: Data, node_id: str, lapse: timedelta) -> list[Row]:
+def of_node(data: Data, lapse: timedelta, node_id: str) -> list[Row]:
     told = []
     for device in data.devices.of("node", node_id):
         row = data.contests.get(device["uuid"])

@@ -33,7 +33,7 @@ def news(data: Data, seen: str, limit: int) -> list[Row]:
 
 
 @models(_sql.changed_tasks)
-def changed_tasks(data: Data, seen: str, behind_mark: str, behind_id: str, limit: int) -> list[Row]:
+def changed_tasks(data: Data, behind_mark: str, behind_id: str, seen: str, limit: int) -> list[Row]:
     last = (int(behind_mark), behind_id)
     found = [row for row in _changed_tasks(data, seen) if (row["changed"], row["id"]) > last]
     return [_marked(data, row) for row in found[:limit]]
@@ -81,7 +81,7 @@ def queue_heads(data: Data, account_ids: list[str], most: int) -> list[Row]:
 
 
 @models(_sql.waiting_ids)
-def waiting_ids(data: Data, behind: str, limit: int, seen: str, now: float) -> list[Row]:
+def waiting_ids(data: Data, now: float, behind: str, seen: str, limit: int) -> list[Row]:
     found = [
         {
             "id": row["id"],

@@ -29,9 +29,9 @@ _sql = load("leases")
 def beat(
     data: Data,
     node_id: str,
+    held: list[str],
     account_id: str,
     node_key_id: str | None,
-    held: list[str],
     lasting: timedelta,
     overrun: timedelta,
 ) -> list[Row]:
@@ -158,11 +158,11 @@ def lock_for_adoption(data: Data, attempt_id: str, node_id: str) -> list[Row]:
 @models(_sql.adopt)
 def adopt(
     data: Data,
-    attempt_id: str,
     node_id: str,
-    lasting: timedelta,
-    overrun: timedelta,
+    attempt_id: str,
     is_over: bool,
+    overrun: timedelta,
+    lasting: timedelta,
 ) -> list[Row]:
     attempt = data.attempts.get(attempt_id)
     if attempt is None or attempt["node_id"] != node_id or not _ran_out(attempt):
@@ -306,7 +306,7 @@ def silence(
 
 
 @models(_sql.forgive)
-def forgive(data: Data, holder: str, term: int, beat_at: datetime, lasting: timedelta) -> list[Row]:
+def forgive(data: Data, beat_at: datetime, lasting: timedelta, holder: str, term: int) -> list[Row]:
     if not data.is_led_by(holder, term):
         return []
     changes = {"forgiven_beat_at": beat_at, "forgiven_until": data.now + lasting}

@@ -41,7 +41,7 @@ def insert(
 
 
 @models(_sql.known)
-def known(data: Data, account_id: str, node_key_id: str | None, node_id: str | None) -> list[Row]:
+def known(data: Data, account_id: str, node_id: str | None, node_key_id: str | None) -> list[Row]:
     key = data.node_keys.get(node_key_id)
     for node in sorted(data.nodes.of("account", account_id), key=_id):
         registrar = data.node_keys.get(node["node_key_id"])

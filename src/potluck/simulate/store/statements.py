@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
+from potluck.store.sql_files import Query
 from potluck.wire import codec
 
 Model = Callable[..., list[Row]]
@@ -27,19 +28,19 @@ class NotModelled(NotImplementedError):
     """The simulated flow was not expected to use this statement; whoever needs it models it."""
 
 
-def models(statement: str) -> Callable[[F], F]:
+def models(query: Query) -> Callable[[F], F]:
     """Marks the function that does what this statement does."""
 
     def register(function: F) -> F:
-        _MODELS[statement] = function
+        _MODELS[query.text] = function
         return function
 
     return register
 
 
-def stand_for(changed: str, statement: str) -> None:
+def stand_for(changed: Query, query: Query) -> None:
     """A statement with a planted fault is modelled as what it was: so the proof finds the fault."""
-    _MODELS[changed] = _MODELS[statement]
+    _MODELS[changed.text] = _MODELS[query.text]
 
 
 def answer(data: Data, statement: str, arguments: tuple[Any, ...]) -> list[Record]:

@@ -84,12 +84,12 @@ def insert(
 @models(_sql.allowance)
 def allowance(
     data: Data,
-    account_id: str,
     queued: int | None,
     priority: int | None,
-    keys: list[str],
     cores: list[int],
     numbers: list[int],
+    account_id: str,
+    keys: list[str],
 ) -> list[Row]:
     account, balance = data.accounts.get(account_id), data.balances.get(account_id)
     if account is None or balance is None:
@@ -206,7 +206,7 @@ def lock_queued(data: Data, task_ids: list[str]) -> list[Row]:
 
 @models(_sql.end_queued)
 def end_queued(
-    data: Data, task_ids: list[str], details: list[str], state: str, reason: str
+    data: Data, state: str, reason: str, task_ids: list[str], details: list[str]
 ) -> list[Row]:
     ended = []
     for task_id, detail in zip(task_ids, details, strict=True):

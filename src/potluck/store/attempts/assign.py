@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 from msgspec import Struct
@@ -10,7 +11,7 @@ from potluck.decide.types import Assignment
 from potluck.model.ids import AccountId, AttemptId
 from potluck.store.database import Connection
 from potluck.store.scheduler.leader import Leadership, TermOver
-from potluck.store.sql_files import load
+from potluck.store.sql_files import bind_many, load
 
 _sql = load("assign")
 
@@ -39,8 +40,8 @@ async def assign(
 ) -> list[Assigned]:
     """Those that hold; they are told of. The holds in the ledger follow in this transaction."""
     await _lock(connection, leadership, [each.assignment for each in planned])
-    values = [_values(each, leadership, fetch_seconds) for each in planned]
-    found = {row["id"]: row for row in await connection.fetchmany(_sql.assign, values)}
+    calls = [_values(each, leadership, fetch_seconds) for each in planned]
+    found = {row["id"]: row for row in await connection.fetchmany(*bind_many(_sql.assign, calls))}
     return [
         Assigned(each.attempt_id, each.assignment, row["consumer_id"], row["provider_id"])
         for each in planned
@@ -53,39 +54,27 @@ async def _lock(
 ) -> None:
     """Several must take their rows kind by kind, in the order that all keep to."""
     holds = await connection.fetchval(
-        _sql.lock,
-        leadership.holder,
-        leadership.term,
-        list({each.task_id for each in assignments}),
-        list({each.node_id for each in assignments}),
-        list({share.device_id for each in assignments for share in each.shares}),
+        *_sql.lock(
+            leadership=leadership,
+            task_ids=list({each.task_id for each in assignments}),
+            node_ids=list({each.node_id for each in assignments}),
+            device_ids=list({share.device_id for each in assignments for share in each.shares}),
+        )
     )
     if not holds:
         raise TermOver
 
 
-def _values(planned: Planned, leadership: Leadership, fetch_seconds: float) -> tuple[object, ...]:
+def _values(planned: Planned, leadership: Leadership, fetch_seconds: float) -> dict[str, Any]:
     assignment = planned.assignment
-    wanted, limits, items = assignment.requirements, assignment.limits, assignment.items
-    return (
-        planned.attempt_id,
-        leadership.term,
-        leadership.holder,
-        assignment.task_id,
-        assignment.node_id,
-        [share.device_id for share in assignment.shares],
-        [share.milli for share in assignment.shares],
-        [share.memory_bytes for share in assignment.shares],
-        wanted.cores,
-        wanted.memory_bytes,
-        wanted.disk_bytes,
-        assignment.price_micro_per_hour,
-        assignment.hold_micro,
+    items = assignment.items
+    return {
+        "attempt_id": planned.attempt_id,
+        "leadership": leadership,
+        "assignment": assignment,
+        "shares": assignment.shares,
         # The limit is for one item; a range has as many times that.
-        limits.run_seconds * (1 if items is None else len(items)),
-        limits.prepare_seconds,
-        limits.log_bytes,
-        timedelta(seconds=fetch_seconds),
-        None if items is None else asyncpg.Range(items.start, items.end),
-        wanted.shares_device,
-    )
+        "run_seconds_limit": assignment.limits.run_seconds * (1 if items is None else len(items)),
+        "fetch_timeout": timedelta(seconds=fetch_seconds),
+        "items": None if items is None else asyncpg.Range(items.start, items.end),
+    }

@@ -18,7 +18,9 @@ async def page(
     behind_all = task.attempt_count + 1
     before = behind_all if cursor is None else min(cursor, behind_all)
     looked_at = limit if item is None else _LOOKED_AT
-    rows = await connection.fetch(_sql.page, task.id, before, looked_at, item)
+    rows = await connection.fetch(
+        *_sql.page(task_id=task.id, before_number=before, limit=looked_at, item=item)
+    )
     # Attempts are numbered from 1 on without a gap.
     reached = before - looked_at
     return AttemptPage([attempt_view(row) for row in rows], reached if reached > 1 else None)

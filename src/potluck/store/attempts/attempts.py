@@ -114,14 +114,14 @@ async def fetch(
     """What the node has, and what it was granted and does not list: leased from now on."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
-        _sql.fetch,
-        node_id,
-        owner.account_id,
-        held,
-        lease,
-        owner.node_key_id,
-        most,
-        _ANSWER_BYTES,
+        *_sql.fetch(
+            node_id=node_id,
+            owner=owner,
+            held_ids=held,
+            lease_duration=lease,
+            limit=most,
+            max_bytes=_ANSWER_BYTES,
+        )
     )
     known = held_of(rows[0])
     rows = [row for row in rows if row["id"] is not None]
@@ -171,19 +171,19 @@ def _opened(vault: Vault, row: Any) -> _Opened | None:
 async def live_of_node(
     connection: Connection, node_id: NodeId, account_id: AccountId
 ) -> set[AttemptId]:
-    rows = await connection.fetch(_sql.live_of_node, node_id, account_id)
+    rows = await connection.fetch(*_sql.live_of_node(node_id=node_id, account_id=account_id))
     return {AttemptId(row["id"]) for row in rows}
 
 
 async def unfetched(connection: Connection, node_id: NodeId) -> list[AttemptId]:
     """What a node has not fetched of what it can not have any more: a device of it is closed."""
-    rows = await connection.fetch(_sql.unfetched, node_id)
+    rows = await connection.fetch(*_sql.unfetched(node_id=node_id))
     return [AttemptId(row["id"]) for row in rows]
 
 
 async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     """The task before the attempt, as everywhere."""
-    await connection.execute(_sql.lock_task_of, attempt_id)
+    await connection.execute(*_sql.lock_task_of(attempt_id=attempt_id))
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
@@ -196,12 +196,13 @@ async def lock_many_for_end(
     connection: Connection, attempt_ids: Sequence[AttemptId]
 ) -> list[EndingAttempt]:
     """Those that there are, and their tasks, locked until this transaction ends."""
-    return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, attempt_ids)]
+    rows = await connection.fetch(*_sql.lock_for_end(attempt_ids=attempt_ids))
+    return [_ending(row) for row in rows]
 
 
 async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:
     """All live attempts of a task that is locked, in the order of their ids."""
-    live = [row["id"] for row in await connection.fetch(_sql.live_of_task, task_id)]
+    live = [row["id"] for row in await connection.fetch(*_sql.live_of_task(task_id=task_id))]
     return await lock_many_for_end(connection, live)
 
 
@@ -274,7 +275,7 @@ def _held(row: Any) -> HeldRange:
 async def log_state(
     connection: Connection, attempt_id: AttemptId, node_id: NodeId
 ) -> LogState | None:
-    row = await connection.fetchrow(_sql.log_state, attempt_id, node_id)
+    row = await connection.fetchrow(*_sql.log_state(attempt_id=attempt_id, node_id=node_id))
     if row is None:
         return None
     return LogState(row["task_id"], row["log_pieces"], row["log_bytes"], row["log_bytes_limit"])
@@ -284,14 +285,18 @@ async def append_log(
     connection: Connection, attempt_id: AttemptId, offset: int, pieces: int, size_bytes: int
 ) -> bool:
     """Counts the pieces in; False when somebody else did, or the attempt is over."""
-    found = await connection.fetchval(_sql.append_log, attempt_id, offset, pieces, size_bytes)
+    found = await connection.fetchval(
+        *_sql.append_log(attempt_id=attempt_id, offset=offset, pieces=pieces, size_bytes=size_bytes)
+    )
     return found is not None
 
 
 async def log_of_task(
     connection: Connection, task_id: TaskId, account_id: AccountId, number: int | None
 ) -> AttemptLog | None:
-    row = await connection.fetchrow(_sql.log_of_task, task_id, account_id, number)
+    row = await connection.fetchrow(
+        *_sql.log_of_task(task_id=task_id, account_id=account_id, number=number)
+    )
     if row is None:
         return None
     return AttemptLog(row["id"], row["log_pieces"], row["is_live"], row["is_cleared"])

@@ -5,7 +5,6 @@ The caller has locked the attempts and the tasks, has decided, and says here wha
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec import Struct
 
@@ -15,12 +14,11 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
-from potluck.store.events import outbox
 from potluck.store.events.outbox import Event
 from potluck.store.item_ranges import multirange_text
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
-from potluck.store.tasks.function_results import NewResult, sealed_columns
+from potluck.store.tasks.function_results import NewResult, sealed_values
 
 _sql = load("changes")
 NONE_ACCEPTED = Accepted((), 0, (), (), 0.0)
@@ -42,6 +40,22 @@ class AttemptChange(Struct, frozen=True):
     has_begun: bool = False  # it was started, perhaps just before its end
     accepted: Accepted = NONE_ACCEPTED  # of a range
 
+    @property
+    def is_over(self) -> bool:
+        return self.reason is not None
+
+    @property
+    def done(self) -> str:
+        return multirange_text(self.accepted.done)
+
+    @property
+    def items_done(self) -> int:
+        return sum(map(len, self.accepted.done))
+
+    @property
+    def items_failed(self) -> int:
+        return self.items_done - self.accepted.succeeded
+
 
 class TaskChange(Struct, frozen=True):
     """What becomes of a task when its attempt goes on or ends."""
@@ -61,6 +75,19 @@ class TaskChange(Struct, frozen=True):
     has_begun: bool = False
     accepted: Accepted = NONE_ACCEPTED
 
+    @property
+    def has_outcomes(self) -> bool:
+        return bool(self.accepted.done)
+
+    @property
+    def pending(self) -> str:
+        """The items that go back to the queue."""
+        return multirange_text((*self.accepted.again, *self.back))
+
+    @property
+    def all_items_failed(self) -> int:
+        return self.items_failed + sum(failure.is_final for failure in self.accepted.failures)
+
 
 class Changes(Struct, frozen=True):
     """Of different attempts and different tasks; events in the order in which they are told."""
@@ -76,60 +103,15 @@ async def write(connection: Connection, vault: Vault, changes: Changes) -> None:
     if not (changes.attempts or changes.tasks or changes.events):
         return
     await connection.execute(
-        _sql.write,
-        *_columns([_attempt_row(each) for each in changes.attempts], 16),
-        *_columns([_task_row(each, changes.results) for each in changes.tasks], 18),
-        *sealed_columns(vault, changes.results),
-        *outbox.columns(changes.events),
-    )
-
-
-def _columns(rows: list[tuple[Any, ...]], count: int) -> list[list[Any]]:
-    return [[row[place] for row in rows] for place in range(count)]
-
-
-def _attempt_row(change: AttemptChange) -> tuple[Any, ...]:
-    accepted = change.accepted
-    items_done = sum(map(len, accepted.done))
-    return (
-        change.attempt_id,
-        change.state,
-        change.reason,
-        change.detail,
-        change.exit_code,
-        change.usage,
-        change.charge_micro,
-        change.report_hash,
-        change.has_begun,
-        change.reason is not None,
-        int(change.is_finished),
-        int(change.is_nodes_loss),
-        multirange_text(accepted.done),
-        items_done,
-        items_done - accepted.succeeded,
-        accepted.run_seconds,
-    )
-
-
-def _task_row(change: TaskChange, results: Sequence[NewResult]) -> tuple[Any, ...]:
-    accepted = change.accepted
-    return (
-        change.task_id,
-        change.state,
-        change.is_decided,
-        change.reason,
-        change.detail,
-        change.exit_code,
-        change.has_begun,
-        bool(accepted.done),
-        change.failures,
-        change.losses,
-        change.charge_micro,
-        change.not_before,
-        multirange_text((*accepted.again, *change.back)),
-        accepted.succeeded,
-        change.items_failed + sum(failure.is_final for failure in accepted.failures),
-        accepted.run_seconds,
-        sum(piece.task_id == change.task_id for piece in results),
-        change.state.is_final,
+        *_sql.write(
+            attempts=changes.attempts,
+            tasks=changes.tasks,
+            result_counts=[
+                sum(result.task_id == task.task_id for result in changes.results)
+                for task in changes.tasks
+            ],
+            results=changes.results,
+            sealed_values=sealed_values(vault, changes.results),
+            events=changes.events,
+        )
     )

@@ -68,13 +68,13 @@ async def beat(
 ) -> Beat:
     """Renews what the node holds, until `overrun_seconds` after an attempt's own limit at most."""
     row = await connection.fetchrow(
-        _sql.beat,
-        node_id,
-        owner.account_id,
-        owner.node_key_id,
-        held,
-        timedelta(seconds=lease_seconds),
-        timedelta(seconds=overrun_seconds),
+        *_sql.beat(
+            node_id=node_id,
+            owner=owner,
+            held_ids=held,
+            lease_duration=timedelta(seconds=lease_seconds),
+            overrun_duration=timedelta(seconds=overrun_seconds),
+        )
     )
     if row is None:
         raise no_such_node(node_id)
@@ -98,12 +98,12 @@ async def ask(
 ) -> Asked:
     """Heard from it just now, and it will fetch what it is given; unless something was lost."""
     row = await connection.fetchrow(
-        _sql.ask,
-        node_id,
-        owner.account_id,
-        owner.node_key_id,
-        held,
-        timedelta(seconds=moment_seconds),
+        *_sql.ask(
+            node_id=node_id,
+            owner=owner,
+            held_ids=held,
+            min_heartbeat_age=timedelta(seconds=moment_seconds),
+        )
     )
     if row is None:
         raise no_such_node(node_id)
@@ -113,7 +113,8 @@ async def ask(
 async def look(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
 ) -> Held:
-    return held_of(await connection.fetchrow(_sql.look, node_id, owner.account_id, held))
+    row = await connection.fetchrow(*_sql.look(node_id=node_id, owner=owner, held_ids=held))
+    return held_of(row)
 
 
 def held_of(row: Any) -> Held:
@@ -130,14 +131,15 @@ async def adopt(
     is_over: bool,
 ) -> Adopted | None:
     """The guarded way back; None if anything is in it. The caller has locked the task."""
-    await connection.execute(_sql.lock_for_adoption, attempt_id, node_id)
+    await connection.execute(*_sql.lock_for_adoption(attempt_id=attempt_id, node_id=node_id))
     row = await connection.fetchrow(
-        _sql.adopt,
-        attempt_id,
-        node_id,
-        timedelta(seconds=lease_seconds),
-        timedelta(seconds=overrun_seconds),
-        is_over,
+        *_sql.adopt(
+            attempt_id=attempt_id,
+            node_id=node_id,
+            lease_duration=timedelta(seconds=lease_seconds),
+            overrun_duration=timedelta(seconds=overrun_seconds),
+            is_over=is_over,
+        )
     )
     if row is None:
         return None
@@ -153,20 +155,18 @@ async def adopt(
 
 
 async def expired(connection: Connection) -> list[AttemptId]:
-    return [AttemptId(row["id"]) for row in await connection.fetch(_sql.expired)]
+    return [AttemptId(row["id"]) for row in await connection.fetch(*_sql.expired())]
 
 
 async def silence(connection: Connection, led_until: datetime, times: Times) -> Silence:
-    row = await connection.fetchrow(_sql.silence, led_until, times.quiet_after, times.together)
+    row = await connection.fetchrow(*_sql.silence(led_until=led_until, times=times))
     return Silence(**row)
 
 
 async def forgive(connection: Connection, leadership: Leadership, grace: Grace) -> bool:
     """Whether this term still runs; if so the silence is remembered as forgiven."""
-    found = await connection.fetchval(
-        _sql.forgive, leadership.holder, leadership.term, grace.beat_at, grace.lasting
-    )
+    found = await connection.fetchval(*_sql.forgive(leadership=leadership, grace=grace))
     if found is None:
         return False
-    await connection.execute(_sql.prolong, grace.since, grace.heard_until, grace.lasting)
+    await connection.execute(*_sql.prolong(grace=grace))
     return True

@@ -62,13 +62,13 @@ class Receiver(Struct, frozen=True):
 
 async def moment(connection: Connection) -> datetime:
     """The database's."""
-    now: datetime = await connection.fetchval(_sql.moment)
+    now: datetime = await connection.fetchval(*_sql.moment())
     return now
 
 
 async def is_any(connection: Connection) -> bool:
     """Whether there is anybody to deliver to."""
-    found: bool = await connection.fetchval(_sql.is_any)
+    found: bool = await connection.fetchval(*_sql.is_any())
     return found
 
 
@@ -82,25 +82,28 @@ async def behind(connection: Connection, most_waiting: int, limit: int) -> list[
             row["task_id"],
             row["place"],
         )
-        for row in await connection.fetch(_sql.behind, most_waiting, limit)
+        for row in await connection.fetch(*_sql.behind(max_waiting=most_waiting, limit=limit))
     ]
 
 
 async def queue(connection: Connection, webhook: Lagging, limit: int, now: datetime) -> int:
     """Makes deliveries of the next events that it wants; how many events were looked at."""
-    rows = await connection.fetch(_sql.events_behind, webhook.account_id, webhook.place, limit)
+    rows = await connection.fetch(*_sql.events_behind(webhook=webhook, limit=limit))
     wanted = [row for row in rows if webhook.wants(EventKind(row["kind"]), row["task_id"])]
     await connection.execute(
-        _sql.add,
-        [new_delivery_id() for _ in wanted],
-        webhook.webhook_id,
-        now,
-        [row["id"] for row in wanted],
-        [row["place"] for row in wanted],
-        [_lane(row) for row in wanted],
+        *_sql.add(
+            delivery_ids=[new_delivery_id() for _ in wanted],
+            webhook_id=webhook.webhook_id,
+            now=now,
+            event_ids=[row["id"] for row in wanted],
+            places=[row["place"] for row in wanted],
+            lanes=[_lane(row) for row in wanted],
+        )
     )
     if rows:
-        await connection.execute(_sql.move_on, webhook.webhook_id, rows[-1]["place"])
+        await connection.execute(
+            *_sql.move_on(webhook_id=webhook.webhook_id, place=rows[-1]["place"])
+        )
     return len(rows)
 
 
@@ -124,14 +127,13 @@ async def claim(
     """Those that others send count for their webhook too."""
     taken = places.taken
     rows = await connection.fetch(
-        _sql.claim,
-        now,
-        lasting,
-        places.of_webhook,
-        places.free,
-        list(taken),
-        list(taken.values()),
-        places.of_account,
+        *_sql.claim(
+            now=now,
+            claim_duration=lasting,
+            places=places,
+            account_ids=list(taken),
+            taken_places=list(taken.values()),
+        )
     )
     return [
         Claimed(
@@ -150,9 +152,7 @@ async def claim(
 
 async def lock_receiver(connection: Connection, claimed: Claimed) -> Receiver | None:
     """None if the delivery is not ours any more."""
-    row = await connection.fetchrow(
-        _sql.lock_claimed, claimed.id, claimed.number, claimed.webhook_id
-    )
+    row = await connection.fetchrow(*_sql.lock_claimed(delivery=claimed))
     if row is None:
         return None
     return Receiver(
@@ -165,40 +165,40 @@ async def lock_receiver(connection: Connection, claimed: Claimed) -> Receiver | 
 
 
 async def note(connection: Connection, claimed: Claimed, tried: TryView) -> None:
-    await connection.execute(
-        _sql.note, claimed.id, tried.number, tried.at, tried.seconds, tried.status, tried.detail
-    )
+    await connection.execute(*_sql.note(delivery_id=claimed.id, delivery_try=tried))
 
 
 async def finish(
     connection: Connection, claimed: Claimed, state: DeliveryState, now: datetime
 ) -> bool:
     """Whether it was still ours."""
-    done = await connection.fetchval(_sql.finish, claimed.id, claimed.number, state, now)
+    done = await connection.fetchval(*_sql.finish(delivery=claimed, state=state, now=now))
     return done is not None
 
 
 async def try_later(connection: Connection, claimed: Claimed, next_at: datetime) -> bool:
     """Whether it was still ours."""
-    done = await connection.fetchval(_sql.try_later, claimed.id, claimed.number, next_at)
+    done = await connection.fetchval(*_sql.try_later(delivery=claimed, next_at=next_at))
     return done is not None
 
 
 async def put_back(connection: Connection, claimed: Claimed, next_at: datetime) -> None:
     """Nothing was sent, and the try does not count."""
-    await connection.execute(_sql.put_back, claimed.id, claimed.number, next_at)
+    await connection.execute(*_sql.put_back(delivery=claimed, next_at=next_at))
 
 
 async def newest(
     connection: Connection, webhook_id: str, before: str | None, limit: int
 ) -> list[DeliveryView]:
-    rows = await connection.fetch(_sql.newest, webhook_id, before or _BEHIND_ALL, limit)
+    rows = await connection.fetch(
+        *_sql.newest(webhook_id=webhook_id, before_id=before or _BEHIND_ALL, limit=limit)
+    )
     tries = await _tries(connection, [row["id"] for row in rows])
     return [_view(row, tries.get(row["id"], [])) for row in rows]
 
 
 async def get(connection: Connection, webhook_id: str, delivery_id: str) -> DeliveryView | None:
-    row = await connection.fetchrow(_sql.get, delivery_id, webhook_id)
+    row = await connection.fetchrow(*_sql.get(delivery_id=delivery_id, webhook_id=webhook_id))
     if row is None:
         return None
     return _view(row, (await _tries(connection, [delivery_id])).get(delivery_id, []))
@@ -208,13 +208,15 @@ async def hurry(
     connection: Connection, webhook_id: str, delivery_id: str, now: datetime
 ) -> str | None:
     """The delivery of the same event that still waits, if there is one: it is due now."""
-    found: str | None = await connection.fetchval(_sql.hurry, webhook_id, delivery_id, now)
+    found: str | None = await connection.fetchval(
+        *_sql.hurry(webhook_id=webhook_id, delivery_id=delivery_id, now=now)
+    )
     return found
 
 
 async def hurry_webhook(connection: Connection, webhook_id: str, now: datetime) -> None:
     """The next try is now, and not after the pause of one that fails."""
-    await connection.execute(_sql.hurry_webhook, webhook_id, now)
+    await connection.execute(*_sql.hurry_webhook(webhook_id=webhook_id, now=now))
 
 
 async def again(
@@ -222,19 +224,25 @@ async def again(
 ) -> str | None:
     """The same event once more; the id of its delivery, or None if too many wait already."""
     anew: str | None = await connection.fetchval(
-        _sql.again, delivery_id, webhook_id, new_delivery_id(), now, most_waiting
+        *_sql.again(
+            delivery_id=delivery_id,
+            webhook_id=webhook_id,
+            new_delivery_id=new_delivery_id(),
+            now=now,
+            max_waiting=most_waiting,
+        )
     )
     return anew
 
 
 async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone
 
 
 async def _tries(connection: Connection, ids: Collection[str]) -> dict[str, list[TryView]]:
     found: dict[str, list[TryView]] = {}
-    for row in await connection.fetch(_sql.tries, list(ids), _SHOWN_TRIES):
+    for row in await connection.fetch(*_sql.tries(delivery_ids=list(ids), limit=_SHOWN_TRIES)):
         tried = TryView(row["number"], row["at"], row["seconds"], row["status"], row["detail"])
         found.setdefault(row["delivery_id"], []).append(tried)
     return found

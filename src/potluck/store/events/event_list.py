@@ -9,7 +9,7 @@ from msgspec import Struct
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId, ulid
 from potluck.store.database import Connection
-from potluck.store.sql_files import load
+from potluck.store.sql_files import Query, load
 from potluck.wire import codec
 from potluck.wire.events import EventView
 
@@ -39,7 +39,7 @@ class Behind(Struct, frozen=True):
 
 
 async def head(connection: Connection) -> int:
-    place: int = await connection.fetchval(_sql.head)
+    place: int = await connection.fetchval(*_sql.head())
     return place
 
 
@@ -47,8 +47,8 @@ async def behind(
     connection: Connection, account_id: AccountId, wanted: Wanted, place: int, limit: int
 ) -> Behind:
     """The first ones behind this place."""
-    sql = _sql.behind if wanted.task_id is None else _sql.behind_of_task
-    rows = await _read(connection, sql, account_id, wanted, place, limit)
+    query = _sql.behind if wanted.task_id is None else _sql.behind_of_task
+    rows = await _read(connection, query, account_id, wanted, limit, after_place=place)
     found = [_placed(row) for row in rows if row["place"] is not None]
     return Behind(found, rows[0]["head"], rows[0]["forgotten"])
 
@@ -57,26 +57,29 @@ async def newest(
     connection: Connection, account_id: AccountId, wanted: Wanted, before: int, limit: int
 ) -> list[Placed]:
     """The last ones before this place, newest first."""
-    sql = _sql.newest if wanted.task_id is None else _sql.newest_of_task
-    return [_placed(row) for row in await _read(connection, sql, account_id, wanted, before, limit)]
+    query = _sql.newest if wanted.task_id is None else _sql.newest_of_task
+    rows = await _read(connection, query, account_id, wanted, limit, before_place=before)
+    return [_placed(row) for row in rows]
 
 
 async def forget(connection: Connection, older_than: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(_sql.forget, older_than, most)
+    gone: int = await connection.fetchval(*_sql.forget(older_than=older_than, limit=most))
     return gone
 
 
 async def _read(
     connection: Connection,
-    statement: str,
+    query: Query,
     account_id: AccountId,
     wanted: Wanted,
-    place: int,
     limit: int,
+    **place: int,
 ) -> list[Any]:
     kinds = wanted.kinds or _EVERY_KIND
-    named = () if wanted.task_id is None else (wanted.task_id,)
-    rows: list[Any] = await connection.fetch(statement, account_id, place, kinds, limit, *named)
+    task = {} if wanted.task_id is None else {"task_id": wanted.task_id}
+    rows: list[Any] = await connection.fetch(
+        *query(account_id=account_id, kinds=kinds, limit=limit, **place, **task)
+    )
     return rows
 
 

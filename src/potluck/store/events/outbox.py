@@ -30,29 +30,18 @@ async def append(connection: Connection, events: Sequence[Event]) -> None:
     """In this order, by one statement."""
     if not events:
         return
-    await connection.execute(_sql.append, *columns(events))
-
-
-def columns(events: Sequence[Event]) -> tuple[list[Any], ...]:
-    """As a statement takes them, in their order."""
-    return (
-        [event.account_id for event in events],
-        [event.task_id for event in events],
-        [event.node_id for event in events],
-        [event.kind for event in events],
-        [event.data for event in events],
-    )
+    await connection.execute(*_sql.append(events=events))
 
 
 async def place(connection: Connection, limit: int, told: int) -> list[PlacedEvent]:
     """Puts the next ones behind all that have a place; up to `told` everybody was told."""
-    rows = await connection.fetch(_sql.place, limit, told)
+    rows = await connection.fetch(*_sql.place(limit=limit, told=told))
     return sorted((_placed(row) for row in rows), key=lambda each: each.place)
 
 
 async def untold(connection: Connection, limit: int) -> list[PlacedEvent]:
     """The first of those that have a place, and of which nobody noted that they were told."""
-    return [_placed(row) for row in await connection.fetch(_sql.untold, limit)]
+    return [_placed(row) for row in await connection.fetch(*_sql.untold(limit=limit))]
 
 
 def _placed(row: Any) -> PlacedEvent:

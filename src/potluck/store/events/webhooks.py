@@ -47,36 +47,44 @@ async def add(
     webhook_id = new_webhook_id()
     sealed = _sealed(vault, webhook_id, destination)
     row = await connection.fetchrow(
-        _sql.add, webhook_id, account_id, name, list(kinds), task_id, sealed, now
+        *_sql.add(
+            webhook_id=webhook_id,
+            account_id=account_id,
+            name=name,
+            kinds=list(kinds),
+            task_id=task_id,
+            sealed_destination=sealed,
+            now=now,
+        )
     )
     return _webhook(vault, row)
 
 
 async def count(connection: Connection, account_id: AccountId) -> int:
     """Nobody else adds one to this account until the transaction is over."""
-    await connection.execute(_sql.lock_account, account_id)
-    found: int = await connection.fetchval(_sql.count, account_id)
+    await connection.execute(*_sql.lock_account(account_id=account_id))
+    found: int = await connection.fetchval(*_sql.count(account_id=account_id))
     return found
 
 
 async def of_account(
     connection: Connection, vault: Vault, account_id: AccountId
 ) -> list[WebhookView]:
-    rows = await connection.fetch(_sql.of_account, account_id)
+    rows = await connection.fetch(*_sql.of_account(account_id=account_id))
     return [_webhook(vault, row).view for row in rows]
 
 
 async def get(
     connection: Connection, vault: Vault, webhook_id: str, account_id: AccountId
 ) -> Webhook | None:
-    row = await connection.fetchrow(_sql.get, webhook_id, account_id)
+    row = await connection.fetchrow(*_sql.get(webhook_id=webhook_id, account_id=account_id))
     return None if row is None else _webhook(vault, row)
 
 
 async def lock(
     connection: Connection, vault: Vault, webhook_id: str, account_id: AccountId
 ) -> Webhook | None:
-    row = await connection.fetchrow(_sql.lock, webhook_id, account_id)
+    row = await connection.fetchrow(*_sql.lock(webhook_id=webhook_id, account_id=account_id))
     return None if row is None else _webhook(vault, row)
 
 
@@ -88,50 +96,51 @@ async def change(
     """All of it as it is in this value; locked before."""
     view = webhook.view
     sealed = _sealed(vault, view.id, webhook.destination)
-    await connection.execute(
-        _sql.change, view.id, view.name, view.kinds, sealed, view.old_secret_until
-    )
+    await connection.execute(*_sql.change(webhook=view, sealed_destination=sealed))
 
 
 async def remove(connection: Connection, webhook_id: str, account_id: AccountId) -> None:
-    await connection.execute(_sql.remove, webhook_id, account_id)
+    await connection.execute(*_sql.remove(webhook_id=webhook_id, account_id=account_id))
 
 
 async def pause(
     connection: Connection, webhook_id: str, now: datetime, reason: PauseReason, detail: str
 ) -> bool:
     """Whether it was not paused before."""
-    return await connection.fetchval(_sql.pause, webhook_id, now, reason, detail) is not None
+    found = await connection.fetchval(
+        *_sql.pause(webhook_id=webhook_id, now=now, reason=reason, detail=detail)
+    )
+    return found is not None
 
 
 async def resume(
     connection: Connection, webhook_id: str, now: datetime, *, skip_missed: bool
 ) -> None:
     """What waits is tried at once, with all its time before it; or it is given up."""
-    await connection.execute(_sql.resume, webhook_id, now, skip_missed)
+    await connection.execute(*_sql.resume(webhook_id=webhook_id, now=now, skip_missed=skip_missed))
     if skip_missed:
-        await connection.execute(_sql.skip_deliveries, webhook_id, now)
-    await connection.execute(_sql.resume_deliveries, webhook_id, now)
+        await connection.execute(*_sql.skip_deliveries(webhook_id=webhook_id, now=now))
+    await connection.execute(*_sql.resume_deliveries(webhook_id=webhook_id, now=now))
 
 
 async def begin_anew(connection: Connection, webhook_id: str, now: datetime) -> None:
     """Whatever failed before does not count; a pause stays."""
-    await connection.execute(_sql.begin_anew, webhook_id, now)
-    await connection.execute(_sql.resume_deliveries, webhook_id, now)
+    await connection.execute(*_sql.begin_anew(webhook_id=webhook_id, now=now))
+    await connection.execute(*_sql.resume_deliveries(webhook_id=webhook_id, now=now))
 
 
 async def note_success(connection: Connection, webhook_id: str, now: datetime) -> None:
-    await connection.execute(_sql.succeeded, webhook_id, now)
+    await connection.execute(*_sql.succeeded(webhook_id=webhook_id, now=now))
 
 
 async def note_failure(
     connection: Connection, webhook_id: str, now: datetime, next_at: datetime
 ) -> None:
-    await connection.execute(_sql.failed, webhook_id, now, next_at)
+    await connection.execute(*_sql.failed(webhook_id=webhook_id, now=now, next_at=next_at))
 
 
 async def note_given_up(connection: Connection, webhook_id: str) -> None:
-    await connection.execute(_sql.given_up, webhook_id)
+    await connection.execute(*_sql.given_up(webhook_id=webhook_id))
 
 
 def opened(vault: Vault, webhook_id: str, sealed: bytes) -> Addressee:

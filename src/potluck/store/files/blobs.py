@@ -64,12 +64,12 @@ async def lock_use(
     connection: Connection, account_id: AccountId, new_sizes: Sequence[int] = ()
 ) -> Use:
     """Nobody else adds to what the account has before this transaction ends."""
-    row = await connection.fetchrow(_sql.lock_use, account_id, new_sizes)
+    row = await connection.fetchrow(*_sql.lock_use(account_id=account_id, new_sizes=new_sizes))
     return Use(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
 
 
 async def used_bytes(connection: Connection, account_id: AccountId) -> int:
-    used: int | None = await connection.fetchval(_sql.used_bytes, account_id)
+    used: int | None = await connection.fetchval(*_sql.used_bytes(account_id=account_id))
     return used or 0
 
 
@@ -78,7 +78,12 @@ async def renew(
 ) -> bool:
     """Whether the account has these bytes; if so, they stay for a while longer."""
     found = await connection.fetchval(
-        _sql.renew, account_id, bytes.fromhex(blob.sha256), blob.size_bytes, pin
+        *_sql.renew(
+            account_id=account_id,
+            sha256=bytes.fromhex(blob.sha256),
+            size_bytes=blob.size_bytes,
+            pin_duration=pin,
+        )
     )
     return found is not None
 
@@ -88,7 +93,7 @@ async def hold(
 ) -> dict[str, int]:
     """Sizes of those of these that the account has; they stay until this transaction ends."""
     wanted = [bytes.fromhex(each) for each in set(hashes)]
-    rows = await connection.fetch(_sql.hold, account_id, wanted)
+    rows = await connection.fetch(*_sql.hold(account_id=account_id, hashes=wanted))
     return {row["sha256"].hex(): row["size_bytes"] for row in rows}
 
 
@@ -102,8 +107,10 @@ async def add(
     hashes = [bytes.fromhex(each.blob.sha256) for each in new]
     sizes = [each.blob.size_bytes for each in new]
     keys = [each.object_key for each in new]
-    rows = await connection.fetch(_sql.register, hashes, sizes, keys)
-    await connection.execute(_sql.claim, account_id, hashes, sizes, pin)
+    rows = await connection.fetch(*_sql.register(hashes=hashes, sizes=sizes, object_keys=keys))
+    await connection.execute(
+        *_sql.claim(account_id=account_id, hashes=hashes, sizes=sizes, pin_duration=pin)
+    )
     return sorted(set(keys) - {row["object_key"] for row in rows})
 
 
@@ -120,11 +127,12 @@ async def claim_inputs(
     for blob in await missing(connection, account_id, [blob for _, blob in wanted]):
         raise not_yours(blob)
     await connection.execute(
-        _sql.name_input,
-        account_id,
-        [task_id for task_id, _ in wanted],
-        [bytes.fromhex(sha256) for sha256 in wanted.values()],
-        [blob.size_bytes for _, blob in wanted],
+        *_sql.name_input(
+            account_id=account_id,
+            task_ids=[task_id for task_id, _ in wanted],
+            hashes=[bytes.fromhex(sha256) for sha256 in wanted.values()],
+            sizes=[blob.size_bytes for _, blob in wanted],
+        )
     )
 
 
@@ -145,7 +153,7 @@ def not_yours(blob: BlobRef) -> InvalidInput:
 
 
 async def sender(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> Sender | None:
-    row = await connection.fetchrow(_sql.sender, attempt_id, node_id)
+    row = await connection.fetchrow(*_sql.sender(attempt_id=attempt_id, node_id=node_id))
     if row is None:
         return None
     return Sender(attempt_id, row["task_id"], row["account_id"], node_id)
@@ -153,8 +161,8 @@ async def sender(connection: Connection, attempt_id: AttemptId, node_id: NodeId)
 
 async def lock_sender(connection: Connection, sender: Sender) -> bool:
     """Whether the attempt is live; it is until this transaction ends."""
-    await connection.execute(_sql.lock_task_of_sender, sender.attempt_id)
-    found = await connection.fetchval(_sql.lock_sender, sender.attempt_id, sender.node_id)
+    await connection.execute(*_sql.lock_task_of_sender(attempt_id=sender.attempt_id))
+    found = await connection.fetchval(*_sql.lock_sender(sender=sender))
     return found is not None
 
 
@@ -169,7 +177,7 @@ async def not_yet_sent(
 ) -> list[BlobRef]:
     """Those of these that this attempt has not sent."""
     hashes = [bytes.fromhex(each.sha256) for each in blobs]
-    rows = await connection.fetch(_sql.sent, attempt_id, hashes)
+    rows = await connection.fetch(*_sql.sent(attempt_id=attempt_id, hashes=hashes))
     sent = {BlobRef(row["sha256"].hex(), row["size_bytes"]) for row in rows}
     return [each for each in blobs if each not in sent]
 
@@ -188,7 +196,7 @@ async def leave_files(connection: Connection, sender: Sender, files: Sequence[Na
     """What the attempt has left, all of it sent before. Returns how many files it has left now."""
     await _name(connection, sender, "output", files)
     await _let_go(connection, sender.attempt_id, [each.blob for each in files])
-    left: int = await connection.fetchval(_sql.files_left, sender.attempt_id)
+    left: int = await connection.fetchval(*_sql.files_left(attempt_id=sender.attempt_id))
     return left
 
 
@@ -215,21 +223,23 @@ async def keep_checkpoint(connection: Connection, sender: Sender, blob: BlobRef)
     The caller has the account's use locked: of two at once, the later one is kept.
     """
     sha256 = bytes.fromhex(blob.sha256)
-    found = await connection.fetchrow(_sql.checkpoint, sender.task_id, sha256)
+    found = await connection.fetchrow(*_sql.checkpoint(task_id=sender.task_id, sha256=sha256))
     if found["is_array"]:
         raise InvalidInput("An array has no checkpoint: what is done of it is known by its items.")
     if found["is_kept"]:
         return
     await check_sent(connection, sender.attempt_id, [blob])
-    await connection.execute(_sql.replace_checkpoint, sender.task_id)
+    await connection.execute(*_sql.replace_checkpoint(task_id=sender.task_id))
     await connection.execute(
-        _sql.keep_checkpoint, sender.task_id, sender.account_id, sha256, blob.size_bytes
+        *_sql.keep_checkpoint(sender=sender, sha256=sha256, size_bytes=blob.size_bytes)
     )
     await _let_go(connection, sender.attempt_id, [blob])
 
 
 async def of_account(connection: Connection, account_id: AccountId, sha256: str) -> Stored:
-    row = await connection.fetchrow(_sql.of_account, account_id, bytes.fromhex(sha256))
+    row = await connection.fetchrow(
+        *_sql.of_account(account_id=account_id, sha256=bytes.fromhex(sha256))
+    )
     if row is None:
         raise no_such_blob(sha256)
     return Stored(BlobRef(sha256, row["size_bytes"]), row["object_key"])
@@ -239,7 +249,9 @@ async def of_attempt(
     connection: Connection, attempt_id: AttemptId, node_id: NodeId, sha256: str
 ) -> Stored | None:
     """What the task of a live attempt names for its node to read."""
-    row = await connection.fetchrow(_sql.of_attempt, attempt_id, node_id, bytes.fromhex(sha256))
+    row = await connection.fetchrow(
+        *_sql.of_attempt(attempt_id=attempt_id, node_id=node_id, sha256=bytes.fromhex(sha256))
+    )
     return None if row is None else Stored(BlobRef(sha256, row["size_bytes"]), row["object_key"])
 
 
@@ -250,21 +262,25 @@ def no_such_blob(sha256: str) -> NotFound:
 async def attempt_with_files(
     connection: Connection, task_id: TaskId, number: int | None
 ) -> LeftFiles | None:
-    row = await connection.fetchrow(_sql.attempt_with_files, task_id, number)
+    row = await connection.fetchrow(*_sql.attempt_with_files(task_id=task_id, number=number))
     return None if row is None else LeftFiles(row["id"], row["number"])
 
 
 async def files(
     connection: Connection, task_id: TaskId, attempt_id: AttemptId, after: str, limit: int
 ) -> list[NamedFile]:
-    return _files(await connection.fetch(_sql.files, task_id, attempt_id, after, limit))
+    rows = await connection.fetch(
+        *_sql.files(task_id=task_id, attempt_id=attempt_id, after_path=after, limit=limit)
+    )
+    return _files(rows)
 
 
 async def files_of_all(
     connection: Connection, task_id: TaskId, after: str, limit: int
 ) -> list[NamedFile]:
     """Of all attempts at an array, whose ranges leave files of their own."""
-    return _files(await connection.fetch(_sql.files_of_all, task_id, after, limit))
+    query = _sql.files_of_all(task_id=task_id, after_path=after, limit=limit)
+    return _files(await connection.fetch(*query))
 
 
 def _files(rows: Sequence[Any]) -> list[NamedFile]:
@@ -272,7 +288,7 @@ def _files(rows: Sequence[Any]) -> list[NamedFile]:
 
 
 async def end_of(connection: Connection, task_id: TaskId, account_id: AccountId) -> End:
-    row = await connection.fetchrow(_sql.end, task_id, account_id)
+    row = await connection.fetchrow(*_sql.end(task_id=task_id, account_id=account_id))
     return End(row["finished_at"], row["is_cleared"])
 
 
@@ -282,18 +298,17 @@ async def _name(
     """Of two with the same path the last counts."""
     last = {each.path: each.blob for each in files}
     await connection.execute(
-        _sql.name_for_attempt,
-        source.task_id,
-        role,
-        source.attempt_id,
-        source.account_id,
-        list(last),
-        [bytes.fromhex(each.sha256) for each in last.values()],
-        [each.size_bytes for each in last.values()],
+        *_sql.name_for_attempt(
+            source=source,
+            role=role,
+            paths=list(last),
+            hashes=[bytes.fromhex(each.sha256) for each in last.values()],
+            sizes=[each.size_bytes for each in last.values()],
+        )
     )
 
 
 async def _let_go(connection: Connection, attempt_id: AttemptId, blobs: Sequence[BlobRef]) -> None:
     """They are called something now, and that holds them."""
     hashes = [bytes.fromhex(each.sha256) for each in blobs]
-    await connection.execute(_sql.let_go, attempt_id, hashes)
+    await connection.execute(*_sql.let_go(attempt_id=attempt_id, hashes=hashes))

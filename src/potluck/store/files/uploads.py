@@ -43,13 +43,14 @@ async def begin(
 ) -> Upload:
     """The one that is under way, or a new one; the caller has the account's use locked."""
     row = await connection.fetchrow(
-        _sql.begin,
-        new_upload_id(),
-        account_id,
-        attempt_id,
-        bytes.fromhex(blob.sha256),
-        blob.size_bytes,
-        part_bytes,
+        *_sql.begin(
+            upload_id=new_upload_id(),
+            account_id=account_id,
+            attempt_id=attempt_id,
+            sha256=bytes.fromhex(blob.sha256),
+            size_bytes=blob.size_bytes,
+            part_bytes=part_bytes,
+        )
     )
     return _upload(row)
 
@@ -57,54 +58,58 @@ async def begin(
 async def under_way(
     connection: Connection, account_id: AccountId, attempt_id: AttemptId | None, sha256: str
 ) -> Upload | None:
-    row = await connection.fetchrow(_sql.under_way, account_id, attempt_id, bytes.fromhex(sha256))
+    row = await connection.fetchrow(
+        *_sql.under_way(account_id=account_id, attempt_id=attempt_id, sha256=bytes.fromhex(sha256))
+    )
     return None if row is None else _upload(row)
 
 
 async def of_account(
     connection: Connection, upload_id: str, account_id: AccountId
 ) -> Upload | None:
-    row = await connection.fetchrow(_sql.of_account, upload_id, account_id)
+    row = await connection.fetchrow(*_sql.of_account(upload_id=upload_id, account_id=account_id))
     return None if row is None else _upload(row)
 
 
 async def of_node(connection: Connection, upload_id: str, node_id: NodeId) -> Upload | None:
-    row = await connection.fetchrow(_sql.of_node, upload_id, node_id)
+    row = await connection.fetchrow(*_sql.of_node(upload_id=upload_id, node_id=node_id))
     return None if row is None else _upload(row)
 
 
 async def count_part(connection: Connection, upload_id: str, number: int) -> Upload | None:
     """None if it was counted before, or the upload is no more."""
-    row = await connection.fetchrow(_sql.count_part, upload_id, number)
+    row = await connection.fetchrow(*_sql.count_part(upload_id=upload_id, number=number))
     return None if row is None else _upload(row)
 
 
 async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
     """False if it is not under way: another call has finished it, or it was given up."""
-    return await connection.fetchval(_sql.finish, upload_id, is_wrong) is not None
+    found = await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong))
+    return found is not None
 
 
 async def give_up(connection: Connection, upload_id: str) -> None:
-    await connection.execute(_sql.give_up, upload_id)
+    await connection.execute(*_sql.give_up(upload_id=upload_id))
 
 
 async def forget_finished(connection: Connection, kept: timedelta) -> None:
-    await connection.execute(_sql.forget_finished, kept)
+    await connection.execute(*_sql.forget_finished(older_than=kept))
 
 
 async def idle(connection: Connection, kept: timedelta, most: int) -> list[tuple[str, AccountId]]:
-    rows = await connection.fetch(_sql.idle, kept, most)
+    rows = await connection.fetch(*_sql.idle(older_than=kept, limit=most))
     return [(row["id"], row["account_id"]) for row in rows]
 
 
 async def drop_idle(connection: Connection, upload_id: str, kept: timedelta) -> bool:
     """False if a part came after all; the caller has the account's use locked."""
-    return await connection.fetchval(_sql.drop_idle, upload_id, kept) is not None
+    found = await connection.fetchval(*_sql.drop_idle(upload_id=upload_id, older_than=kept))
+    return found is not None
 
 
 async def known(connection: Connection, upload_ids: list[str]) -> set[str]:
     """Those of these that are under way."""
-    return {row["id"] for row in await connection.fetch(_sql.known, upload_ids)}
+    return {row["id"] for row in await connection.fetch(*_sql.known(upload_ids=upload_ids))}
 
 
 def _upload(row: Any) -> Upload:

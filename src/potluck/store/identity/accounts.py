@@ -34,61 +34,66 @@ class Balance(Struct, frozen=True):
 
 async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
     """The new account of a wallet; none if it has one."""
-    return account(await connection.fetchrow(_sql.add, new_account_id(), address, sorted(roles)))
+    added = await connection.fetchrow(
+        *_sql.add(account_id=new_account_id(), address=address, roles=sorted(roles))
+    )
+    return account(added)
 
 
 async def by_address(connection: Connection, address: str) -> Account | None:
-    return account(await connection.fetchrow(_sql.by_address, address))
+    return account(await connection.fetchrow(*_sql.by_address(address=address)))
 
 
 async def by_id(connection: Connection, account_id: AccountId) -> Account | None:
-    return account(await connection.fetchrow(_sql.by_id, account_id))
+    return account(await connection.fetchrow(*_sql.by_id(account_id=account_id)))
 
 
 async def has_admin(connection: Connection) -> bool:
-    found: bool = await connection.fetchval(_sql.has_admin)
+    found: bool = await connection.fetchval(*_sql.has_admin())
     return found
 
 
 async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:
     """Locks the admins until the transaction ends, so that the answer stays true."""
-    await connection.execute(_sql.lock_admins)
-    others: int = await connection.fetchval(_sql.other_admins, account_id)
+    await connection.execute(*_sql.lock_admins())
+    others: int = await connection.fetchval(*_sql.other_admins(account_id=account_id))
     return others == 0
 
 
 async def set_roles(
     connection: Connection, account_id: AccountId, roles: Collection[Role]
 ) -> Account | None:
-    return account(await connection.fetchrow(_sql.set_roles, account_id, sorted(roles)))
+    row = await connection.fetchrow(*_sql.set_roles(account_id=account_id, roles=sorted(roles)))
+    return account(row)
 
 
 async def choose_roles(
     connection: Connection, account_id: AccountId, roles: Collection[Role]
 ) -> Account:
     """All but admin, which stays as it is."""
-    changed = account(await connection.fetchrow(_sql.choose_roles, account_id, sorted(roles)))
+    row = await connection.fetchrow(*_sql.choose_roles(account_id=account_id, roles=sorted(roles)))
+    changed = account(row)
     assert changed is not None, "accounts are not deleted"
     return changed
 
 
 async def add_role(connection: Connection, account_id: AccountId, role: Role) -> Account:
     """One more, whatever else changes the others at this moment."""
-    changed = account(await connection.fetchrow(_sql.add_role, account_id, role))
+    changed = account(await connection.fetchrow(*_sql.add_role(account_id=account_id, role=role)))
     assert changed is not None, "accounts are not deleted"
     return changed
 
 
 async def suspend(connection: Connection, account_id: AccountId, reason: str) -> Account | None:
-    return account(await connection.fetchrow(_sql.suspend, account_id, reason))
+    return account(await connection.fetchrow(*_sql.suspend(account_id=account_id, reason=reason)))
 
 
 async def resume(connection: Connection, account_id: AccountId) -> Account | None:
-    return account(await connection.fetchrow(_sql.resume, account_id))
+    return account(await connection.fetchrow(*_sql.resume(account_id=account_id)))
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[AccountView]:
-    rows = await connection.fetch(_sql.page, after, limit)
+    rows = await connection.fetch(*_sql.page(after_id=after, limit=limit))
     return [
         AccountView(
             row["id"],
@@ -106,27 +111,27 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
 
 
 async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
-    row = await connection.fetchrow(_sql.balance, account_id)
+    row = await connection.fetchrow(*_sql.balance(account_id=account_id))
     return Balance(row["available_micro"], row["held_micro"]) if row else None
 
 
 async def quota(connection: Connection, account_id: AccountId) -> Quota:
     """The account's own; where it says nothing, the server's settings do."""
-    return _quota(await connection.fetchrow(_sql.quota, account_id))
+    return _quota(await connection.fetchrow(*_sql.quota(account_id=account_id)))
 
 
 async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
-    most = [getattr(quota, name) for name in _MOST]
-    return account(await connection.fetchrow(_sql.set_quota, account_id, quota.weight, *most))
+    changed = await connection.fetchrow(*_sql.set_quota(account_id=account_id, quota=quota))
+    return account(changed)
 
 
 async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, TaskId]]:
-    rows = await connection.fetch(_sql.tasks_of_suspended)
+    rows = await connection.fetch(*_sql.tasks_of_suspended())
     return [(row["account_id"], row["id"]) for row in rows]
 
 
 async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId]]:
-    rows = await connection.fetch(_sql.nodes_of_suspended)
+    rows = await connection.fetch(*_sql.nodes_of_suspended())
     return [(Owner(row["account_id"], row["node_key_id"]), row["id"]) for row in rows]
 
 

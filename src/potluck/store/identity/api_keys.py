@@ -35,18 +35,27 @@ async def add(
 ) -> KeyView:
     key_id = new_key_id()
     chosen = sorted(set(scopes))
-    row = await connection.fetchrow(_sql.add, key_id, account_id, name, chosen, key_hash, lasting)
+    row = await connection.fetchrow(
+        *_sql.add(
+            key_id=key_id,
+            account_id=account_id,
+            name=name,
+            scopes=chosen,
+            key_hash=key_hash,
+            lifetime=lasting,
+        )
+    )
     return _view(row)
 
 
 async def by_hash(connection: Connection, key_hash: bytes) -> KeyView | None:
     """If it is still in force."""
-    row = await connection.fetchrow(_sql.by_hash, key_hash)
+    row = await connection.fetchrow(*_sql.by_hash(key_hash=key_hash))
     return None if row is None else _view(row)
 
 
 async def caller(connection: Connection, key_hash: bytes) -> KeyCaller | None:
-    row = await connection.fetchrow(_sql.caller, key_hash)
+    row = await connection.fetchrow(*_sql.caller(key_hash=key_hash))
     account = accounts.account(row)
     if account is None:
         return None
@@ -56,15 +65,15 @@ async def caller(connection: Connection, key_hash: bytes) -> KeyCaller | None:
 
 async def note_use(connection: Connection, key_id: str) -> bool:
     """Whether this is the first use within the hour."""
-    return await connection.fetchval(_sql.note_use, key_id) is not None
+    return await connection.fetchval(*_sql.note_use(key_id=key_id)) is not None
 
 
 async def of_account(connection: Connection, account_id: AccountId) -> list[KeyView]:
-    return [_view(row) for row in await connection.fetch(_sql.of_account, account_id)]
+    return [_view(row) for row in await connection.fetch(*_sql.of_account(account_id=account_id))]
 
 
 async def revoke(connection: Connection, key_id: str, account_id: AccountId) -> bool:
-    return await connection.fetchval(_sql.revoke, key_id, account_id) is not None
+    return await connection.fetchval(*_sql.revoke(key_id=key_id, account_id=account_id)) is not None
 
 
 def _view(row: Any) -> KeyView:

@@ -46,34 +46,26 @@ async def append_all(connection: Connection, key: bytes, facts: Sequence[Fact]) 
     """Several at once: everybody waits for the head, so it is held for one insert only."""
     if not facts:
         return
-    head = await connection.fetchrow(_sql.lock_head)
+    head = await connection.fetchrow(*_sql.lock_head())
     first, at, chain = head["number"] + 1, head["at"], [head["hash"]]
     for number, fact in enumerate(facts, first):
         said = (number, at, fact.kind, fact.actor, fact.subject, fact.detail)
         chain.append(_hash(key, chain[-1], *said))
-    await connection.execute(
-        _sql.append,
-        first,
-        at,
-        [fact.kind for fact in facts],
-        [fact.actor for fact in facts],
-        [fact.subject for fact in facts],
-        [fact.detail for fact in facts],
-        chain[1:],
-    )
-    await connection.execute(_sql.move_head, first + len(facts) - 1, chain[-1])
+    await connection.execute(*_sql.append(first_number=first, at=at, facts=facts, hashes=chain[1:]))
+    await connection.execute(*_sql.move_head(number=first + len(facts) - 1, hash=chain[-1]))
 
 
 async def newest(connection: Connection, before: int, limit: int) -> list[AuditEntry]:
-    return [_entry(row) for row in await connection.fetch(_sql.newest, before, limit)]
+    rows = await connection.fetch(*_sql.newest(before_number=before, limit=limit))
+    return [_entry(row) for row in rows]
 
 
 async def verify(connection: Connection, key: bytes) -> AuditVerdict:
     """Follows the chain from its start; says where it breaks first."""
     number, previous = 0, _START
     while True:
-        head = await connection.fetchrow(_sql.head)
-        rows = await connection.fetch(_sql.page, number, _BATCH)
+        head = await connection.fetchrow(*_sql.head())
+        rows = await connection.fetch(*_sql.page(after_number=number, limit=_BATCH))
         for row in rows:
             if row["number"] != number + 1 or row["hash"] != _hash_of(key, previous, row):
                 return AuditVerdict(False, number, previous.hex(), number + 1)

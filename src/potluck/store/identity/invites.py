@@ -24,53 +24,58 @@ async def add(
     lasting: timedelta,
 ) -> InviteView:
     row = await connection.fetchrow(
-        _sql.add,
-        new_invite_id(),
-        code_hash,
-        sorted(set(roles)),
-        credit_micro,
-        uses,
-        made_by,
-        lasting,
+        *_sql.add(
+            invite_id=new_invite_id(),
+            code_hash=code_hash,
+            roles=sorted(set(roles)),
+            credit_micro=credit_micro,
+            uses=uses,
+            made_by=made_by,
+            lifetime=lasting,
+        )
     )
     return _view(row)
 
 
 async def by_hash(connection: Connection, code_hash: bytes) -> InviteView | None:
     """If it is still in force."""
-    row = await connection.fetchrow(_sql.by_hash, code_hash)
+    row = await connection.fetchrow(*_sql.by_hash(code_hash=code_hash))
     return None if row is None else _view(row)
 
 
 async def redeem(connection: Connection, code_hash: bytes) -> InviteView | None:
     """Uses it once."""
-    row = await connection.fetchrow(_sql.redeem, code_hash)
+    row = await connection.fetchrow(*_sql.redeem(code_hash=code_hash))
     return None if row is None else _view(row)
 
 
 async def redeem_first(connection: Connection, code_hash: bytes) -> InviteView | None:
     """Uses the server's own invite, which makes its first admin."""
-    row = await connection.fetchrow(_sql.redeem_first, code_hash)
+    row = await connection.fetchrow(*_sql.redeem_first(code_hash=code_hash))
     return None if row is None else _view(row)
 
 
 async def still_open(connection: Connection) -> list[InviteView]:
-    return [_view(row) for row in await connection.fetch(_sql.open)]
+    return [_view(row) for row in await connection.fetch(*_sql.open())]
 
 
 async def revoke(connection: Connection, invite_id: str) -> bool:
-    return await connection.fetchval(_sql.revoke, invite_id) is not None
+    return await connection.fetchval(*_sql.revoke(invite_id=invite_id)) is not None
 
 
 async def offer_first(
     connection: Connection, code_hash: bytes, roles: Collection[Role], lasting: timedelta
 ) -> None:
     """The server's own invite, for its first admin; the same code may be offered again."""
-    await connection.execute(_sql.offer_first, new_invite_id(), code_hash, sorted(roles), lasting)
+    await connection.execute(
+        *_sql.offer_first(
+            invite_id=new_invite_id(), code_hash=code_hash, roles=sorted(roles), lifetime=lasting
+        )
+    )
 
 
 async def revoke_first(connection: Connection) -> None:
-    await connection.execute(_sql.revoke_first)
+    await connection.execute(*_sql.revoke_first())
 
 
 def _view(row: Any) -> InviteView:

@@ -28,22 +28,19 @@ async def add(
     connection: Connection, account_id: AccountId, word: Delegation, machine: str
 ) -> NodeKeyView:
     """Takes the wallet's word. Raises Conflict for a key that works for another wallet."""
-    known = await connection.fetchrow(_sql.lock, word.key)
+    known = await connection.fetchrow(*_sql.lock(address=word.key))
     if known is not None and known["account_id"] == account_id:
-        return _view(await connection.fetchrow(_sql.renew, known["id"], machine, *_said(word)))
+        return _view(
+            await connection.fetchrow(
+                *_sql.renew(node_key_id=known["id"], **_values(word, machine))
+            )
+        )
     if known is not None:
         if not known["is_over"]:
             raise _taken(word.key)
-        await connection.execute(_sql.end, known["id"])
+        await connection.execute(*_sql.end(node_key_id=known["id"]))
     added = await connection.fetchrow(
-        _sql.add,
-        new_node_key_id(),
-        account_id,
-        word.key,
-        machine,
-        word.origin,
-        list(word.scopes),
-        *_said(word)[1:],
+        *_sql.add(node_key_id=new_node_key_id(), account_id=account_id, **_values(word, machine))
     )
     if added is None:  # somebody else was quicker by a moment
         raise _taken(word.key)
@@ -52,48 +49,55 @@ async def add(
 
 async def lock(connection: Connection, address: str) -> None:
     """Others who deal with this key wait until the transaction ends."""
-    await connection.execute(_sql.lock, address)
+    await connection.execute(*_sql.lock(address=address))
 
 
 async def by_address(connection: Connection, address: str) -> NodeKeyHolder | None:
     """Whom the key works for now."""
-    row = await connection.fetchrow(_sql.by_address, address)
+    row = await connection.fetchrow(*_sql.by_address(address=address))
     account = accounts.account(row)
     return None if account is None else NodeKeyHolder(account, row["node_key_id"])
 
 
 async def caller(connection: Connection, node_key_id: str, account_id: AccountId) -> Account | None:
-    return accounts.account(await connection.fetchrow(_sql.caller, node_key_id, account_id))
+    row = await connection.fetchrow(*_sql.caller(node_key_id=node_key_id, account_id=account_id))
+    return accounts.account(row)
 
 
 async def hold(connection: Connection, node_key_id: str) -> bool:
     """Whether the key is in force; if so it is locked until the transaction ends."""
-    return await connection.fetchval(_sql.hold, node_key_id) is not None
+    return await connection.fetchval(*_sql.hold(node_key_id=node_key_id)) is not None
 
 
 async def address(connection: Connection, node_key_id: str) -> str:
-    found: str = await connection.fetchval(_sql.address, node_key_id)
+    found: str = await connection.fetchval(*_sql.address(node_key_id=node_key_id))
     return found
 
 
 async def note_use(connection: Connection, node_key_id: str) -> bool:
     """Whether this is the first use within the hour."""
-    return await connection.fetchval(_sql.note_use, node_key_id) is not None
+    return await connection.fetchval(*_sql.note_use(node_key_id=node_key_id)) is not None
 
 
 async def of_account(connection: Connection, account_id: AccountId) -> list[NodeKeyView]:
-    return [_view(row) for row in await connection.fetch(_sql.of_account, account_id)]
+    return [_view(row) for row in await connection.fetch(*_sql.of_account(account_id=account_id))]
 
 
 async def revoke(connection: Connection, node_key_id: str, account_id: AccountId) -> str | None:
     """The key's address; none if there was nothing to revoke."""
-    found: str | None = await connection.fetchval(_sql.revoke, node_key_id, account_id)
+    found: str | None = await connection.fetchval(
+        *_sql.revoke(node_key_id=node_key_id, account_id=account_id)
+    )
     return found
 
 
-def _said(word: Delegation) -> tuple[str, str, str, datetime, datetime]:
-    begins, ends = (datetime.fromtimestamp(at, UTC) for at in (word.issued_at, word.expires_at))
-    return word.origin, word.nonce, word.signature, begins, ends
+def _values(word: Delegation, machine: str) -> dict[str, Any]:
+    return {
+        "delegation": word,
+        "machine": machine,
+        "issued_at": datetime.fromtimestamp(word.issued_at, UTC),
+        "expires_at": datetime.fromtimestamp(word.expires_at, UTC),
+    }
 
 
 def _taken(key: str) -> Conflict:

@@ -10,10 +10,10 @@ _sql = load("nonces")
 
 async def use(connection: Connection, nonce: str, expires_at: datetime) -> bool:
     """Whether it was unused until now."""
-    return await connection.fetchval(_sql.use, nonce, expires_at) is not None
+    return await connection.fetchval(*_sql.use(nonce=nonce, expires_at=expires_at)) is not None
 
 
 async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
     """The nonces themselves say that they are too old; the margin is for clocks that differ."""
-    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

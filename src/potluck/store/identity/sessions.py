@@ -31,13 +31,16 @@ async def open_session(
     lasting: timedelta,
 ) -> str:
     session_id = new_session_id()
-    await connection.execute(_sql.open, session_id, account_id, machine, lasting)
-    await connection.execute(_sql.add_refresh, refresh_hash, session_id)
+    await connection.execute(
+        *_sql.open(session_id=session_id, account_id=account_id, machine=machine, lifetime=lasting)
+    )
+    await connection.execute(*_sql.add_refresh(refresh_hash=refresh_hash, session_id=session_id))
     return session_id
 
 
 async def caller(connection: Connection, session_id: str, account_id: AccountId) -> Account | None:
-    return accounts.account(await connection.fetchrow(_sql.caller, session_id, account_id))
+    row = await connection.fetchrow(*_sql.caller(session_id=session_id, account_id=account_id))
+    return accounts.account(row)
 
 
 async def rotate(
@@ -47,23 +50,24 @@ async def rotate(
 
     A suspended account's is left as it is: it may be good again one day.
     """
-    row = await connection.fetchrow(_sql.use_refresh, used_hash)
+    row = await connection.fetchrow(*_sql.use_refresh(refresh_hash=used_hash))
     account = accounts.account(row)
     if account is None:
         return None
     session_id = row["session_id"]
     if account.suspended_at is not None:
         return Refreshed(session_id, account)
-    if await connection.fetchval(_sql.mark_refresh, used_hash) is None:
+    if await connection.fetchval(*_sql.mark_refresh(refresh_hash=used_hash)) is None:
         await revoke(connection, session_id, account.id)
         return Refreshed(session_id, account, was_reused=True)
-    await connection.execute(_sql.add_refresh, next_hash, session_id)
-    await connection.execute(_sql.prolong, session_id, lasting)
+    await connection.execute(*_sql.add_refresh(refresh_hash=next_hash, session_id=session_id))
+    await connection.execute(*_sql.prolong(session_id=session_id, lifetime=lasting))
     return Refreshed(session_id, account)
 
 
 async def revoke(connection: Connection, session_id: str, account_id: AccountId) -> bool:
-    return await connection.fetchval(_sql.revoke, session_id, account_id) is not None
+    revoke = _sql.revoke(session_id=session_id, account_id=account_id)
+    return await connection.fetchval(*revoke) is not None
 
 
 async def of_account(
@@ -78,10 +82,10 @@ async def of_account(
             row["expires_at"],
             row["id"] == current,
         )
-        for row in await connection.fetch(_sql.of_account, account_id)
+        for row in await connection.fetch(*_sql.of_account(account_id=account_id))
     ]
 
 
 async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

@@ -19,16 +19,18 @@ async def add(
     connection: Connection, code_hash: bytes, approval: Approval, expires_at: datetime
 ) -> bool:
     """Whether it is the first answer to this code."""
-    row = (code_hash, approval.address, approval.machine, expires_at)
-    return await connection.fetchval(_sql.add, *row) is not None
+    added = await connection.fetchval(
+        *_sql.add(code_hash=code_hash, approval=approval, expires_at=expires_at)
+    )
+    return added is not None
 
 
 async def use(connection: Connection, code_hash: bytes) -> Approval | None:
     """The approval, for whoever comes first; none if there is none, or it was used, or is over."""
-    row = await connection.fetchrow(_sql.use, code_hash)
+    row = await connection.fetchrow(*_sql.use(code_hash=code_hash))
     return None if row is None else Approval(row["address"], row["machine"])
 
 
 async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
-    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

@@ -18,7 +18,9 @@ async def earned(
     connection: Connection, provider_id: AccountId, since: datetime, until: datetime
 ) -> Earnings:
     """What was paid in this time, and the attempts that ended in it."""
-    total, *rows = await connection.fetch(_sql.earned, provider_id, since, until, _MOST_LINES + 1)
+    total, *rows = await connection.fetch(
+        *_sql.earned(provider_id=provider_id, since=since, until=until, limit=_MOST_LINES + 1)
+    )
     lines = [
         Earned(
             day=row["day"],

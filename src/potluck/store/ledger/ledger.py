@@ -20,6 +20,11 @@ class Movement(Struct, frozen=True):
     adoption: int = 0  # which life: an attempt that was taken back is held for and settled anew
 
 
+class Side(Struct, frozen=True):
+    movement: Movement
+    entry: Entry
+
+
 async def append(
     connection: Connection, entries: Sequence[Entry], attempt_id: AttemptId | None = None
 ) -> None:
@@ -28,15 +33,6 @@ async def append(
 
 async def append_many(connection: Connection, movements: Sequence[Movement]) -> None:
     """All at once: the balances are locked in the order of their ids."""
-    sides = [(movement, entry) for movement in movements for entry in movement.entries]
-    if not sides:
-        return
-    await connection.execute(
-        _sql.append,
-        [movement.attempt_id for movement, _ in sides],
-        [movement.adoption for movement, _ in sides],
-        [entry.account_id for _, entry in sides],
-        [entry.kind for _, entry in sides],
-        [entry.purse for _, entry in sides],
-        [entry.amount_micro for _, entry in sides],
-    )
+    sides = [Side(movement, entry) for movement in movements for entry in movement.entries]
+    if sides:
+        await connection.execute(*_sql.append(sides=sides))

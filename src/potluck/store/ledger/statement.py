@@ -37,7 +37,7 @@ class EntryFilter(Struct, frozen=True):
 
 async def place(connection: Connection, entry_id: int, account_id: AccountId) -> Place | None:
     """Where an entry stands; None if it is not the account's."""
-    row = await connection.fetchrow(_sql.place, entry_id, account_id)
+    row = await connection.fetchrow(*_sql.place(entry_id=entry_id, account_id=account_id))
     return None if row is None else Place(row["created_at"], row["id"])
 
 
@@ -45,11 +45,10 @@ async def newest(
     connection: Connection, account_id: AccountId, wanted: EntryFilter, limit: int
 ) -> list[LedgerEntry]:
     kinds = list(dict.fromkeys(wanted.kinds))
-    asked = (account_id, kinds, wanted.since, wanted.before.at, wanted.before.id, limit)
-    if wanted.task_id is None:
-        rows = await connection.fetch(_sql.newest, *asked)
-    else:
-        rows = await connection.fetch(_sql.of_task, *asked, wanted.task_id)
+    query = _sql.newest if wanted.task_id is None else _sql.of_task
+    rows = await connection.fetch(
+        *query(account_id=account_id, kinds=kinds, filter=wanted, limit=limit)
+    )
     return [_entry(row) for row in rows]
 
 
@@ -57,8 +56,15 @@ async def summary(
     connection: Connection, account_id: AccountId, since: datetime, until: datetime, by: LineBy
 ) -> LedgerSummary:
     """All of it as of one moment, if the transaction sees only one."""
-    asked = (account_id, since, until, by is LineBy.DAY, _MOST_LINES + 1)
-    total, *rows = await connection.fetch(_sql.summary, *asked)
+    total, *rows = await connection.fetch(
+        *_sql.summary(
+            account_id=account_id,
+            since=since,
+            until=until,
+            by_day=by is LineBy.DAY,
+            limit=_MOST_LINES + 1,
+        )
+    )
     balance = await accounts.balance(connection, account_id)
     assert balance is not None, "every account has a balance row"
     return LedgerSummary(
@@ -70,7 +76,7 @@ async def summary(
         total["spent_micro"],
         total["earned_micro"],
         [_line(row) for row in rows],
-        await connection.fetchval(_sql.is_free),
+        await connection.fetchval(*_sql.is_free()),
     )
 
 

@@ -33,15 +33,8 @@ async def tell(
     connection: Connection, node_id: NodeId, wish: int, statuses: Sequence[DeviceStatus]
 ) -> list[Change]:
     """What differs from what was known. Nothing is opened if more was asked for than `wish`."""
-    await connection.execute(_sql.lock_node, node_id)
-    rows = await connection.fetch(
-        _sql.tell,
-        node_id,
-        wish,
-        [each.uuid for each in statuses],
-        [each.availability for each in statuses],
-        [each.why for each in statuses],
-    )
+    await connection.execute(*_sql.lock_node(node_id=node_id))
+    rows = await connection.fetch(*_sql.tell(node_id=node_id, last_wish=wish, statuses=statuses))
     changes = [
         Change(
             row["id"],
@@ -63,4 +56,6 @@ async def withdraw(
     why: str,
 ) -> None:
     """At its owner's word; the caller has locked the node."""
-    await connection.execute(_sql.withdraw, node_id, list(uuids), availability, why)
+    await connection.execute(
+        *_sql.withdraw(node_id=node_id, uuids=list(uuids), availability=availability, why=why)
+    )

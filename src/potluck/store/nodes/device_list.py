@@ -40,19 +40,18 @@ async def page(
 ) -> list[PoolDevice]:
     """Devices of nodes that have not left, in the order of their ids."""
     kinds = [wanted.kind] if wanted.kind else list(DeviceKind)
+    max_price = wanted.max_price_micro_per_hour
     rows = await connection.fetch(
-        _sql.page,
-        viewer_id,
-        behind or "",
-        kinds,
-        _like(wanted.model),
-        wanted.free_milli,
-        limit,
-        wanted.memory_bytes,
-        _MOST if wanted.max_price_micro_per_hour is None else wanted.max_price_micro_per_hour,
-        f"%{_escaped(wanted.vendor or '')}%",
-        wanted.labels,
-        wanted.min_reliability,
+        *_sql.page(
+            viewer_id=viewer_id,
+            after_id=behind or "",
+            kinds=kinds,
+            models=_like(wanted.model),
+            filter=wanted,
+            limit=limit,
+            max_price_micro_per_hour=_MOST if max_price is None else max_price,
+            vendor=f"%{_escaped(wanted.vendor or '')}%",
+        )
     )
     uses = await _uses(connection, viewer_id, rows)
     return [_view(row, uses.get(row["id"], [])) for row in rows]
@@ -62,7 +61,9 @@ async def _uses(
     connection: Connection, viewer_id: AccountId, devices: list[Any]
 ) -> dict[str, list[DeviceUse]]:
     nodes = list({row["node_id"] for row in devices})
-    rows = await connection.fetch(_sql.uses, nodes, [row["id"] for row in devices], viewer_id)
+    rows = await connection.fetch(
+        *_sql.uses(node_ids=nodes, device_ids=[row["id"] for row in devices], viewer_id=viewer_id)
+    )
     uses: dict[str, list[DeviceUse]] = {}
     for row in rows:
         use = DeviceUse(row["milli"], row["memory_bytes"], row["attempt_id"], row["task_id"])
@@ -72,7 +73,7 @@ async def _uses(
 
 async def of_node(connection: Connection, node_id: NodeId) -> dict[str, str]:
     """The uuids of the devices that a node shows, by all that they are called: uuids and ids."""
-    rows = await connection.fetch(_sql.of_node, node_id)
+    rows = await connection.fetch(*_sql.of_node(node_id=node_id))
     return {name: row["uuid"] for row in rows for name in (row["id"], row["uuid"])}
 
 
@@ -80,7 +81,7 @@ async def own(
     connection: Connection, device_id: DeviceId, account_id: AccountId
 ) -> tuple[NodeId, str]:
     """The node and the uuid of a device of one's own."""
-    row = await connection.fetchrow(_sql.own, device_id, account_id)
+    row = await connection.fetchrow(*_sql.own(device_id=device_id, account_id=account_id))
     if row is None:
         raise no_such_device(device_id)
     return row["node_id"], row["uuid"]

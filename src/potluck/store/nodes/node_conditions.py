@@ -31,10 +31,10 @@ class OwnNode(Struct, frozen=True):
 
 
 async def own_node(connection: Connection, node_id: NodeId, account_id: AccountId) -> OwnNode:
-    row = await connection.fetchrow(_sql.node, node_id, account_id)
+    row = await connection.fetchrow(*_sql.node(node_id=node_id, account_id=account_id))
     if row is None:
         raise no_such_node(node_id)
-    devices = [_device(each) for each in await connection.fetch(_sql.devices, node_id)]
+    devices = [_device(each) for each in await connection.fetch(*_sql.devices(node_id=node_id))]
     return OwnNode(node_id, NodeState(row["state"]), row["is_polling"], row["running"], devices)
 
 

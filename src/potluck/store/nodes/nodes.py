@@ -42,13 +42,13 @@ class SilentNode(Struct, frozen=True):
 
 async def known(connection: Connection, owner: Owner, node_id: NodeId | None) -> NodeId | None:
     """The node that its key registered before, whatever id the machine remembers."""
-    found = await connection.fetchval(_sql.known, owner.account_id, owner.node_key_id, node_id)
+    found = await connection.fetchval(*_sql.known(owner=owner, node_id=node_id))
     return None if found is None else NodeId(found)
 
 
 async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
     """The node that a key speaks for, unless it has left."""
-    found = await connection.fetchval(_sql.of_key, node_key_id)
+    found = await connection.fetchval(*_sql.of_key(node_key_id=node_key_id))
     return None if found is None else NodeId(found)
 
 
@@ -56,44 +56,31 @@ async def register(
     connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
 ) -> Registered:
     """The node as it describes itself now; the same node keeps its id and its devices' ids."""
-    if await connection.fetchval(_sql.count_others, owner.account_id, known_id) >= most:
+    if await connection.fetchval(*_sql.count_others(owner=owner, node_id=known_id)) >= most:
         raise _too_many(most)
     node_id = known_id or new_node_id()
-    values = (owner.account_id, owner.node_key_id, *_columns(offer))
-    statement = _sql.insert if known_id is None else _sql.update
-    before = await connection.fetchval(statement, node_id, *values)
-    await connection.execute(_sql.forget_devices, node_id)
+    write = _sql.insert if known_id is None else _sql.update
+    before = await connection.fetchval(
+        *write(
+            node_id=node_id,
+            owner=owner,
+            own_tasks_only=offer.own_tasks_only,
+            description=offer.description,
+        )
+    )
+    await connection.execute(*_sql.forget_devices(node_id=node_id))
     devices = enumerate(offer.description.devices)
     device_ids = [await _offer(connection, node_id, place, device) for place, device in devices]
     return Registered(node_id, device_ids, before == NodeState.ONLINE)
-
-
-def _columns(offer: RegisterNode) -> tuple[Any, ...]:
-    node = offer.description
-    return (
-        node.name,
-        offer.own_tasks_only,
-        node,
-        node.cores,
-        node.memory_bytes,
-        node.disk_bytes,
-    )
 
 
 async def _offer(
     connection: Connection, node_id: NodeId, position: int, device: DeviceDescription
 ) -> DeviceId:
     device_id = await connection.fetchval(
-        _sql.offer_device,
-        new_device_id(),
-        node_id,
-        device.uuid,
-        position,
-        device.kind,
-        device,
-        device.model,
-        device.offered_bytes,
-        device.terms.price_micro_per_hour,
+        *_sql.offer_device(
+            device_id=new_device_id(), node_id=node_id, device=device, position=position
+        )
     )
     return DeviceId(device_id)
 
@@ -104,7 +91,7 @@ async def hear(
     """Heard from it just now; it is not written down twice within a moment."""
     moment = timedelta(seconds=moment_seconds)
     found = await connection.fetchval(
-        _sql.hear, node_id, owner.account_id, owner.node_key_id, moment
+        *_sql.hear(node_id=node_id, owner=owner, min_heartbeat_age=moment)
     )
     if found is None:
         raise no_such_node(node_id)
@@ -112,20 +99,20 @@ async def hear(
 
 async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
     """From now on it gets work; answers whether it had been silent until now."""
-    before = await connection.fetchval(_sql.come_back, node_id, owner.account_id, owner.node_key_id)
+    before = await connection.fetchval(*_sql.come_back(node_id=node_id, owner=owner))
     return bool(before == NodeState.SILENT)
 
 
 async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
     """False when it had left before."""
-    is_news = await connection.fetchval(_sql.leave, node_id, owner.account_id, owner.node_key_id)
+    is_news = await connection.fetchval(*_sql.leave(node_id=node_id, owner=owner))
     if is_news is None:
         raise no_such_node(node_id)
     return bool(is_news)
 
 
 async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:
-    rows = await connection.fetch(_sql.fall_silent, timedelta(seconds=seconds))
+    rows = await connection.fetch(*_sql.fall_silent(silent_after=timedelta(seconds=seconds)))
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
@@ -133,7 +120,9 @@ async def lock_own(
     connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
 ) -> str:
     """The name of a node that this account has here, locked until the transaction ends."""
-    row = await connection.fetchrow(_sql.lock_own, node_id, account_id, also_left)
+    row = await connection.fetchrow(
+        *_sql.lock_own(node_id=node_id, account_id=account_id, include_left=also_left)
+    )
     if row is None:
         raise no_such_node(node_id)
     name: str = row["name"]
@@ -144,7 +133,7 @@ async def get(
     connection: Connection, node_id: NodeId, viewer_id: AccountId, *, also_left: bool = False
 ) -> NodeView:
     """A node that has not left, unless that is no matter, whoever's it is."""
-    rows = await connection.fetch(_sql.get, node_id, also_left)
+    rows = await connection.fetch(*_sql.get(node_id=node_id, include_left=also_left))
     found = await _views(connection, rows, viewer_id)
     if not found:
         raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
@@ -155,7 +144,7 @@ async def page(
     connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
 ) -> list[NodeView]:
     """In the order of their ids."""
-    rows = await connection.fetch(_sql.page, behind or "", limit)
+    rows = await connection.fetch(*_sql.page(after_id=behind or "", limit=limit))
     return await _views(connection, rows, viewer_id)
 
 
@@ -163,7 +152,7 @@ async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) 
     own = {row["id"] for row in rows if row["account_id"] == viewer_id}
     wished = await pending_requests.pending(connection, own) if own else {}
     devices: dict[str, list[DeviceView]] = {}
-    for row in await connection.fetch(_sql.devices, [row["id"] for row in rows]):
+    for row in await connection.fetch(*_sql.devices(node_ids=[row["id"] for row in rows])):
         view = _device_view(row, row["node_id"] in own)
         devices.setdefault(row["node_id"], []).append(view)
     return [

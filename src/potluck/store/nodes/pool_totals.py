@@ -11,8 +11,8 @@ _COUNTED_TASKS = 10_000
 
 
 async def counted(connection: Connection) -> PoolView:
-    kinds = {row["kind"]: row for row in await connection.fetch(_sql.devices)}
-    row = await connection.fetchrow(_sql.totals, _COUNTED_TASKS)
+    kinds = {row["kind"]: row for row in await connection.fetch(*_sql.devices())}
+    row = await connection.fetchrow(*_sql.totals(limit=_COUNTED_TASKS))
     assert row is not None
     devices = {
         kind: DeviceCounts(found["free"], found["busy"], found["away"])

@@ -1,7 +1,7 @@
 -- name: add
 -- Nothing if the wallet has an account already.
 WITH account AS (
-    INSERT INTO accounts (id, address, roles) VALUES ($1, $2, $3)
+    INSERT INTO accounts (id, address, roles) VALUES (:account_id, :address, :roles)
     ON CONFLICT (address) DO NOTHING
     RETURNING *
 ), balance AS (
@@ -10,57 +10,59 @@ WITH account AS (
 SELECT * FROM account
 
 -- name: by_address
-SELECT * FROM accounts WHERE address = $1
+SELECT * FROM accounts WHERE address = :address
 
 -- name: by_id
-SELECT * FROM accounts WHERE id = $1
+SELECT * FROM accounts WHERE id = :account_id
 
 -- name: has_admin
 SELECT EXISTS (SELECT FROM accounts WHERE 'admin' = ANY (roles) AND suspended_at IS NULL)
 
 -- name: other_admins
 SELECT count(*) FROM accounts
-WHERE 'admin' = ANY (roles) AND suspended_at IS NULL AND id <> $1
+WHERE 'admin' = ANY (roles) AND suspended_at IS NULL AND id <> :account_id
 
 -- name: lock_admins
 -- In id order; so that two admins who demote each other do not both succeed.
 SELECT id FROM accounts WHERE 'admin' = ANY (roles) ORDER BY id FOR UPDATE
 
 -- name: set_roles
-UPDATE accounts SET roles = $2 WHERE id = $1 RETURNING *
+UPDATE accounts SET roles = :roles WHERE id = :account_id RETURNING *
 
 -- name: choose_roles
 -- Whether it is an admin is not its own choice, and may change at this very moment.
-UPDATE accounts SET roles = array_remove($2, 'admin')
+UPDATE accounts SET roles = array_remove(:roles, 'admin')
     || CASE WHEN 'admin' = ANY (roles) THEN ARRAY['admin'] ELSE '{}' END
-WHERE id = $1 RETURNING *
+WHERE id = :account_id RETURNING *
 
 -- name: add_role
-UPDATE accounts SET roles = array_append(array_remove(roles, $2), $2) WHERE id = $1 RETURNING *
+UPDATE accounts SET roles = array_append(array_remove(roles, :role), :role)
+WHERE id = :account_id RETURNING *
 
 -- name: suspend
-UPDATE accounts SET suspended_at = coalesce(suspended_at, now()), suspended_for = $2
-WHERE id = $1 RETURNING *
+UPDATE accounts SET suspended_at = coalesce(suspended_at, now()), suspended_for = :reason
+WHERE id = :account_id RETURNING *
 
 -- name: resume
-UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = $1 RETURNING *
+UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = :account_id RETURNING *
 
 -- name: quota
 SELECT weight, max_running_devices, max_queued_tasks, max_priority, max_blob_bytes
-FROM accounts WHERE id = $1
+FROM accounts WHERE id = :account_id
 
 -- name: set_quota
-UPDATE accounts SET weight = $2, max_running_devices = $3, max_queued_tasks = $4,
-    max_priority = $5, max_blob_bytes = $6
-WHERE id = $1 RETURNING *
+UPDATE accounts SET weight = :quota.weight, max_running_devices = :quota.max_running_devices,
+    max_queued_tasks = :quota.max_queued_tasks, max_priority = :quota.max_priority,
+    max_blob_bytes = :quota.max_blob_bytes
+WHERE id = :account_id RETURNING *
 
 -- name: page
 SELECT accounts.*, available_micro, held_micro
 FROM accounts JOIN balances ON account_id = accounts.id
-WHERE accounts.id > $1 ORDER BY accounts.id LIMIT $2
+WHERE accounts.id > :after_id ORDER BY accounts.id LIMIT :limit
 
 -- name: balance
-SELECT available_micro, held_micro FROM balances WHERE account_id = $1
+SELECT available_micro, held_micro FROM balances WHERE account_id = :account_id
 
 -- name: tasks_of_suspended
 SELECT tasks.account_id, tasks.id

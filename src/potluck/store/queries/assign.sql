@@ -7,19 +7,19 @@
 -- after the other: that all of a kind are locked is counted before the next is begun with.
 WITH term AS (
     SELECT set_config('lock_timeout', '1s', true) FROM leader
-    WHERE holder = $1 AND term = $2 AND expires_at > now()
+    WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now()
     FOR SHARE
 ), task AS (
     SELECT FROM tasks
-    WHERE id = ANY($3::text[]) AND (SELECT count(*) FROM term) = 1
+    WHERE id = ANY(:task_ids::text[]) AND (SELECT count(*) FROM term) = 1
     ORDER BY id FOR UPDATE
 ), node AS (
     SELECT FROM nodes
-    WHERE id = ANY($4::text[]) AND (SELECT count(*) FROM task) >= 0
+    WHERE id = ANY(:node_ids::text[]) AND (SELECT count(*) FROM task) >= 0
     ORDER BY id FOR UPDATE
 ), device AS (
     SELECT FROM devices
-    WHERE id = ANY($5::text[]) AND (SELECT count(*) FROM node) >= 0
+    WHERE id = ANY(:device_ids::text[]) AND (SELECT count(*) FROM node) >= 0
     ORDER BY id FOR UPDATE
 )
 SELECT (SELECT count(*) FROM device) >= 0 AND EXISTS (SELECT FROM term) AS holds
@@ -30,29 +30,29 @@ SELECT (SELECT count(*) FROM device) >= 0 AND EXISTS (SELECT FROM term) AS holds
 WITH term AS (
     -- An old leader's plan changes nothing.
     SELECT FROM leader
-    WHERE leader.term = $2 AND holder = $3 AND expires_at > now()
+    WHERE leader.term = :leadership.term AND holder = :leadership.holder AND expires_at > now()
     FOR SHARE
 ), task AS (
     SELECT id, account_id, kind, state, coalesce(requirements -> 'owners', '[]') AS owners
     FROM tasks
-    WHERE id = $4 AND EXISTS (SELECT FROM term)
+    WHERE id = :assignment.task_id AND EXISTS (SELECT FROM term)
         -- A single task waits; of an array, nobody has been granted any of these items.
-        AND CASE WHEN $18::int4range IS NULL THEN items IS NULL AND state = 'queued'
-            ELSE pending @> $18 AND state IN ('queued', 'assigned', 'running') END
+        AND CASE WHEN :items::int4range IS NULL THEN items IS NULL AND state = 'queued'
+            ELSE pending @> :items AND state IN ('queued', 'assigned', 'running') END
         AND waits_for = 0 AND coalesce(not_before <= now(), true)
         AND (started_at IS NOT NULL OR coalesce(start_before > now(), true))
     FOR UPDATE
 ), node AS (
     SELECT id, account_id FROM nodes
-    WHERE id = $5 AND state = 'online' AND is_polling
+    WHERE id = :assignment.node_id AND state = 'online' AND is_polling
         -- Without a sandbox a node runs nobody else's code.
         AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
         -- Nor does one have secrets that are not for its owner.
         AND (SELECT owners = '[]' OR owners ? lower(address) FROM task, accounts
             WHERE accounts.id = nodes.account_id)
-        AND cores - used_cores >= $9
-        AND memory_bytes - used_memory_bytes >= $10
-        AND disk_bytes - used_disk_bytes >= $11
+        AND cores - used_cores >= :assignment.requirements.cores
+        AND memory_bytes - used_memory_bytes >= :assignment.requirements.memory_bytes
+        AND disk_bytes - used_disk_bytes >= :assignment.requirements.disk_bytes
         AND EXISTS (SELECT FROM task)
     FOR UPDATE
 ), device AS (
@@ -61,9 +61,11 @@ WITH term AS (
         coalesce((description -> 'terms' ->> 'is_reclaimable')::boolean, false) AS is_reclaimable,
         may_serve_several(kind, description, true) AS may_stand_beside
     FROM devices
-    JOIN unnest($6::text[], $7::integer[], $8::bigint[]) AS wanted (id, milli, memory_bytes)
-        USING (id)
-    WHERE devices.node_id = $5 AND is_present AND standing = 'bound' AND availability = 'available'
+    JOIN unnest(
+            :shares[].device_id::text[], :shares[].milli::integer[], :shares[].memory_bytes::bigint[])
+        AS wanted (id, milli, memory_bytes) USING (id)
+    WHERE devices.node_id = :assignment.node_id AND is_present AND standing = 'bound'
+        AND availability = 'available'
         AND takes_kind(description -> 'terms', (SELECT kind FROM task))
         -- Lists are about others: his own tasks an owner always takes.
         AND ((SELECT account_id FROM node) = (SELECT account_id FROM task)
@@ -77,21 +79,23 @@ WITH term AS (
             SELECT FROM attempts AS other
             JOIN attempt_devices ON attempt_id = other.id
             JOIN tasks AS others ON others.id = other.task_id
-            WHERE other.node_id = $5 AND other.finished_at IS NULL
+            WHERE other.node_id = :assignment.node_id AND other.finished_at IS NULL
                 AND attempt_devices.device_id = devices.id
                 AND other.consumer_id <> (SELECT account_id FROM task)
                 AND NOT may_serve_several(
-                    kind, description, $19 AND shares_device(others.requirements))))
+                    kind, description,
+                    :assignment.requirements.shares_device AND shares_device(others.requirements))))
     ORDER BY devices.id
     FOR UPDATE OF devices
 ), guard AS (
     SELECT task.id AS task_id, task.account_id AS consumer_id, node.account_id AS provider_id
     FROM task, node
-    WHERE (SELECT count(*) FROM device) = cardinality($6::text[])
-        AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000 = $12
+    WHERE (SELECT count(*) FROM device) = cardinality(:shares[].device_id::text[])
+        AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000
+            = :assignment.price_micro_per_hour
         -- Held by the ledger entry that follows in this transaction.
-        AND ($13::bigint = 0 OR EXISTS (SELECT FROM balances
-            WHERE account_id = task.account_id AND available_micro >= $13))
+        AND (:assignment.hold_micro::bigint = 0 OR EXISTS (SELECT FROM balances
+            WHERE account_id = task.account_id AND available_micro >= :assignment.hold_micro))
 ), taken_devices AS (
     UPDATE devices SET
         free_milli = free_milli - device.milli,
@@ -99,26 +103,29 @@ WITH term AS (
     FROM device WHERE devices.id = device.id AND EXISTS (SELECT FROM guard)
 ), taken_node AS (
     UPDATE nodes SET
-        used_cores = used_cores + $9,
-        used_memory_bytes = used_memory_bytes + $10,
-        used_disk_bytes = used_disk_bytes + $11
-    WHERE id = $5 AND EXISTS (SELECT FROM guard)
+        used_cores = used_cores + :assignment.requirements.cores,
+        used_memory_bytes = used_memory_bytes + :assignment.requirements.memory_bytes,
+        used_disk_bytes = used_disk_bytes + :assignment.requirements.disk_bytes
+    WHERE id = :assignment.node_id AND EXISTS (SELECT FROM guard)
 ), taken_task AS (
     UPDATE tasks SET
         -- An array that runs goes on running.
         state = CASE WHEN state = 'queued' THEN 'assigned' ELSE state END,
-        pending = CASE WHEN $18 IS NULL THEN pending ELSE pending - int4multirange($18) END,
+        pending = CASE WHEN :items IS NULL THEN pending ELSE pending - int4multirange(:items) END,
         not_before = NULL, reason = NULL, detail = '', updated_at = now(), version = version + 1
-    WHERE id = $4 AND EXISTS (SELECT FROM guard)
+    WHERE id = :assignment.task_id AND EXISTS (SELECT FROM guard)
 ), attempt AS (
     INSERT INTO attempts (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
         price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
         log_bytes_limit, lease_expires_at, items, remaining, is_reclaimable, may_stand_beside)
-    SELECT $1, task_id, $5, consumer_id, provider_id,
-        (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = $4),
-        $9, $10, $11, $12, $13, $14, $15, $16, now() + $17::interval,
-        $18, CASE WHEN $18 IS NULL THEN '{}' ELSE int4multirange($18) END,
+    SELECT :attempt_id, task_id, :assignment.node_id, consumer_id, provider_id,
+        (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = :assignment.task_id),
+        :assignment.requirements.cores, :assignment.requirements.memory_bytes,
+        :assignment.requirements.disk_bytes, :assignment.price_micro_per_hour,
+        :assignment.hold_micro, :run_seconds_limit, :assignment.limits.prepare_seconds,
+        :assignment.limits.log_bytes, now() + :fetch_timeout::interval,
+        :items, CASE WHEN :items IS NULL THEN '{}' ELSE int4multirange(:items) END,
         (SELECT bool_and(is_reclaimable) FROM device), (SELECT bool_and(may_stand_beside) FROM device)
     FROM guard
     RETURNING id, consumer_id, provider_id
@@ -129,9 +136,11 @@ WITH term AS (
     -- Of the attempt, and then of the task, unless it is an array that is being worked on.
     INSERT INTO events (account_id, task_id, node_id, kind, data)
     SELECT consumer_id, task.id, event.node_id, event.kind,
-        jsonb_build_object('state', event.state, 'attempt_id', attempt.id, 'node_id', $5::text)
+        jsonb_build_object('state', event.state, 'attempt_id', attempt.id,
+            'node_id', :assignment.node_id::text)
     FROM attempt, task, (VALUES
-        (1, 'attempt.granted', 'granted', $5::text), (2, 'task.assigned', 'assigned', NULL)
+        (1, 'attempt.granted', 'granted', :assignment.node_id::text),
+        (2, 'task.assigned', 'assigned', NULL)
     ) AS event (place, kind, state, node_id)
     WHERE place = 1 OR task.state = 'queued'
     ORDER BY place

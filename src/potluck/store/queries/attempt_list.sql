@@ -9,8 +9,9 @@ SELECT attempts.*, nodes.name AS node_name,
         WHERE attempt_devices.attempt_id = attempts.id
     ), '[]') AS devices
 FROM (
-    SELECT * FROM attempts WHERE task_id = $1 AND number < $2 ORDER BY number DESC LIMIT $3
+    SELECT * FROM attempts WHERE task_id = :task_id AND number < :before_number
+    ORDER BY number DESC LIMIT :limit
 ) AS attempts
 JOIN nodes ON nodes.id = attempts.node_id
-WHERE $4::integer IS NULL OR attempts.items @> $4::integer
+WHERE :item::integer IS NULL OR attempts.items @> :item::integer
 ORDER BY attempts.number DESC

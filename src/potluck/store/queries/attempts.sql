@@ -11,33 +11,34 @@
 -- case.
 WITH granted AS (
     SELECT id, task_id FROM attempts
-    WHERE node_id = $1 AND finished_at IS NULL AND id <> ALL($3::text[])
+    WHERE node_id = :node_id AND finished_at IS NULL AND id <> ALL(:held_ids::text[])
         AND (fetched_at IS NOT NULL OR NOT EXISTS (
             SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
             WHERE attempt_id = attempts.id AND availability <> 'available'))
         AND EXISTS (
             SELECT FROM nodes JOIN accounts ON accounts.id = account_id
-            WHERE nodes.id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $5
+            WHERE nodes.id = :node_id AND account_id = :owner.account_id
+                AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
                 AND nodes.state <> 'left' AND suspended_at IS NULL
                 AND NOT EXISTS (
                     SELECT FROM node_keys
                     WHERE node_keys.id = node_key_id
                         AND (revoked_at IS NOT NULL OR expires_at <= now())))
     ORDER BY id
-    LIMIT $6
+    LIMIT :limit
 ), measured AS (
     SELECT granted.id, sum(size) OVER (ORDER BY granted.id) - size AS bytes_before
     FROM granted JOIN tasks ON tasks.id = task_id, LATERAL (
         SELECT octet_length(sealed_spec) + coalesce(octet_length(sealed_secrets), 0)) AS made (size)
 ), fetched AS (
     SELECT attempts.id FROM attempts JOIN measured USING (id)
-    WHERE finished_at IS NULL AND bytes_before < $7::bigint
+    WHERE finished_at IS NULL AND bytes_before < :max_bytes::bigint
     ORDER BY attempts.id
     FOR UPDATE OF attempts
 ), given AS (
     UPDATE attempts SET
         fetched_at = coalesce(fetched_at, now()),
-        lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + $4::interval
+        lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + :lease_duration::interval
             ELSE lease_expires_at END
     FROM fetched, tasks, accounts
     WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
@@ -54,43 +55,44 @@ WITH granted AS (
 )
 SELECT known.*, given.*
 FROM (
-    SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+    SELECT EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
         ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
-            WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,
-        ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1
+            WHERE node_id = :node_id AND finished_at IS NULL
+                AND nodes.account_id = :owner.account_id) AS live,
+        ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
             AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
 ) AS known LEFT JOIN given ON true
 
 -- name: live_of_node
 SELECT attempts.id FROM attempts
-WHERE node_id = $1 AND finished_at IS NULL
-    AND EXISTS (SELECT FROM nodes WHERE nodes.id = $1 AND account_id = $2)
+WHERE node_id = :node_id AND finished_at IS NULL
+    AND EXISTS (SELECT FROM nodes WHERE nodes.id = :node_id AND account_id = :account_id)
 
 -- name: unfetched
 -- What it can not have any more, since a device takes nothing new.
 SELECT id FROM attempts
-WHERE node_id = $1 AND finished_at IS NULL AND fetched_at IS NULL AND EXISTS (
+WHERE node_id = :node_id AND finished_at IS NULL AND fetched_at IS NULL AND EXISTS (
     SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
     WHERE attempt_id = attempts.id AND availability <> 'available')
 ORDER BY id
 
 -- name: lock_task_of
-SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR UPDATE
+SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR UPDATE
 
 -- name: live_of_task
-SELECT id FROM attempts WHERE task_id = $1 AND finished_at IS NULL
+SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 
 -- name: lock_for_end
 -- With their tasks; the statements are in the schema, so that two are one trip.
-SELECT * FROM lock_attempts($1::text[])
+SELECT * FROM lock_attempts(:attempt_ids::text[])
 
 -- name: log_state
 SELECT log_pieces, log_bytes, log_bytes_limit, task_id FROM attempts
-WHERE id = $1 AND node_id = $2 AND finished_at IS NULL
+WHERE id = :attempt_id AND node_id = :node_id AND finished_at IS NULL
 
 -- name: append_log
-UPDATE attempts SET log_pieces = log_pieces + $3, log_bytes = log_bytes + $4
-WHERE id = $1 AND log_pieces = $2 AND finished_at IS NULL
+UPDATE attempts SET log_pieces = log_pieces + :pieces, log_bytes = log_bytes + :size_bytes
+WHERE id = :attempt_id AND log_pieces = :offset AND finished_at IS NULL
 RETURNING log_pieces
 
 -- name: log_of_task
@@ -99,5 +101,6 @@ SELECT attempts.id, attempts.log_pieces, attempts.finished_at IS NULL AS is_live
     cleared_at IS NOT NULL AS is_cleared
 FROM attempts
 JOIN tasks ON tasks.id = attempts.task_id
-WHERE tasks.id = $1 AND tasks.account_id = $2 AND ($3::integer IS NULL OR number = $3)
+WHERE tasks.id = :task_id AND tasks.account_id = :account_id
+    AND (:number::integer IS NULL OR number = :number)
 ORDER BY number DESC LIMIT 1

@@ -2,43 +2,44 @@
 
 -- name: claim
 -- The binding, locked; made for whoever asks if there is none.
-INSERT INTO bindings (uuid, account_id) VALUES ($1, $2)
+INSERT INTO bindings (uuid, account_id) VALUES (:uuid, :account_id)
 ON CONFLICT (uuid) DO UPDATE SET account_id = bindings.account_id
 RETURNING account_id, xmax = 0 AS is_new
 
 -- name: lock
-SELECT account_id FROM bindings WHERE uuid = $1 FOR UPDATE
+SELECT account_id FROM bindings WHERE uuid = :uuid FOR UPDATE
 
 -- name: has_lapsed
 -- Whether no node of this wallet that ever showed the device was heard within this time.
 SELECT NOT EXISTS (
     SELECT FROM devices JOIN nodes ON nodes.id = node_id
-    WHERE uuid = $1 AND account_id = $2 AND heartbeat_at > now() - $3::interval
+    WHERE uuid = :binding.uuid AND account_id = :binding.account_id
+        AND heartbeat_at > now() - :lapse_after::interval
 )
 
 -- name: move
-UPDATE bindings SET account_id = $2, node_id = NULL, bound_at = now() WHERE uuid = $1
+UPDATE bindings SET account_id = :account_id, node_id = NULL, bound_at = now() WHERE uuid = :uuid
 
 -- name: lock_of_node
 -- Bindings to the wallet of this node of devices that no other of its nodes shows.
 SELECT uuid FROM bindings
-WHERE account_id = $2
-    AND uuid IN (SELECT uuid FROM devices WHERE node_id = $1)
+WHERE account_id = :account_id
+    AND uuid IN (SELECT uuid FROM devices WHERE node_id = :node_id)
     AND NOT EXISTS (
         SELECT FROM devices JOIN nodes ON nodes.id = node_id
-        WHERE devices.uuid = bindings.uuid AND is_present AND account_id = $2
-            AND node_id <> $1 AND state <> 'left'
+        WHERE devices.uuid = bindings.uuid AND is_present AND account_id = :account_id
+            AND node_id <> :node_id AND state <> 'left'
     )
 ORDER BY uuid
 FOR UPDATE
 
 -- name: free
-DELETE FROM bindings WHERE uuid = ANY($1)
+DELETE FROM bindings WHERE uuid = ANY(:uuids)
 
 -- name: lock_nodes
 -- All that show one of these devices, before any device's row is touched.
 SELECT id FROM nodes
-WHERE id IN (SELECT node_id FROM devices WHERE uuid = ANY($1) AND is_present) OR id = $2
+WHERE id IN (SELECT node_id FROM devices WHERE uuid = ANY(:uuids) AND is_present) OR id = :node_id
 ORDER BY id
 FOR UPDATE
 
@@ -53,7 +54,7 @@ UPDATE bindings SET node_id = (
         (nodes.id IS NOT DISTINCT FROM bindings.node_id) DESC, nodes.id
     LIMIT 1
 )
-WHERE uuid = ANY($1)
+WHERE uuid = ANY(:uuids)
 
 -- name: restand
 -- How every node stands to these devices, by the bindings and contests as they are now. A processor
@@ -65,22 +66,23 @@ UPDATE devices SET standing = CASE
     WHEN nodes.account_id = contests.contender_id THEN 'contested'
     ELSE 'foreign' END
 FROM nodes, bindings LEFT JOIN contests USING (uuid)
-WHERE devices.uuid = ANY($1) AND is_present
+WHERE devices.uuid = ANY(:uuids) AND is_present
     AND nodes.id = devices.node_id AND bindings.uuid = devices.uuid
 
 -- name: contest
 -- While a node of the incumbent shows the device, and was not told yet, it may be away for longer.
 INSERT INTO contests (uuid, contender_id, seed, contender_by, incumbent_by)
-SELECT $1, $2, $3, clock_timestamp() + $4::interval, clock_timestamp() + CASE WHEN EXISTS (
+SELECT :uuid, :contender_id, :seed, clock_timestamp() + :answer_within::interval,
+    clock_timestamp() + CASE WHEN EXISTS (
         SELECT FROM devices JOIN nodes ON nodes.id = node_id
         WHERE devices.uuid = bindings.uuid AND is_present
             AND nodes.account_id = bindings.account_id AND state <> 'left'
-    ) THEN $5::interval ELSE $4::interval END
-FROM bindings WHERE uuid = $1
+    ) THEN :answer_within_if_away::interval ELSE :answer_within::interval END
+FROM bindings WHERE uuid = :uuid
 
 -- name: hurry_incumbent
-UPDATE contests SET incumbent_by = least(incumbent_by, clock_timestamp() + $2::interval)
-WHERE uuid = $1
+UPDATE contests SET incumbent_by = least(incumbent_by, clock_timestamp() + :answer_within::interval)
+WHERE uuid = :uuid
 
 -- name: prolong_contests
 -- After a gap in which nobody could answer. The bindings are locked first, as everywhere.
@@ -88,34 +90,36 @@ WITH contested AS (
     SELECT uuid FROM bindings WHERE uuid IN (SELECT uuid FROM contests) ORDER BY uuid FOR UPDATE
 )
 UPDATE contests SET
-    incumbent_by = greatest(incumbent_by, clock_timestamp() + $1::interval),
-    contender_by = greatest(contender_by, clock_timestamp() + $1::interval)
+    incumbent_by = greatest(incumbent_by, clock_timestamp() + :answer_within::interval),
+    contender_by = greatest(contender_by, clock_timestamp() + :answer_within::interval)
 FROM contested WHERE contests.uuid = contested.uuid
 
 -- name: contest_of
 -- Its time stands still while nobody leads: the next leader forgives the gap first.
 SELECT contests.*, bindings.account_id AS incumbent_id,
     least(clock_timestamp(), (SELECT expires_at FROM leader)) AS now
-FROM contests JOIN bindings USING (uuid) WHERE uuid = $1
+FROM contests JOIN bindings USING (uuid) WHERE uuid = :uuid
 
 -- name: answer_as_incumbent
-UPDATE contests SET incumbent_was_right = $2 WHERE uuid = $1
+UPDATE contests SET incumbent_was_right = :is_right WHERE uuid = :uuid
 
 -- name: answer_as_contender
-UPDATE contests SET contender_was_right = $2 WHERE uuid = $1
+UPDATE contests SET contender_was_right = :is_right WHERE uuid = :uuid
 
 -- name: close_contest
-DELETE FROM contests WHERE uuid = $1
+DELETE FROM contests WHERE uuid = :uuid
 
 -- name: lose_contest
-INSERT INTO lost_contests (uuid, contender_id, lost_at) VALUES ($1, $2, clock_timestamp())
+INSERT INTO lost_contests (uuid, contender_id, lost_at)
+VALUES (:uuid, :contender_id, clock_timestamp())
 ON CONFLICT (uuid, contender_id) DO UPDATE SET lost_at = excluded.lost_at
 
 -- name: forget_lost_contests
-DELETE FROM lost_contests WHERE uuid = $1 AND lost_at <= clock_timestamp() - $2::interval
+DELETE FROM lost_contests
+WHERE uuid = :uuid AND lost_at <= clock_timestamp() - :older_than::interval
 
 -- name: has_lost
-SELECT EXISTS (SELECT FROM lost_contests WHERE uuid = $1 AND contender_id = $2)
+SELECT EXISTS (SELECT FROM lost_contests WHERE uuid = :uuid AND contender_id = :contender_id)
 
 -- name: of_node
 -- What this node is to be told: devices that are not its own, and contests about those that are.
@@ -133,11 +137,12 @@ SELECT devices.uuid, standing, contests.contender_id, contests.seed,
         WHEN standing = 'foreign' THEN NOT EXISTS (
             SELECT FROM devices AS held JOIN nodes AS holder ON holder.id = held.node_id
             WHERE held.uuid = bindings.uuid AND holder.account_id = bindings.account_id
-                AND holder.heartbeat_at > now() - $2::interval)
+                AND holder.heartbeat_at > now() - :lapse_after::interval)
         ELSE false
     END AS is_free
 FROM devices
     LEFT JOIN bindings USING (uuid)
     LEFT JOIN contests USING (uuid)
-WHERE devices.node_id = $1 AND is_present AND (standing <> 'bound' OR contests.uuid IS NOT NULL)
+WHERE devices.node_id = :node_id AND is_present
+    AND (standing <> 'bound' OR contests.uuid IS NOT NULL)
 ORDER BY devices.uuid

@@ -3,58 +3,60 @@
 
 -- name: lock_use
 -- Makes the row too, so that there is one to lock. Tells what bytes of these sizes would add.
-INSERT INTO blob_use (account_id) VALUES ($1)
+INSERT INTO blob_use (account_id) VALUES (:account_id)
 ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes
-RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = $1),
-    (SELECT coalesce(sum(counted_bytes(size)), 0)::bigint FROM unnest($2::bigint[]) AS new (size))
-        AS added_bytes
+RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = :account_id),
+    (SELECT coalesce(sum(counted_bytes(size)), 0)::bigint
+        FROM unnest(:new_sizes::bigint[]) AS new (size)) AS added_bytes
 
 -- name: used_bytes
-SELECT used_bytes FROM blob_use WHERE account_id = $1
+SELECT used_bytes FROM blob_use WHERE account_id = :account_id
 
 -- name: renew
 -- The account has it already: it stays for a while longer.
 UPDATE blob_claims SET
-    pinned_until = greatest(pinned_until, now() + $4::interval),
-    look_at = greatest(look_at, now() + $4::interval)
-WHERE account_id = $1 AND sha256 = $2 AND size_bytes = $3
+    pinned_until = greatest(pinned_until, now() + :pin_duration::interval),
+    look_at = greatest(look_at, now() + :pin_duration::interval)
+WHERE account_id = :account_id AND sha256 = :sha256 AND size_bytes = :size_bytes
 RETURNING sha256
 
 -- name: hold
 -- What the account has of these stays until this transaction has said what it names them for. Many
 -- hold the same at once; only who gives claims up is kept out, and waits for nobody.
 SELECT sha256, size_bytes FROM blob_claims
-WHERE account_id = $1 AND sha256 = ANY($2::bytea[])
+WHERE account_id = :account_id AND sha256 = ANY(:hashes::bytea[])
 ORDER BY sha256
 FOR KEY SHARE
 
 -- name: register
 -- The object that holds these bytes: this one, or one that was there before.
 INSERT INTO blobs (sha256, size_bytes, object_key)
-SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS new ORDER BY 1
+SELECT * FROM unnest(:hashes::bytea[], :sizes::bigint[], :object_keys::text[]) AS new ORDER BY 1
 ON CONFLICT (sha256) DO UPDATE SET marked_at = NULL
 RETURNING sha256, size_bytes, object_key
 
 -- name: claim
 INSERT INTO blob_claims (account_id, sha256, size_bytes, pinned_until, look_at)
-SELECT $1, sha256, size_bytes, now() + $4::interval, now() + $4::interval
-FROM unnest($2::bytea[], $3::bigint[]) AS new (sha256, size_bytes) ORDER BY 2
+SELECT :account_id, sha256, size_bytes, now() + :pin_duration::interval,
+    now() + :pin_duration::interval
+FROM unnest(:hashes::bytea[], :sizes::bigint[]) AS new (sha256, size_bytes) ORDER BY 2
 ON CONFLICT (account_id, sha256) DO UPDATE SET
     pinned_until = greatest(blob_claims.pinned_until, excluded.pinned_until),
     look_at = greatest(blob_claims.look_at, excluded.look_at)
 
 -- name: name_input
 INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
-SELECT task_id, 'input', encode(sha256, 'hex'), $1, sha256, size_bytes
-FROM unnest($2::text[], $3::bytea[], $4::bigint[]) AS new (task_id, sha256, size_bytes)
+SELECT task_id, 'input', encode(sha256, 'hex'), :account_id, sha256, size_bytes
+FROM unnest(:task_ids::text[], :hashes::bytea[], :sizes::bigint[])
+    AS new (task_id, sha256, size_bytes)
 ORDER BY sha256
 
 -- name: name_for_attempt
 -- What the attempt has left, or sent and not yet said what it is; the same path again takes the
 -- place of the first.
 INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
-SELECT $1, $2, $3, path, $4, sha256, size_bytes
-FROM unnest($5::text[], $6::bytea[], $7::bigint[]) AS new (path, sha256, size_bytes)
+SELECT :source.task_id, :role, :source.attempt_id, path, :source.account_id, sha256, size_bytes
+FROM unnest(:paths::text[], :hashes::bytea[], :sizes::bigint[]) AS new (path, sha256, size_bytes)
 ORDER BY sha256
 ON CONFLICT (task_id, role, coalesce(attempt_id, ''), path)
 DO UPDATE SET sha256 = excluded.sha256, size_bytes = excluded.size_bytes
@@ -62,20 +64,22 @@ DO UPDATE SET sha256 = excluded.sha256, size_bytes = excluded.size_bytes
 -- name: sent
 -- Of these hashes, those that this attempt has sent, whatever they are by now.
 SELECT DISTINCT sha256, size_bytes FROM task_blobs
-WHERE attempt_id = $1 AND sha256 = ANY($2::bytea[]) AND role IN ('held', 'output', 'result')
+WHERE attempt_id = :attempt_id AND sha256 = ANY(:hashes::bytea[])
+    AND role IN ('held', 'output', 'result')
 
 -- name: let_go
 -- They have names now.
-DELETE FROM task_blobs WHERE attempt_id = $1 AND role = 'held' AND sha256 = ANY($2::bytea[])
+DELETE FROM task_blobs
+WHERE attempt_id = :attempt_id AND role = 'held' AND sha256 = ANY(:hashes::bytea[])
 
 -- name: files_left
 -- By the attempt alone: an array has many, and all of its files would be read for each.
-SELECT count(*) FROM task_blobs WHERE role = 'output' AND attempt_id = $1
+SELECT count(*) FROM task_blobs WHERE role = 'output' AND attempt_id = :attempt_id
 
 -- name: replace_checkpoint
 -- The old one is looked at as soon as possible: it may be large, and comes every few minutes.
 WITH old AS (
-    DELETE FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint'
+    DELETE FROM task_blobs WHERE task_id = :task_id AND role = 'checkpoint'
     RETURNING account_id, sha256
 )
 UPDATE blob_claims SET look_at = now()
@@ -83,42 +87,44 @@ FROM old WHERE blob_claims.account_id = old.account_id AND blob_claims.sha256 = 
 
 -- name: keep_checkpoint
 INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
-VALUES ($1, 'checkpoint', '', $2, $3, $4)
+VALUES (:sender.task_id, 'checkpoint', '', :sender.account_id, :sha256, :size_bytes)
 
 -- name: checkpoint
 SELECT items IS NOT NULL AS is_array, EXISTS (
-    SELECT FROM task_blobs WHERE task_id = $1 AND role = 'checkpoint' AND sha256 = $2) AS is_kept
-FROM tasks WHERE id = $1
+    SELECT FROM task_blobs
+    WHERE task_id = :task_id AND role = 'checkpoint' AND sha256 = :sha256) AS is_kept
+FROM tasks WHERE id = :task_id
 
 -- name: sender
 -- A live attempt of a node, and whose task it is about.
 SELECT task_id, account_id FROM attempts JOIN tasks ON tasks.id = task_id
-WHERE attempts.id = $1 AND node_id = $2 AND attempts.finished_at IS NULL
+WHERE attempts.id = :attempt_id AND node_id = :node_id AND attempts.finished_at IS NULL
 
 -- name: lock_task_of_sender
 -- Weakly, and before the attempt, as everywhere: what is named for a task refers to it.
-SELECT FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = $1) FOR KEY SHARE
+SELECT FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR KEY SHARE
 
 -- name: lock_sender
 -- It does not end before this transaction does.
-SELECT id FROM attempts WHERE id = $1 AND node_id = $2 AND finished_at IS NULL FOR SHARE
+SELECT id FROM attempts
+WHERE id = :sender.attempt_id AND node_id = :sender.node_id AND finished_at IS NULL FOR SHARE
 
 -- name: of_account
 SELECT object_key, blobs.size_bytes FROM blob_claims JOIN blobs USING (sha256)
-WHERE account_id = $1 AND sha256 = $2
+WHERE account_id = :account_id AND sha256 = :sha256
 
 -- name: of_attempt
 -- What the task of a live attempt names for the node to read, and nothing else.
 SELECT object_key, blobs.size_bytes FROM attempts
 JOIN task_blobs USING (task_id) JOIN blobs USING (sha256)
-WHERE attempts.id = $1 AND node_id = $2 AND finished_at IS NULL
-    AND sha256 = $3 AND role IN ('input', 'checkpoint')
+WHERE attempts.id = :attempt_id AND node_id = :node_id AND finished_at IS NULL
+    AND sha256 = :sha256 AND role IN ('input', 'checkpoint')
 LIMIT 1
 
 -- name: attempt_with_files
 -- The newest that left any, or the one with this number.
 SELECT attempts.id, number FROM attempts
-WHERE task_id = $1 AND ($2::integer IS NULL OR number = $2)
+WHERE task_id = :task_id AND (:number::integer IS NULL OR number = :number)
     AND EXISTS (
         SELECT FROM task_blobs
         WHERE role = 'output' AND attempt_id = attempts.id)
@@ -126,15 +132,17 @@ ORDER BY number DESC LIMIT 1
 
 -- name: files
 SELECT path, sha256, size_bytes FROM task_blobs
-WHERE task_id = $1 AND role = 'output' AND coalesce(attempt_id, '') = $2 AND path > $3
-ORDER BY path LIMIT $4
+WHERE task_id = :task_id AND role = 'output' AND coalesce(attempt_id, '') = :attempt_id
+    AND path > :after_path
+ORDER BY path LIMIT :limit
 
 -- name: files_of_all
 -- Of an array, whose ranges leave files of their own: of two with the same path, the newer.
 SELECT DISTINCT ON (path) path, sha256, size_bytes
 FROM task_blobs JOIN attempts ON attempts.id = attempt_id
-WHERE task_blobs.task_id = $1 AND role = 'output' AND path > $2
-ORDER BY path, number DESC LIMIT $3
+WHERE task_blobs.task_id = :task_id AND role = 'output' AND path > :after_path
+ORDER BY path, number DESC LIMIT :limit
 
 -- name: end
-SELECT finished_at, cleared_at IS NOT NULL AS is_cleared FROM tasks WHERE id = $1 AND account_id = $2
+SELECT finished_at, cleared_at IS NOT NULL AS is_cleared
+FROM tasks WHERE id = :task_id AND account_id = :account_id

@@ -16,9 +16,15 @@ WITH changed AS (
         items_failed = attempts.items_failed + how.items_failed,
         items_seconds = attempts.items_seconds + how.items_seconds,
         progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::jsonb[],
-            $7::bigint[], $8::bytea[], $9::boolean[], $10::boolean[], $11::integer[],
-            $12::integer[], $13::text[], $14::integer[], $15::integer[], $16::double precision[])
+    FROM unnest(
+            :attempts[].attempt_id::text[], :attempts[].state::text[], :attempts[].reason::text[],
+            :attempts[].detail::text[], :attempts[].exit_code::integer[],
+            :attempts[].usage::jsonb[], :attempts[].charge_micro::bigint[],
+            :attempts[].report_hash::bytea[], :attempts[].has_begun::boolean[],
+            :attempts[].is_over::boolean[], :attempts[].is_finished::integer[],
+            :attempts[].is_nodes_loss::integer[], :attempts[].done::text[],
+            :attempts[].items_done::integer[], :attempts[].items_failed::integer[],
+            :attempts[].accepted.run_seconds::double precision[])
         AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, has_begun,
             is_over, finished, lost, done, items_done, items_failed, items_seconds)
     WHERE attempts.id = how.id AND finished_at IS NULL
@@ -78,10 +84,15 @@ WITH changed AS (
         -- Nobody is given them any more.
         sealed_secrets = CASE WHEN NOT how.is_final THEN sealed_secrets END,
         updated_at = now(), version = version + 1
-    FROM unnest($17::text[], $18::text[], $19::boolean[], $20::text[], $21::text[],
-            $22::integer[], $23::boolean[], $24::boolean[], $25::integer[], $26::integer[],
-            $27::bigint[], $28::timestamptz[], $29::text[], $30::integer[], $31::integer[],
-            $32::double precision[], $33::integer[], $34::boolean[])
+    FROM unnest(
+            :tasks[].task_id::text[], :tasks[].state::text[], :tasks[].is_decided::boolean[],
+            :tasks[].reason::text[], :tasks[].detail::text[], :tasks[].exit_code::integer[],
+            :tasks[].has_begun::boolean[], :tasks[].has_outcomes::boolean[],
+            :tasks[].failures::integer[], :tasks[].losses::integer[],
+            :tasks[].charge_micro::bigint[], :tasks[].not_before::timestamptz[],
+            :tasks[].pending::text[], :tasks[].accepted.succeeded::integer[],
+            :tasks[].all_items_failed::integer[], :tasks[].accepted.run_seconds::double precision[],
+            :result_counts::integer[], :tasks[].state.is_final::boolean[])
         AS how (id, state, is_decided, reason, detail, exit_code, has_begun, has_outcomes, failures,
             losses, charge_micro, not_before, back, items_succeeded, items_failed, items_seconds,
             pieces, is_final)
@@ -98,8 +109,10 @@ WITH changed AS (
         (task_id, number, attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes)
     SELECT task_id, results_before + row_number() OVER (PARTITION BY task_id ORDER BY place),
         attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes
-    FROM unnest($35::text[], $36::text[], $37::integer[], $38::integer[], $39::boolean[],
-            $40::bytea[], $41::bytea[], $42::bigint[])
+    FROM unnest(
+            :results[].task_id::text[], :results[].attempt_id::text[], :results[].start::integer[],
+            :results[].end::integer[], :results[].is_error::boolean[], :sealed_values::bytea[],
+            :results[].sha256::bytea[], :results[].size_bytes::bigint[])
         WITH ORDINALITY
         AS piece (task_id, attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes,
             place)
@@ -107,6 +120,7 @@ WITH changed AS (
 )
 INSERT INTO events (account_id, task_id, node_id, kind, data)
 SELECT account_id, task_id, node_id, kind, data
-FROM unnest($43::text[], $44::text[], $45::text[], $46::text[], $47::jsonb[])
+FROM unnest(:events[].account_id::text[], :events[].task_id::text[], :events[].node_id::text[],
+    :events[].kind::text[], :events[].data::jsonb[])
     WITH ORDINALITY AS event (account_id, task_id, node_id, kind, data, place)
 ORDER BY place

@@ -3,30 +3,31 @@
 
 -- name: to_clear
 SELECT id FROM tasks
-WHERE finished_at < now() - $1::interval AND cleared_at IS NULL AND id <> ALL($3::text[])
-ORDER BY finished_at LIMIT $2
+WHERE finished_at < now() - :older_than::interval AND cleared_at IS NULL
+    AND id <> ALL(:excluded_ids::text[])
+ORDER BY finished_at LIMIT :limit
 
 -- name: attempts_with_logs
-SELECT id FROM attempts WHERE task_id = $1 AND log_pieces > 0
+SELECT id FROM attempts WHERE task_id = :task_id AND log_pieces > 0
 
 -- name: lock_task
-SELECT id FROM tasks WHERE id = $1 AND cleared_at IS NULL FOR UPDATE
+SELECT id FROM tasks WHERE id = :task_id AND cleared_at IS NULL FOR UPDATE
 
 -- name: forget_results
 -- With the first part: whoever asks before the last is not to wait for what is gone.
-UPDATE tasks SET result_count = 0 WHERE id = $1 AND result_count > 0
+UPDATE tasks SET result_count = 0 WHERE id = :task_id AND result_count > 0
 
 -- name: clear_task
-UPDATE tasks SET cleared_at = now() WHERE id = $1
+UPDATE tasks SET cleared_at = now() WHERE id = :task_id
 
 -- name: clear_logs
-UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = $1 AND log_pieces > 0
+UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = :task_id AND log_pieces > 0
 
 -- name: clear_results
 -- So many at a time.
 WITH gone AS (
     DELETE FROM results
-    WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = $1 LIMIT $2))
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = :task_id LIMIT :limit))
     RETURNING number
 )
 SELECT count(*) FROM gone
@@ -35,7 +36,7 @@ SELECT count(*) FROM gone
 -- So many at a time.
 WITH gone AS (
     DELETE FROM task_blobs
-    WHERE ctid = ANY(ARRAY(SELECT ctid FROM task_blobs WHERE task_id = $1 LIMIT $2))
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM task_blobs WHERE task_id = :task_id LIMIT :limit))
     RETURNING account_id, sha256
 ), due AS (
     SELECT account_id, sha256 FROM blob_claims
@@ -52,7 +53,7 @@ SELECT count(*) FROM gone
 -- Sent by an attempt that ended without saying what for.
 WITH gone AS (
     DELETE FROM task_blobs USING attempts
-    WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - $1::interval
+    WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - :older_than::interval
     RETURNING account_id, sha256
 ), due AS (
     SELECT account_id, sha256 FROM blob_claims
@@ -65,7 +66,7 @@ FROM due WHERE blob_claims.account_id = due.account_id AND blob_claims.sha256 = 
 
 -- name: accounts_to_look_at
 SELECT DISTINCT account_id FROM (
-    SELECT account_id FROM blob_claims WHERE look_at <= now() ORDER BY look_at LIMIT $1) AS due
+    SELECT account_id FROM blob_claims WHERE look_at <= now() ORDER BY look_at LIMIT :limit) AS due
 
 -- name: look_at
 -- Of claims that are due: those that are pinned are looked at again when that ends, and those that
@@ -73,12 +74,12 @@ SELECT DISTINCT account_id FROM (
 -- Whoever has one locked is about to name it; nobody is waited for with others in hand.
 WITH longest AS MATERIALIZED (
     SELECT sha256 FROM blob_claims
-    WHERE account_id = $1 AND look_at <= now()
-    ORDER BY look_at LIMIT $2
+    WHERE account_id = :account_id AND look_at <= now()
+    ORDER BY look_at LIMIT :limit
 ), due AS (
     -- Locked in the order in which everybody locks them.
     SELECT account_id, sha256 FROM blob_claims
-    WHERE account_id = $1 AND sha256 IN (SELECT sha256 FROM longest) AND look_at <= now()
+    WHERE account_id = :account_id AND sha256 IN (SELECT sha256 FROM longest) AND look_at <= now()
     ORDER BY sha256
     FOR UPDATE SKIP LOCKED
 ), kept AS (
@@ -95,36 +96,36 @@ SELECT sha256 FROM due
 -- A statement of its own: those that were locked above can get no new name any more, and all names
 -- that they got before are seen.
 DELETE FROM blob_claims
-WHERE account_id = $1 AND sha256 = ANY($2::bytea[]) AND pinned_until <= now()
+WHERE account_id = :account_id AND sha256 = ANY(:hashes::bytea[]) AND pinned_until <= now()
     AND NOT EXISTS (
         SELECT FROM task_blobs
-        WHERE task_blobs.account_id = $1 AND task_blobs.sha256 = blob_claims.sha256)
+        WHERE task_blobs.account_id = :account_id AND task_blobs.sha256 = blob_claims.sha256)
 RETURNING sha256
 
 -- name: mark
 UPDATE blobs SET marked_at = now()
-WHERE sha256 = ANY($1::bytea[]) AND marked_at IS NULL
+WHERE sha256 = ANY(:hashes::bytea[]) AND marked_at IS NULL
     AND NOT EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
 
 -- name: lock_marked
-SELECT sha256 FROM blobs WHERE marked_at < now() - $1::interval
-ORDER BY sha256 LIMIT $2
+SELECT sha256 FROM blobs WHERE marked_at < now() - :older_than::interval
+ORDER BY sha256 LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: unmark
 -- Somebody has a claim after all, made in the moment of the mark.
 UPDATE blobs SET marked_at = NULL
-WHERE sha256 = ANY($1::bytea[])
+WHERE sha256 = ANY(:hashes::bytea[])
     AND EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
 
 -- name: remove
 DELETE FROM blobs
-WHERE sha256 = ANY($1::bytea[])
+WHERE sha256 = ANY(:hashes::bytea[])
     AND NOT EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)
 RETURNING object_key
 
 -- name: ago
-SELECT now() - $1::interval
+SELECT now() - :duration::interval
 
 -- name: known_objects
-SELECT object_key FROM blobs WHERE object_key = ANY($1::text[])
+SELECT object_key FROM blobs WHERE object_key = ANY(:object_keys::text[])

@@ -1,43 +1,45 @@
 -- name: hold_after
 -- Shared, in id order: none of them ends between this look and the rows that are written by it.
-SELECT id, state FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2 ORDER BY id FOR SHARE
+SELECT id, state FROM tasks
+WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id ORDER BY id FOR SHARE
 
 -- name: states
-SELECT id, state FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
+SELECT id, state FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
 
 -- name: insert
-INSERT INTO dependencies (task_id, after_id) SELECT $1, unnest($2::text[])
+INSERT INTO dependencies (task_id, after_id) SELECT :task_id, unnest(:after_ids::text[])
 
 -- name: decided
 SELECT task_id, after_id, outcome
 FROM ended_tasks CROSS JOIN LATERAL (
     SELECT task_id FROM dependencies WHERE after_id = ended_tasks.after_id
-    ORDER BY task_id LIMIT $1
+    ORDER BY task_id LIMIT :limit
 ) AS waiting
-ORDER BY after_id, task_id LIMIT $1
+ORDER BY after_id, task_id LIMIT :limit
 
 -- name: fallen
 -- All that wait for these, for those that wait for them, and so on; but for those whose turn comes
 -- by itself, since what they wait for has ended.
 WITH RECURSIVE fallen AS (
     SELECT task_id, after_id FROM dependencies
-    WHERE after_id = ANY($1::text[])
+    WHERE after_id = ANY(:task_ids::text[])
         AND NOT EXISTS (SELECT FROM ended_tasks AS ended WHERE ended.after_id = dependencies.after_id)
     UNION
     SELECT later.task_id, later.after_id
     FROM dependencies AS later JOIN fallen ON later.after_id = fallen.task_id
     WHERE NOT EXISTS (SELECT FROM ended_tasks AS ended WHERE ended.after_id = later.after_id)
 )
-SELECT task_id, after_id FROM fallen LIMIT $2
+SELECT task_id, after_id FROM fallen LIMIT :limit
 
 -- name: lock_tasks
-SELECT FROM tasks WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE
+SELECT FROM tasks WHERE id = ANY(:task_ids::text[]) ORDER BY id FOR UPDATE
 
 -- name: release
 -- Each counts once, also if two leaders come to it.
 WITH released AS (
     DELETE FROM dependencies
-    USING unnest($1::text[], $2::text[]) AS told (task_id, after_id)
+    USING unnest(:dependencies[].task_id::text[], :dependencies[].after_id::text[])
+        AS told (task_id, after_id)
     WHERE dependencies.task_id = told.task_id AND dependencies.after_id = told.after_id
     RETURNING dependencies.task_id
 ), counted AS (
@@ -49,5 +51,5 @@ FROM counted WHERE tasks.id = counted.task_id
 -- name: forget
 -- Of these, the ones that nobody waits for any more.
 DELETE FROM ended_tasks
-WHERE after_id = ANY($1::text[])
+WHERE after_id = ANY(:after_ids::text[])
     AND NOT EXISTS (SELECT FROM dependencies WHERE dependencies.after_id = ended_tasks.after_id)

@@ -2,34 +2,38 @@
 -- In the order of ids. With a least share that must be free, only what could be given work counts.
 -- What is asked of memory, price and the rest is asked as a task would; reliability as feed.py has it.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
-    devices.description, standing, availability, why, free_milli, nodes.account_id = $1 AS is_mine,
+    devices.description, standing, availability, why, free_milli,
+    nodes.account_id = :viewer_id AS is_mine,
     greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes,
     (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2) AS reliability,
     coalesce(nodes.description -> 'labels', '[]') AS labels, own_tasks_only
 FROM devices JOIN nodes ON nodes.id = node_id
-WHERE devices.id > $2 AND is_present AND nodes.state <> 'left'
-    AND devices.kind = ANY($3::text[]) AND model ILIKE ANY($4::text[])
-    AND ($5 = 0 OR free_milli >= $5 AND nodes.state = 'online' AND standing = 'bound'
-        AND availability = 'available')
-    AND devices.memory_bytes >= $7 AND price_micro_per_hour <= $8
-    AND coalesce(devices.description ->> 'vendor', '') ILIKE $9
-    AND coalesce(nodes.description -> 'labels', '[]') ?& $10::text[]
-    AND (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2) >= $11
-ORDER BY devices.id LIMIT $6
+WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
+    AND devices.kind = ANY(:kinds::text[]) AND model ILIKE ANY(:models::text[])
+    AND (:filter.free_milli = 0 OR free_milli >= :filter.free_milli AND nodes.state = 'online'
+        AND standing = 'bound' AND availability = 'available')
+    AND devices.memory_bytes >= :filter.memory_bytes
+        AND price_micro_per_hour <= :max_price_micro_per_hour
+    AND coalesce(devices.description ->> 'vendor', '') ILIKE :vendor
+    AND coalesce(nodes.description -> 'labels', '[]') ?& :filter.labels::text[]
+    AND (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2)
+        >= :filter.min_reliability
+ORDER BY devices.id LIMIT :limit
 
 -- name: uses
 -- From the live attempts of their nodes, which are few; a device has served many before. Only the
 -- task's owner and the node's owner are told which attempt it is.
 SELECT device_id, milli, attempt_devices.memory_bytes,
-    CASE WHEN $3 IN (consumer_id, provider_id) THEN attempts.id END AS attempt_id,
-    CASE WHEN $3 IN (consumer_id, provider_id) THEN task_id END AS task_id
+    CASE WHEN :viewer_id IN (consumer_id, provider_id) THEN attempts.id END AS attempt_id,
+    CASE WHEN :viewer_id IN (consumer_id, provider_id) THEN task_id END AS task_id
 FROM attempts JOIN attempt_devices ON attempt_id = attempts.id
-WHERE node_id = ANY($1::text[]) AND finished_at IS NULL AND device_id = ANY($2::text[])
+WHERE node_id = ANY(:node_ids::text[]) AND finished_at IS NULL
+    AND device_id = ANY(:device_ids::text[])
 ORDER BY device_id, attempts.id
 
 -- name: of_node
-SELECT id, uuid FROM devices WHERE node_id = $1 AND is_present
+SELECT id, uuid FROM devices WHERE node_id = :node_id AND is_present
 
 -- name: own
 SELECT node_id, uuid FROM devices JOIN nodes ON nodes.id = node_id
-WHERE devices.id = $1 AND account_id = $2 AND is_present AND state <> 'left'
+WHERE devices.id = :device_id AND account_id = :account_id AND is_present AND state <> 'left'

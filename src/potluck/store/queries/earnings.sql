@@ -8,12 +8,12 @@ WITH worked AS (
         coalesce(least(extract(epoch FROM finished_at - started_at)::double precision,
             (usage ->> 'run_seconds')::double precision), 0) AS seconds
     FROM attempts
-    WHERE provider_id = $1 AND finished_at >= $2 AND finished_at < $3
+    WHERE provider_id = :provider_id AND finished_at >= :since AND finished_at < :until
     UNION ALL
     SELECT attempt_id, node_id, ledger_entries.created_at, 0, amount_micro, NULL, 0
     FROM ledger_entries JOIN attempts ON attempts.id = attempt_id
-    WHERE account_id = $1 AND kind = 'reward'
-        AND ledger_entries.created_at >= $2 AND ledger_entries.created_at < $3
+    WHERE account_id = :provider_id AND kind = 'reward'
+        AND ledger_entries.created_at >= :since AND ledger_entries.created_at < :until
 ), placed AS (
     SELECT worked.*, (at AT TIME ZONE 'UTC')::date AS day,
         (SELECT CASE count(*) WHEN 1 THEN min(device_id) END FROM attempt_devices
@@ -34,4 +34,4 @@ FROM placed JOIN nodes ON nodes.id = node_id
 GROUP BY GROUPING SETS ((day, node_id, nodes.name, device_id), ())
 -- The total first, then the newest.
 ORDER BY is_total DESC, day DESC, node_id, device_id
-LIMIT $4
+LIMIT :limit

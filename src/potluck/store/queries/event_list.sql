@@ -3,13 +3,14 @@
 -- this account's events are forgotten. There is always a row; without an event it has no place.
 SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
 FROM event_head
-LEFT JOIN forgotten_events ON forgotten_events.account_id = $1
+LEFT JOIN forgotten_events ON forgotten_events.account_id = :account_id
 LEFT JOIN LATERAL (
     SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
         tasks.name AS task_name
     FROM events LEFT JOIN tasks ON tasks.id = task_id
-    WHERE events.account_id = $1 AND events.place > $2 AND events.kind = ANY($3)
-    ORDER BY events.place LIMIT $4
+    WHERE events.account_id = :account_id AND events.place > :after_place
+        AND events.kind = ANY(:kinds)
+    ORDER BY events.place LIMIT :limit
 ) AS found ON true
 ORDER BY found.place
 
@@ -17,14 +18,14 @@ ORDER BY found.place
 -- The same by another index.
 SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
 FROM event_head
-LEFT JOIN forgotten_events ON forgotten_events.account_id = $1
+LEFT JOIN forgotten_events ON forgotten_events.account_id = :account_id
 LEFT JOIN LATERAL (
     SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
         tasks.name AS task_name
     FROM events JOIN tasks ON tasks.id = task_id
-    WHERE events.task_id = $5 AND events.account_id = $1
-        AND events.place > $2 AND events.kind = ANY($3)
-    ORDER BY events.place LIMIT $4
+    WHERE events.task_id = :task_id AND events.account_id = :account_id
+        AND events.place > :after_place AND events.kind = ANY(:kinds)
+    ORDER BY events.place LIMIT :limit
 ) AS found ON true
 ORDER BY found.place
 
@@ -32,16 +33,16 @@ ORDER BY found.place
 SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
     tasks.name AS task_name
 FROM events LEFT JOIN tasks ON tasks.id = task_id
-WHERE events.account_id = $1 AND events.place < $2 AND events.kind = ANY($3)
-ORDER BY events.place DESC LIMIT $4
+WHERE events.account_id = :account_id AND events.place < :before_place AND events.kind = ANY(:kinds)
+ORDER BY events.place DESC LIMIT :limit
 
 -- name: newest_of_task
 SELECT events.id, events.place, events.kind, events.created_at, task_id, events.node_id, data,
     tasks.name AS task_name
 FROM events JOIN tasks ON tasks.id = task_id
-WHERE events.task_id = $5 AND events.account_id = $1
-    AND events.place < $2 AND events.kind = ANY($3)
-ORDER BY events.place DESC LIMIT $4
+WHERE events.task_id = :task_id AND events.account_id = :account_id
+    AND events.place < :before_place AND events.kind = ANY(:kinds)
+ORDER BY events.place DESC LIMIT :limit
 
 -- name: head
 SELECT place FROM event_head
@@ -51,9 +52,9 @@ SELECT place FROM event_head
 WITH gone AS (
     DELETE FROM events WHERE id IN (
         SELECT id FROM (
-            SELECT id, created_at, place FROM events ORDER BY id LIMIT $2
+            SELECT id, created_at, place FROM events ORDER BY id LIMIT :limit
         ) AS oldest
-        WHERE created_at < now() - $1::interval AND place IS NOT NULL
+        WHERE created_at < now() - :older_than::interval AND place IS NOT NULL
     ) RETURNING account_id, place
 ), noted AS (
     INSERT INTO forgotten_events (account_id, place)

@@ -15,14 +15,14 @@ FROM (SELECT
     pg_current_snapshot()::text AS position,
     extract(epoch FROM clock_timestamp())::double precision AS now,
     ARRAY(
-        SELECT id FROM nodes WHERE is_news(changed, $1::text::pg_snapshot)
+        SELECT id FROM nodes WHERE is_news(changed, :snapshot::text::pg_snapshot)
         UNION
-        SELECT node_id FROM devices WHERE is_news(changed, $1::text::pg_snapshot)
+        SELECT node_id FROM devices WHERE is_news(changed, :snapshot::text::pg_snapshot)
     ) AS node_ids,
     ARRAY(
-        SELECT account_id FROM balances WHERE is_news(changed, $1::text::pg_snapshot)
+        SELECT account_id FROM balances WHERE is_news(changed, :snapshot::text::pg_snapshot)
         UNION
-        SELECT id FROM accounts WHERE is_news(changed, $1::text::pg_snapshot)
+        SELECT id FROM accounts WHERE is_news(changed, :snapshot::text::pg_snapshot)
     ) AS account_ids,
     -- Whether anybody waits for one that has ended, at whatever time. From the few that ended, by
     -- the index: a million may wait.
@@ -34,29 +34,29 @@ FROM (SELECT
 ) AS news
 LEFT JOIN LATERAL (
     SELECT *, changed::text AS changed_by FROM scheduled_tasks
-    WHERE is_news(changed, $1::text::pg_snapshot)
+    WHERE is_news(changed, :snapshot::text::pg_snapshot)
     ORDER BY changed, id
-    LIMIT $2
+    LIMIT :limit
 ) AS task ON true
 ORDER BY changed, id
 
 -- name: changed_tasks
 -- A further page of what the position did not see. The index is entered behind the last page.
 SELECT *, changed::text AS changed_by FROM scheduled_tasks
-WHERE (changed, id) > ($2::text::xid8, $3)
-    AND NOT pg_visible_in_snapshot(changed, $1::text::pg_snapshot)
+WHERE (changed, id) > (:last_task.changed_by::text::xid8, :last_task.id)
+    AND NOT pg_visible_in_snapshot(changed, :snapshot::text::pg_snapshot)
 ORDER BY changed, id
-LIMIT $4
+LIMIT :limit
 
 -- name: tasks
-SELECT * FROM scheduled_tasks WHERE id = ANY($1)
+SELECT * FROM scheduled_tasks WHERE id = ANY(:task_ids)
 
 -- name: waiting_tasks
 -- A page of all that waits, from behind the last page's end on.
 SELECT * FROM scheduled_tasks
-WHERE is_waiting AND id > $1
+WHERE is_waiting AND id > :after_id
 ORDER BY id
-LIMIT $2
+LIMIT :limit
 
 -- name: waiting_accounts
 -- Who has anything that waits: from one account to the next along the index, however many tasks
@@ -76,43 +76,43 @@ SELECT account_id FROM step WHERE account_id IS NOT NULL
 -- name: queue_heads
 -- The first few of each of these accounts' queues.
 SELECT head.*
-FROM unnest($1::text[]) AS account (id), LATERAL (
+FROM unnest(:account_ids::text[]) AS account (id), LATERAL (
     SELECT * FROM scheduled_tasks
     WHERE is_waiting AND account_id = account.id
     ORDER BY account_id, priority DESC, id
-    LIMIT $2
+    LIMIT :limit
 ) AS head
 
 -- name: waiting_ids
 -- As waiting_tasks, but only what tells whether memory agrees, and only what the position has seen:
 -- the rest is on its way.
-SELECT id, NOT has_to_wait AND coalesce(ready_at <= $4, true) AS is_ready, pending
+SELECT id, NOT has_to_wait AND coalesce(ready_at <= :position.now, true) AS is_ready, pending
 FROM scheduled_tasks
-WHERE is_waiting AND id > $1 AND NOT is_overdue
-    AND pg_visible_in_snapshot(changed, $3::text::pg_snapshot)
+WHERE is_waiting AND id > :after_id AND NOT is_overdue
+    AND pg_visible_in_snapshot(changed, :position.snapshot::text::pg_snapshot)
 ORDER BY id
-LIMIT $2
+LIMIT :limit
 
 -- name: not_waiting
 -- Those of these that can not be in line, seen by the position.
 SELECT id FROM scheduled_tasks
-WHERE id = ANY($1) AND (NOT is_waiting OR has_to_wait)
-    AND pg_visible_in_snapshot(changed, $2::text::pg_snapshot)
+WHERE id = ANY(:task_ids) AND (NOT is_waiting OR has_to_wait)
+    AND pg_visible_in_snapshot(changed, :snapshot::text::pg_snapshot)
 
 -- name: changed_nodes
-SELECT id FROM nodes WHERE is_news(changed, $1::text::pg_snapshot)
+SELECT id FROM nodes WHERE is_news(changed, :snapshot::text::pg_snapshot)
 UNION
-SELECT node_id FROM devices WHERE is_news(changed, $1::text::pg_snapshot)
+SELECT node_id FROM devices WHERE is_news(changed, :snapshot::text::pg_snapshot)
 
 -- name: online_nodes
-SELECT id FROM nodes WHERE state = 'online' AND id > $1 ORDER BY id LIMIT $2
+SELECT id FROM nodes WHERE state = 'online' AND id > :after_id ORDER BY id LIMIT :limit
 
 -- name: nodes
 -- Of each of these what it offers, which is nothing if it gets no work, its devices, and what runs on
 -- it, also on devices that are not offered any more; all of one moment.
 SELECT wanted.id, offered.*, device.devices, attempt.attempts
 -- In brackets: who plans would see how many they are, and plan anew each time, which takes longer.
-FROM unnest((SELECT $1::text[])) WITH ORDINALITY AS wanted (id, place)
+FROM unnest((SELECT :node_ids::text[])) WITH ORDINALITY AS wanted (id, place)
 LEFT JOIN LATERAL (
     SELECT account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
         -- Its owner may give less than is in use.
@@ -159,18 +159,18 @@ CROSS JOIN LATERAL (
 ORDER BY place
 
 -- name: changed_accounts
-SELECT account_id FROM balances WHERE is_news(changed, $1::text::pg_snapshot)
+SELECT account_id FROM balances WHERE is_news(changed, :snapshot::text::pg_snapshot)
 UNION
-SELECT id FROM accounts WHERE is_news(changed, $1::text::pg_snapshot)
+SELECT id FROM accounts WHERE is_news(changed, :snapshot::text::pg_snapshot)
 
 -- name: all_accounts
-SELECT id FROM accounts WHERE id > $1 ORDER BY id LIMIT $2
+SELECT id FROM accounts WHERE id > :after_id ORDER BY id LIMIT :limit
 
 -- name: accounts
 SELECT accounts.id, address, coalesce(available_micro, 0) AS available_micro, weight,
     max_running_devices
 FROM accounts LEFT JOIN balances ON account_id = accounts.id
-WHERE accounts.id = ANY($1)
+WHERE accounts.id = ANY(:account_ids)
 
 -- name: paces
 -- How long an item of these arrays took on each node, and how many failed where none succeeded; by
@@ -179,7 +179,7 @@ SELECT newest.task_id, newest.node_id,
     (sum(newest.items_seconds) / sum(newest.items_done))::double precision AS item_seconds,
     CASE WHEN sum(newest.items_failed) = sum(newest.items_done)
         THEN sum(newest.items_failed) ELSE 0 END::integer AS in_vain
-FROM unnest($1::text[]) AS task (id), LATERAL (
+FROM unnest(:task_ids::text[]) AS task (id), LATERAL (
     SELECT task_id, node_id, items_seconds, items_done, items_failed FROM attempts
     WHERE task_id = task.id
     ORDER BY number DESC LIMIT 64

@@ -1,21 +1,21 @@
 -- name: add
 INSERT INTO invites (id, hash, roles, credit_micro, uses_left, made_by, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, now() + $7::interval)
+VALUES (:invite_id, :code_hash, :roles, :credit_micro, :uses, :made_by, now() + :lifetime::interval)
 RETURNING *
 
 -- name: by_hash
-SELECT * FROM invites WHERE hash = $1 AND revoked_at IS NULL AND expires_at > now()
+SELECT * FROM invites WHERE hash = :code_hash AND revoked_at IS NULL AND expires_at > now()
 
 -- name: redeem
 UPDATE invites SET uses_left = uses_left - 1
-WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
+WHERE hash = :code_hash AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
     AND made_by IS NOT NULL
 RETURNING *
 
 -- name: redeem_first
 -- The server's own invite for its first admin; worth nothing once there is one.
 UPDATE invites SET uses_left = uses_left - 1
-WHERE hash = $1 AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
+WHERE hash = :code_hash AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
     AND made_by IS NULL
     AND NOT EXISTS (SELECT FROM accounts WHERE 'admin' = ANY (roles) AND suspended_at IS NULL)
 RETURNING *
@@ -27,7 +27,7 @@ ORDER BY id DESC LIMIT 1000
 
 -- name: revoke
 UPDATE invites SET revoked_at = now()
-WHERE id = $1 AND revoked_at IS NULL AND made_by IS NOT NULL
+WHERE id = :invite_id AND revoked_at IS NULL AND made_by IS NOT NULL
 RETURNING id
 
 -- name: revoke_first
@@ -36,5 +36,5 @@ UPDATE invites SET revoked_at = now() WHERE made_by IS NULL AND revoked_at IS NU
 
 -- name: offer_first
 INSERT INTO invites (id, hash, roles, credit_micro, uses_left, expires_at)
-VALUES ($1, $2, $3, 0, 1, now() + $4::interval)
+VALUES (:invite_id, :code_hash, :roles, 0, 1, now() + :lifetime::interval)
 ON CONFLICT (hash) DO UPDATE SET revoked_at = NULL, expires_at = excluded.expires_at

@@ -1,10 +1,12 @@
 -- name: failures
-SELECT item, failures FROM failed_items WHERE task_id = $1 AND item = ANY($2::integer[])
+SELECT item, failures FROM failed_items WHERE task_id = :task_id AND item = ANY(:items::integer[])
 
 -- name: fail
 INSERT INTO failed_items (task_id, attempt_id, item, failures, is_final, reason, exit_code, detail)
-SELECT $1, $2, failed.*
-FROM unnest($3::integer[], $4::integer[], $5::boolean[], $6::text[], $7::integer[], $8::text[])
+SELECT :task_id, :attempt_id, failed.*
+FROM unnest(:failed_items[].item::integer[], :failed_items[].failures::integer[],
+    :failed_items[].is_final::boolean[], :failed_items[].reason::text[],
+    :failed_items[].exit_code::integer[], :failed_items[].detail::text[])
     AS failed
 ON CONFLICT (task_id, item) DO UPDATE SET
     attempt_id = excluded.attempt_id, failures = excluded.failures, is_final = excluded.is_final,
@@ -13,4 +15,4 @@ ON CONFLICT (task_id, item) DO UPDATE SET
 -- name: page
 SELECT item, failures, is_final, attempt_id, reason, exit_code, detail
 FROM failed_items
-WHERE task_id = $1 AND item > $2 ORDER BY item LIMIT $3
+WHERE task_id = :task_id AND item > :after_item ORDER BY item LIMIT :limit

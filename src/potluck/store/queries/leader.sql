@@ -2,16 +2,16 @@
 -- Renews the own term, or takes over one that has run out; since when nobody led is remembered for as
 -- long as the term lasts. Who stands by locks nothing, and so waits for nobody.
 WITH before AS (
-    SELECT holder = $1 AND expires_at > now() AS goes_on, expires_at FROM leader
-    WHERE holder = $1 OR expires_at <= now()
+    SELECT holder = :holder AND expires_at > now() AS goes_on, expires_at FROM leader
+    WHERE holder = :holder OR expires_at <= now()
     FOR UPDATE
 )
 UPDATE leader SET
-    holder = $1,
+    holder = :holder,
     term = CASE WHEN before.goes_on THEN term ELSE term + 1 END,
     led_until = CASE WHEN before.goes_on THEN led_until ELSE before.expires_at END,
     renewed_at = now(),
-    expires_at = now() + $2::interval
+    expires_at = now() + :term_duration::interval
 FROM before
 RETURNING leader.term, leader.led_until
 
@@ -19,10 +19,10 @@ RETURNING leader.term, leader.led_until
 -- Shared with other work of this term; whoever takes over waits until it is done. So does who renews
 -- it: nothing that holds on to this row waits for others for long.
 SELECT set_config('lock_timeout', '1s', true) FROM leader
-WHERE holder = $1 AND term = $2 AND expires_at > now() FOR SHARE
+WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now() FOR SHARE
 
 -- name: resign
-UPDATE leader SET expires_at = now() WHERE holder = $1
+UPDATE leader SET expires_at = now() WHERE holder = :holder
 
 -- name: is_led
 SELECT expires_at > now() FROM leader

@@ -8,23 +8,24 @@
 -- two items: a long range is no long lease.
 WITH held AS (
     SELECT id FROM attempts
-    WHERE node_id = $1 AND id = ANY($4) AND finished_at IS NULL
+    WHERE node_id = :node_id AND id = ANY(:held_ids) AND finished_at IS NULL
     ORDER BY id
     FOR UPDATE
 ), before AS (
     SELECT id, state, last_wish FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    WHERE id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND state <> 'left'
         -- Attempts are locked before nodes.
         AND (SELECT count(*) FROM held) >= 0
     FOR UPDATE
 ), renewed AS (
     UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, least(
-        now() + $5::interval,
-        $6::interval + coalesce(
+        now() + :lease_duration::interval,
+        :overrun_duration::interval + coalesce(
             started_at + make_interval(secs => run_seconds_limit),
             fetched_at + make_interval(secs => prepare_seconds_limit)),
         -- NULL, and without effect, unless it is a range.
-        $6::interval + coalesce(progressed_at, started_at) + make_interval(
+        :overrun_duration::interval + coalesce(progressed_at, started_at) + make_interval(
             secs => 2 * run_seconds_limit / (upper(items) - lower(items)))))
     FROM held, before WHERE attempts.id = held.id
 ), heard AS (
@@ -32,10 +33,10 @@ WITH held AS (
     FROM before WHERE nodes.id = before.id
 )
 SELECT before.state AS node_state, before.last_wish, now() AS now,
-    ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
-    ARRAY(SELECT id FROM attempts WHERE id = ANY($4) AND node_id = $1
+    ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL) AS live,
+    ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,
-    EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+    EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
     own.*
 FROM before, LATERAL (
     SELECT coalesce(array_agg(uuid ORDER BY devices.id), '{}') AS uuids,
@@ -43,7 +44,7 @@ FROM before, LATERAL (
         coalesce(array_agg(why ORDER BY devices.id), '{}') AS whys,
         coalesce(bool_or(standing <> 'bound' OR contests.uuid IS NOT NULL), false) AS has_concerns
     FROM devices LEFT JOIN contests USING (uuid)
-    WHERE node_id = $1 AND is_present
+    WHERE node_id = :node_id AND is_present
 ) AS own
 
 -- name: ask
@@ -52,29 +53,31 @@ FROM before, LATERAL (
 -- Whether a silent one is back is for `come_back` to say. As with `hear`, written down if it is news.
 WITH before AS (
     SELECT id, state, is_polling, heartbeat_at FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    WHERE id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND state <> 'left'
 ), lost AS (
     SELECT id FROM attempts
-    WHERE id = ANY($4) AND node_id = $1 AND state = 'lost' AND reason = 'lease_expired'
+    WHERE id = ANY(:held_ids) AND node_id = :node_id AND state = 'lost' AND reason = 'lease_expired'
 ), asked AS (
     -- By its row as it is now: of two that ask at once, one has news.
     UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
     WHERE nodes.id = before.id AND NOT EXISTS (SELECT FROM lost)
-        AND (NOT nodes.is_polling OR nodes.heartbeat_at <= now() - $5::interval)
+        AND (NOT nodes.is_polling OR nodes.heartbeat_at <= now() - :min_heartbeat_age::interval)
     RETURNING nodes.id
 )
 SELECT state, NOT is_polling AND EXISTS (SELECT FROM asked) AS is_news,
-    EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
-    ARRAY(SELECT id FROM attempts WHERE node_id = $1 AND finished_at IS NULL) AS live,
+    EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
+    ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM lost ORDER BY id) AS lost
 FROM before
 
 -- name: look
 -- What a node has, once it was taken back.
-SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
+SELECT EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
     ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
-        WHERE node_id = $1 AND finished_at IS NULL AND nodes.account_id = $2) AS live,
-    ARRAY(SELECT id FROM attempts WHERE id = ANY($3) AND node_id = $1
+        WHERE node_id = :node_id AND finished_at IS NULL
+            AND nodes.account_id = :owner.account_id) AS live,
+    ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
 
 -- name: lock_for_adoption
@@ -82,15 +85,15 @@ SELECT EXISTS (SELECT FROM wishes WHERE node_id = $1) AS has_wishes,
 -- is seen there only if it was waited for here.
 WITH attempt AS (
     SELECT id FROM attempts
-    WHERE id = $1 AND node_id = $2 AND state = 'lost' AND reason = 'lease_expired'
+    WHERE id = :attempt_id AND node_id = :node_id AND state = 'lost' AND reason = 'lease_expired'
     FOR UPDATE
 ), node AS (
     SELECT nodes.id FROM nodes
-    WHERE nodes.id = $2 AND EXISTS (SELECT FROM attempt)
+    WHERE nodes.id = :node_id AND EXISTS (SELECT FROM attempt)
     FOR UPDATE
 )
 SELECT devices.id FROM devices JOIN attempt_devices ON device_id = devices.id
-WHERE attempt_id = $1 AND EXISTS (SELECT FROM node)
+WHERE attempt_id = :attempt_id AND EXISTS (SELECT FROM node)
 ORDER BY devices.id FOR UPDATE OF devices
 
 -- name: adopt
@@ -104,10 +107,10 @@ WITH attempt AS (
         -- It had room beside all that is older: if the node's owner gives less by now, that counts
         -- for whoever comes after.
         NOT EXISTS (SELECT FROM attempts AS newer
-            WHERE newer.node_id = $2 AND newer.finished_at IS NULL
+            WHERE newer.node_id = :node_id AND newer.finished_at IS NULL
                 AND newer.assigned_at > attempts.assigned_at) AS had_room
     FROM attempts JOIN tasks ON tasks.id = attempts.task_id
-    WHERE attempts.id = $1 AND attempts.node_id = $2
+    WHERE attempts.id = :attempt_id AND attempts.node_id = :node_id
         AND attempts.state = 'lost' AND attempts.reason = 'lease_expired'
         AND tasks.state IN ('queued', 'assigned', 'running')
         AND CASE WHEN tasks.items IS NULL
@@ -116,14 +119,14 @@ WITH attempt AS (
             ELSE tasks.pending @> attempts.remaining END
         -- What was given up since it ran past its limit would be given up again at once; unless it
         -- is over, and ends in this transaction.
-        AND ($5 OR now() < $4::interval + coalesce(
+        AND (:is_over OR now() < :overrun_duration::interval + coalesce(
             attempts.started_at + make_interval(secs => attempts.run_seconds_limit),
             attempts.fetched_at + make_interval(secs => attempts.prepare_seconds_limit)))
     FOR UPDATE OF attempts
 ), node AS (
     SELECT nodes.id
     FROM nodes JOIN accounts ON accounts.id = nodes.account_id, attempt
-    WHERE nodes.id = $2 AND nodes.state <> 'left' AND accounts.suspended_at IS NULL
+    WHERE nodes.id = :node_id AND nodes.state <> 'left' AND accounts.suspended_at IS NULL
         AND NOT EXISTS (SELECT FROM node_keys WHERE node_keys.id = nodes.node_key_id
             AND (revoked_at IS NOT NULL OR expires_at <= now()))
         AND (had_room OR nodes.cores - used_cores >= attempt.cores
@@ -134,14 +137,15 @@ WITH attempt AS (
     SELECT devices.id, share.milli, share.memory_bytes,
         may_serve_several(kind, description, true) AS may_stand_beside
     FROM attempt_devices AS share JOIN devices ON devices.id = share.device_id, attempt
-    WHERE share.attempt_id = $1 AND is_present AND standing = 'bound' AND availability <> 'sick'
+    WHERE share.attempt_id = :attempt_id AND is_present AND standing = 'bound'
+        AND availability <> 'sick'
         AND free_milli >= share.milli
         AND (had_room OR devices.memory_bytes - used_memory_bytes >= share.memory_bytes)
         AND (may_serve_several(kind, description, false) OR NOT EXISTS (
             SELECT FROM attempts AS beside
             JOIN attempt_devices AS theirs ON theirs.attempt_id = beside.id
             JOIN tasks AS their_task ON their_task.id = beside.task_id
-            WHERE beside.node_id = $2 AND beside.finished_at IS NULL
+            WHERE beside.node_id = :node_id AND beside.finished_at IS NULL
                 AND theirs.device_id = devices.id
                 AND beside.consumer_id <> attempt.consumer_id
                 AND NOT (shares_device(attempt.requirements) AND shares_device(their_task.requirements)
@@ -157,7 +161,7 @@ WITH attempt AS (
 ), guard AS (
     SELECT attempt.* FROM attempt, node, purse
     WHERE (SELECT count(*) FROM device)
-        = (SELECT count(*) FROM attempt_devices WHERE attempt_id = $1)
+        = (SELECT count(*) FROM attempt_devices WHERE attempt_id = :attempt_id)
 ), taken_devices AS (
     UPDATE devices SET free_milli = free_milli - device.milli,
         used_memory_bytes = used_memory_bytes + device.memory_bytes
@@ -168,7 +172,7 @@ WITH attempt AS (
         used_memory_bytes = nodes.used_memory_bytes + guard.memory_bytes,
         used_disk_bytes = used_disk_bytes + guard.disk_bytes,
         lost_attempts = lost_attempts - 1
-    FROM guard WHERE nodes.id = $2
+    FROM guard WHERE nodes.id = :node_id
 ), taken_task AS (
     UPDATE tasks SET
         state = CASE WHEN guard.started_at IS NOT NULL THEN 'running'
@@ -186,7 +190,7 @@ WITH attempt AS (
         reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
         adoptions = attempts.adoptions + 1,
         may_stand_beside = attempts.may_stand_beside OR (SELECT bool_and(may_stand_beside) FROM device),
-        lease_expires_at = now() + $3::interval
+        lease_expires_at = now() + :lease_duration::interval
     FROM guard WHERE attempts.id = guard.id
     RETURNING attempts.state, attempts.adoptions
 )
@@ -202,26 +206,30 @@ ORDER BY lease_expires_at LIMIT 1000
 -- name: silence
 -- What the last heartbeat of every node tells. `led_until` is when the term before this one ended.
 SELECT now() AS now, leader.forgiven_beat_at,
-    CASE WHEN isfinite($1::timestamptz) THEN $1 END AS led_until,
-    (SELECT max(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at <= $1) AS last_beat_at,
-    (SELECT min(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at > $1) AS next_beat_at,
+    CASE WHEN isfinite(:led_until::timestamptz) THEN :led_until END AS led_until,
+    (SELECT max(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at <= :led_until)
+        AS last_beat_at,
+    (SELECT min(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at > :led_until)
+        AS next_beat_at,
     fallen.recent, fallen.quiet, fallen.newest_quiet_at
 FROM leader, LATERAL (
     SELECT count(*) AS recent,
         count(*) FILTER (WHERE is_quiet) AS quiet,
         max(heartbeat_at) FILTER (WHERE is_quiet) AS newest_quiet_at
     FROM (
-        SELECT heartbeat_at, heartbeat_at <= now() - $2::interval AND (
+        SELECT heartbeat_at, heartbeat_at <= now() - :times.quiet_after::interval AND (
             leader.forgiven_beat_at IS NULL OR heartbeat_at > leader.forgiven_beat_at) AS is_quiet
         FROM nodes
-        WHERE state <> 'left' AND heartbeat_at > now() - $2::interval - $3::interval
+        WHERE state <> 'left'
+            AND heartbeat_at > now() - :times.quiet_after::interval - :times.together::interval
     ) AS heard
 ) AS fallen
 
 -- name: forgive
 -- By the leader alone, and remembered, so that the same silence is not forgiven again.
-UPDATE leader SET forgiven_beat_at = $3, forgiven_until = now() + $4::interval
-WHERE holder = $1 AND term = $2 AND expires_at > now()
+UPDATE leader SET forgiven_beat_at = :grace.beat_at,
+    forgiven_until = now() + :grace.lasting::interval
+WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now()
 RETURNING term
 
 -- name: prolong
@@ -230,8 +238,9 @@ RETURNING term
 WITH live AS (
     SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
     WHERE finished_at IS NULL AND fetched_at IS NOT NULL
-        AND heartbeat_at > $1 AND heartbeat_at <= coalesce($2::timestamptz, 'infinity')
+        AND heartbeat_at > :grace.since
+        AND heartbeat_at <= coalesce(:grace.heard_until::timestamptz, 'infinity')
     ORDER BY attempts.id FOR UPDATE OF attempts
 )
-UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + $3::interval)
+UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, now() + :grace.lasting::interval)
 FROM live WHERE attempts.id = live.id

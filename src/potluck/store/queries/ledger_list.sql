@@ -3,7 +3,7 @@
 
 -- name: place
 -- Where an entry stands in the order; nowhere, if it is none of the account's.
-SELECT created_at, id FROM ledger_entries WHERE id = $1 AND account_id = $2
+SELECT created_at, id FROM ledger_entries WHERE id = :entry_id AND account_id = :account_id
 
 -- name: newest
 -- The newest of each kind, and of these the newest: a kind that is rare is not looked for among
@@ -12,17 +12,18 @@ SELECT newest.id, newest.created_at, newest.kind, newest.purse, newest.amount_mi
     newest.attempt_id, attempts.task_id, nodes.name AS node_name,
     -- What somebody else's task is called is nothing that the one who ran it is told here.
     tasks.name AS task_name
-FROM unnest($2::text[]) AS wanted (kind) CROSS JOIN LATERAL (
+FROM unnest(:kinds::text[]) AS wanted (kind) CROSS JOIN LATERAL (
     SELECT * FROM ledger_entries
-    WHERE account_id = $1 AND kind = wanted.kind
-        AND created_at >= $3 AND (created_at, id) < ($4, $5)
+    WHERE account_id = :account_id AND kind = wanted.kind
+        AND created_at >= :filter.since
+        AND (created_at, id) < (:filter.before.at, :filter.before.id)
         AND (purse = 'available' OR kind NOT IN ('hold', 'refund'))
-    ORDER BY created_at DESC, id DESC LIMIT $6
+    ORDER BY created_at DESC, id DESC LIMIT :limit
 ) AS newest
 LEFT JOIN attempts ON attempts.id = newest.attempt_id
 LEFT JOIN nodes ON nodes.id = attempts.node_id
-LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = $1
-ORDER BY newest.created_at DESC, newest.id DESC LIMIT $6
+LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = :account_id
+ORDER BY newest.created_at DESC, newest.id DESC LIMIT :limit
 
 -- name: of_task
 -- The same of one task: by its attempts, of which there are few, and not by the account's entries.
@@ -30,12 +31,12 @@ SELECT ledger_entries.id, ledger_entries.created_at, ledger_entries.kind, purse,
     attempt_id, attempts.task_id, nodes.name AS node_name, tasks.name AS task_name
 FROM attempts JOIN ledger_entries ON attempt_id = attempts.id
 JOIN nodes ON nodes.id = attempts.node_id
-LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = $1
-WHERE attempts.task_id = $7 AND ledger_entries.account_id = $1
-    AND ledger_entries.kind = ANY($2::text[]) AND ledger_entries.created_at >= $3
-    AND (ledger_entries.created_at, ledger_entries.id) < ($4, $5)
+LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = :account_id
+WHERE attempts.task_id = :filter.task_id AND ledger_entries.account_id = :account_id
+    AND ledger_entries.kind = ANY(:kinds::text[]) AND ledger_entries.created_at >= :filter.since
+    AND (ledger_entries.created_at, ledger_entries.id) < (:filter.before.at, :filter.before.id)
     AND (purse = 'available' OR ledger_entries.kind NOT IN ('hold', 'refund'))
-ORDER BY ledger_entries.created_at DESC, ledger_entries.id DESC LIMIT $6
+ORDER BY ledger_entries.created_at DESC, ledger_entries.id DESC LIMIT :limit
 
 -- name: summary
 -- What came and went in a time, by day or by task, and the total of all. What is held and what is given
@@ -53,16 +54,18 @@ FROM (
         grouping(line.day, line.task_id) > 0 AS is_total
     FROM ledger_entries LEFT JOIN attempts ON attempts.id = attempt_id,
     LATERAL (
-        SELECT CASE WHEN $4 THEN (ledger_entries.created_at AT TIME ZONE 'UTC')::date END AS day,
-            CASE WHEN NOT $4 THEN attempts.task_id END AS task_id
+        SELECT CASE WHEN :by_day THEN (ledger_entries.created_at AT TIME ZONE 'UTC')::date END
+                AS day,
+            CASE WHEN NOT :by_day THEN attempts.task_id END AS task_id
     ) AS line
-    WHERE ledger_entries.account_id = $1 AND ledger_entries.kind IN ('grant', 'charge', 'reward')
-        AND ledger_entries.created_at >= $2 AND ledger_entries.created_at < $3
+    WHERE ledger_entries.account_id = :account_id
+        AND ledger_entries.kind IN ('grant', 'charge', 'reward')
+        AND ledger_entries.created_at >= :since AND ledger_entries.created_at < :until
     GROUP BY GROUPING SETS ((line.day, line.task_id), ())
 ) AS sums
-LEFT JOIN tasks ON tasks.id = sums.task_id AND tasks.account_id = $1
+LEFT JOIN tasks ON tasks.id = sums.task_id AND tasks.account_id = :account_id
 ORDER BY is_total DESC, newest_at DESC, sums.task_id
-LIMIT $5
+LIMIT :limit
 
 -- name: is_free
 -- Whether no device that is there asks for anything.

@@ -1,31 +1,35 @@
 -- name: insert
 INSERT INTO nodes (id, account_id, node_key_id, name, state, own_tasks_only, description, cores,
     memory_bytes, disk_bytes)
-VALUES ($1, $2, $3, $4, 'online', $5, $6, $7, $8, $9)
+VALUES (:node_id, :owner.account_id, :owner.node_key_id, :description.name, 'online',
+    :own_tasks_only, :description, :description.cores, :description.memory_bytes,
+    :description.disk_bytes)
 
 -- name: known
 -- A key that was revoked and authorised again is the same key under another id.
 SELECT nodes.id FROM nodes LEFT JOIN node_keys AS registrar ON registrar.id = node_key_id
-WHERE nodes.account_id = $1 AND (
-    nodes.id = $3 AND node_key_id IS NOT DISTINCT FROM $2
-    OR registrar.address = (SELECT address FROM node_keys WHERE id = $2))
+WHERE nodes.account_id = :owner.account_id AND (
+    nodes.id = :node_id AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
+    OR registrar.address = (SELECT address FROM node_keys WHERE id = :owner.node_key_id))
 LIMIT 1
 
 -- name: of_key
-SELECT id FROM nodes WHERE node_key_id = $1 AND state <> 'left'
+SELECT id FROM nodes WHERE node_key_id = :node_key_id AND state <> 'left'
 
 -- name: count_others
 SELECT count(*) FROM nodes
-WHERE account_id = $1 AND id IS DISTINCT FROM $2 AND state <> 'left'
+WHERE account_id = :owner.account_id AND id IS DISTINCT FROM :node_id AND state <> 'left'
 
 -- name: update
 -- Tells what it had been, so that its return can be told.
 WITH before AS (
-    SELECT id, state FROM nodes WHERE id = $1 AND account_id = $2 FOR UPDATE
+    SELECT id, state FROM nodes WHERE id = :node_id AND account_id = :owner.account_id FOR UPDATE
 )
 UPDATE nodes SET
-    node_key_id = $3, name = $4, state = 'online', own_tasks_only = $5, description = $6,
-    cores = $7, memory_bytes = $8, disk_bytes = $9, heartbeat_at = now(),
+    node_key_id = :owner.node_key_id, name = :description.name, state = 'online',
+    own_tasks_only = :own_tasks_only, description = :description,
+    cores = :description.cores, memory_bytes = :description.memory_bytes,
+    disk_bytes = :description.disk_bytes, heartbeat_at = now(),
     -- One that was away says what it still holds when it asks for work, and has that back first:
     -- else it would be given its own anew.
     is_polling = is_polling AND before.state = 'online'
@@ -33,12 +37,13 @@ FROM before WHERE nodes.id = before.id
 RETURNING before.state
 
 -- name: forget_devices
-UPDATE devices SET is_present = false WHERE node_id = $1
+UPDATE devices SET is_present = false WHERE node_id = :node_id
 
 -- name: offer_device
 INSERT INTO devices (id, node_id, uuid, position, kind, description, model, memory_bytes,
     price_micro_per_hour)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+VALUES (:device_id, :node_id, :device.uuid, :position, :device.kind, :device, :device.model,
+    :device.offered_bytes, :device.terms.price_micro_per_hour)
 ON CONFLICT (node_id, uuid) DO UPDATE SET
     position = excluded.position, kind = excluded.kind, description = excluded.description,
     model = excluded.model, memory_bytes = excluded.memory_bytes,
@@ -50,10 +55,11 @@ RETURNING id
 -- ago is not written down again: that would cost a commit for each call.
 WITH node AS (
     SELECT id, state, heartbeat_at FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    WHERE id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND state <> 'left'
 ), heard AS (
     UPDATE nodes SET heartbeat_at = now() FROM node
-    WHERE nodes.id = node.id AND node.heartbeat_at <= now() - $4::interval
+    WHERE nodes.id = node.id AND node.heartbeat_at <= now() - :min_heartbeat_age::interval
 )
 SELECT state FROM node
 
@@ -61,7 +67,8 @@ SELECT state FROM node
 -- Tells whether it had been silent, so that its return can be told.
 WITH before AS (
     SELECT id, state FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3 AND state <> 'left'
+    WHERE id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND state <> 'left'
     FOR UPDATE
 )
 UPDATE nodes SET state = 'online', heartbeat_at = now()
@@ -71,7 +78,8 @@ RETURNING before.state AS state_before
 -- name: leave
 WITH before AS (
     SELECT id, state FROM nodes
-    WHERE id = $1 AND account_id = $2 AND node_key_id IS NOT DISTINCT FROM $3
+    WHERE id = :node_id AND account_id = :owner.account_id
+        AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id
     FOR UPDATE
 )
 UPDATE nodes SET state = 'left'
@@ -82,7 +90,7 @@ RETURNING before.state <> 'left' AS is_news
 -- Not while their silence is forgiven.
 WITH quiet AS (
     SELECT nodes.id FROM nodes, leader
-    WHERE state = 'online' AND heartbeat_at <= now() - $1::interval
+    WHERE state = 'online' AND heartbeat_at <= now() - :silent_after::interval
         AND (forgiven_until IS NULL OR forgiven_until <= now() OR heartbeat_at > forgiven_beat_at)
     ORDER BY nodes.id FOR UPDATE OF nodes
 )
@@ -90,13 +98,14 @@ UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
 -- name: lock_own
-SELECT id, name FROM nodes WHERE id = $1 AND account_id = $2 AND ($3 OR state <> 'left') FOR UPDATE
+SELECT id, name FROM nodes
+WHERE id = :node_id AND account_id = :account_id AND (:include_left OR state <> 'left') FOR UPDATE
 
 -- name: get
-SELECT * FROM nodes WHERE id = $1 AND ($2 OR state <> 'left')
+SELECT * FROM nodes WHERE id = :node_id AND (:include_left OR state <> 'left')
 
 -- name: page
-SELECT * FROM nodes WHERE state <> 'left' AND id > $1 ORDER BY id LIMIT $2
+SELECT * FROM nodes WHERE state <> 'left' AND id > :after_id ORDER BY id LIMIT :limit
 
 -- name: devices
-SELECT * FROM devices WHERE is_present AND node_id = ANY($1) ORDER BY node_id, position
+SELECT * FROM devices WHERE is_present AND node_id = ANY(:node_ids) ORDER BY node_id, position

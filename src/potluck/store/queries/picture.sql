@@ -27,14 +27,14 @@ SELECT tasks.id, state, reason, waits_for, items, allow_failures, items_succeede
     (SELECT count(*) FROM attempts WHERE task_id = tasks.id AND attempts.state = 'succeeded')
         AS accepted,
     (SELECT count(*) FROM dependencies WHERE task_id = tasks.id) AS dependencies
-FROM tasks WHERE id = ANY($1) ORDER BY id
+FROM tasks WHERE id = ANY(:part.task_ids) ORDER BY id
 
 -- name: histories
 -- There is no index for this: it is for tests, which look at everything.
 SELECT task_id AS id, array_agg(
     CASE WHEN kind = 'task.finished' THEN data ->> 'state' ELSE split_part(kind, '.', 2) END
     ORDER BY id) AS states
-FROM events WHERE kind LIKE 'task.%' AND task_id = ANY($1) GROUP BY task_id
+FROM events WHERE kind LIKE 'task.%' AND task_id = ANY(:task_ids) GROUP BY task_id
 
 -- name: attempts
 SELECT attempts.id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
@@ -42,7 +42,7 @@ SELECT attempts.id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
     coalesce(-sum(amount_micro) FILTER (WHERE kind = 'charge'), 0)::bigint AS charged_micro,
     coalesce(max(adoption + 1) FILTER (WHERE kind IN ('charge', 'refund')), 0) AS settled
 FROM attempts LEFT JOIN ledger_entries ON attempt_id = attempts.id
-WHERE attempts.id = ANY($1) GROUP BY attempts.id ORDER BY attempts.id
+WHERE attempts.id = ANY(:part.attempt_ids) GROUP BY attempts.id ORDER BY attempts.id
 
 -- name: nodes
 SELECT nodes.id, used_cores, used_memory_bytes, used_disk_bytes,
@@ -50,7 +50,7 @@ SELECT nodes.id, used_cores, used_memory_bytes, used_disk_bytes,
     coalesce(sum(attempts.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     coalesce(sum(attempts.disk_bytes), 0)::bigint AS reserved_disk_bytes
 FROM nodes LEFT JOIN attempts ON node_id = nodes.id AND finished_at IS NULL
-WHERE nodes.id = ANY($1) GROUP BY nodes.id ORDER BY nodes.id
+WHERE nodes.id = ANY(:part.node_ids) GROUP BY nodes.id ORDER BY nodes.id
 
 -- name: devices
 SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
@@ -69,14 +69,15 @@ FROM devices LEFT JOIN (
         JOIN attempts ON attempts.id = attempt_id AND finished_at IS NULL
         JOIN tasks ON tasks.id = task_id
 ) AS share ON device_id = devices.id
-WHERE devices.node_id = ANY($1) GROUP BY devices.id ORDER BY devices.id
+WHERE devices.node_id = ANY(:part.node_ids) GROUP BY devices.id ORDER BY devices.id
 
 -- name: quick_to_add_up
 -- Of these accounts, the ones with at most so many entries; no more than that is looked at.
-SELECT account_id AS id FROM unnest($1::text[]) AS account (account_id)
+SELECT account_id AS id FROM unnest(:part.account_ids::text[]) AS account (account_id)
 WHERE (SELECT count(*) FROM (
-    SELECT FROM ledger_entries WHERE ledger_entries.account_id = account.account_id LIMIT $2 + 1
-) AS entry) <= $2
+    SELECT FROM ledger_entries WHERE ledger_entries.account_id = account.account_id
+        LIMIT :max_entries + 1
+) AS entry) <= :max_entries
 
 -- name: purses
 SELECT balances.account_id, available_micro, held_micro,
@@ -84,7 +85,8 @@ SELECT balances.account_id, available_micro, held_micro,
         AS entries_available_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
-WHERE balances.account_id = ANY($1) GROUP BY balances.account_id ORDER BY balances.account_id
+WHERE balances.account_id = ANY(:part.account_ids)
+GROUP BY balances.account_id ORDER BY balances.account_id
 
 -- name: entries_sum
 SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries

@@ -16,5 +16,6 @@ GROUP BY devices.kind
 SELECT
     (SELECT count(*) FROM nodes WHERE state = 'online') AS nodes,
     (SELECT count(*) FROM nodes WHERE state = 'silent') AS silent_nodes,
-    (SELECT count(*) FROM (SELECT FROM tasks WHERE is_waiting LIMIT $1) AS counted) AS waiting_tasks,
+    (SELECT count(*) FROM (SELECT FROM tasks WHERE is_waiting LIMIT :limit) AS counted)
+        AS waiting_tasks,
     (SELECT count(*) FROM attempts WHERE finished_at IS NULL) AS running_attempts

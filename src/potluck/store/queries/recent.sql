@@ -7,9 +7,9 @@ SELECT page.id, consumer_id AS account_id, share.milli,
     extract(epoch FROM finished_at)::double precision AS ended_at
 FROM (
     SELECT id, consumer_id, assigned_at, finished_at FROM attempts
-    WHERE id >= $1 AND id < $2
+    WHERE id >= :since_id AND id < :before_id
     ORDER BY id DESC
-    LIMIT $3
+    LIMIT :limit
 ) AS page, LATERAL (
     SELECT coalesce(sum(milli), 0)::integer AS milli FROM attempt_devices
     WHERE attempt_id = page.id
@@ -23,12 +23,12 @@ SELECT page.id, consumer_id AS account_id, share.milli,
     extract(epoch FROM finished_at)::double precision AS ended_at
 FROM (
     SELECT id, consumer_id, assigned_at, finished_at FROM attempts
-    WHERE finished_at >= $1 AND id < $2 AND finished_at - assigned_at > interval '1 h'
+    WHERE finished_at >= :since AND id < :before_id AND finished_at - assigned_at > interval '1 h'
     UNION ALL
     SELECT id, consumer_id, assigned_at, finished_at FROM attempts
-    WHERE id < $2 AND finished_at IS NULL
+    WHERE id < :before_id AND finished_at IS NULL
     ORDER BY id DESC
-    LIMIT $3
+    LIMIT :limit
 ) AS page, LATERAL (
     SELECT coalesce(sum(milli), 0)::integer AS milli FROM attempt_devices
     WHERE attempt_id = page.id

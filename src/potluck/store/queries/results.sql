@@ -1,19 +1,19 @@
 -- name: look
 -- How far those of these tasks are that are the account's, and of each what is behind so many pieces,
--- no more than $5 of each. An answer has its measure.
+-- no more than `limit` of each. An answer has its measure.
 WITH task AS (
     SELECT tasks.id, state, reason, detail, result_count, cleared_at IS NOT NULL AS is_cleared,
         behind, place
-    FROM unnest($1::text[], $2::integer[]) WITH ORDINALITY AS wanted (id, behind, place)
+    FROM unnest(:task_ids::text[], :behind::integer[]) WITH ORDINALITY AS wanted (id, behind, place)
     JOIN tasks ON tasks.id = wanted.id
-    WHERE account_id = $3
+    WHERE account_id = :account_id
 ), found AS (
     SELECT results.*, sum(octet_length(coalesce(sealed_value, ''))) OVER (ORDER BY place, number)
         - octet_length(coalesce(sealed_value, '')) AS bytes_before
     FROM task CROSS JOIN LATERAL (
         SELECT * FROM results
         WHERE result_count > behind AND task_id = task.id AND number > behind
-        ORDER BY number LIMIT $5
+        ORDER BY number LIMIT :limit
     ) AS results
 ), piece AS (
     SELECT found.task_id, found.number, start, "end", is_error, sealed_value,
@@ -21,7 +21,7 @@ WITH task AS (
     FROM found
     JOIN attempts ON attempts.id = attempt_id
     JOIN accounts ON accounts.id = provider_id
-    WHERE bytes_before < $4::bigint
+    WHERE bytes_before < :max_bytes::bigint
 )
 SELECT task.id, state, reason, detail, result_count, is_cleared, piece.*
 FROM task LEFT JOIN piece ON piece.task_id = task.id

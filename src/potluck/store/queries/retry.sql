@@ -8,4 +8,4 @@ SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, e
         SELECT range_agg(int4range(item, item + 1)) FROM failed_items
         WHERE task_id = tasks.id AND is_final
     ), '{}') END AS not_done
-FROM tasks WHERE id = $1 AND account_id = $2
+FROM tasks WHERE id = :task_id AND account_id = :account_id

@@ -31,57 +31,58 @@ UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
 -- name: specs_of_keys
 -- Whoever works with a task just now is not kept waiting; the task is found again by a later call.
 SELECT id AS row, sealed_spec AS sealed FROM tasks
-WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+WHERE sealed_by = ANY(:keys) AND id <> ALL(:excluded_rows::text[]) LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_specs
 -- Nobody sees a difference: neither the version nor the time of the last change moves.
 UPDATE tasks SET sealed_spec = anew.sealed
-FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
 WHERE tasks.id = anew.id
 
 -- name: secrets_of_keys
 SELECT id AS row, sealed_secrets AS sealed FROM tasks
-WHERE secrets_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+WHERE secrets_by = ANY(:keys) AND id <> ALL(:excluded_rows::text[]) LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_secrets
 UPDATE tasks SET sealed_secrets = anew.sealed
-FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
 WHERE tasks.id = anew.id
 
 -- name: values_of_keys
 SELECT task_id || '/' || start AS row, sealed_value AS sealed FROM results
-WHERE sealed_by = ANY($1) AND task_id || '/' || start <> ALL($3::text[]) LIMIT $2
+WHERE sealed_by = ANY(:keys) AND task_id || '/' || start <> ALL(:excluded_rows::text[]) LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_values
 UPDATE results SET sealed_value = anew.sealed
-FROM unnest($1::text[], $2::bytea[]) AS anew (place, sealed)
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (place, sealed)
 WHERE task_id = split_part(place, '/', 1) AND start = split_part(place, '/', 2)::integer
 
 -- name: destinations_of_keys
 SELECT id AS row, sealed_destination AS sealed FROM webhooks
-WHERE sealed_by = ANY($1) AND id <> ALL($3::text[]) LIMIT $2
+WHERE sealed_by = ANY(:keys) AND id <> ALL(:excluded_rows::text[]) LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_destinations
 UPDATE webhooks SET sealed_destination = anew.sealed
-FROM unnest($1::text[], $2::bytea[]) AS anew (id, sealed)
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
 WHERE webhooks.id = anew.id
 
 -- name: count_of_keys
-SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY($1))
-    + (SELECT count(*) FROM tasks WHERE secrets_by = ANY($1))
-    + (SELECT count(*) FROM results WHERE sealed_by = ANY($1))
-    + (SELECT count(*) FROM webhooks WHERE sealed_by = ANY($1))
+SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY(:keys))
+    + (SELECT count(*) FROM tasks WHERE secrets_by = ANY(:keys))
+    + (SELECT count(*) FROM results WHERE sealed_by = ANY(:keys))
+    + (SELECT count(*) FROM webhooks WHERE sealed_by = ANY(:keys))
 
 -- name: specs_in_the_clear
 SELECT id, request->'spec' AS spec, request_hash FROM tasks
-WHERE request IS NOT NULL ORDER BY id LIMIT $1
+WHERE request IS NOT NULL ORDER BY id LIMIT :limit
 FOR NO KEY UPDATE
 
 -- name: seal_specs
 UPDATE tasks SET sealed_spec = anew.sealed, request_hash = anew.request_hash, request = NULL
-FROM unnest($1::text[], $2::bytea[], $3::bytea[]) AS anew (id, sealed, request_hash)
+FROM unnest(:task_ids::text[], :sealed_specs::bytea[], :request_hashes::bytea[])
+    AS anew (id, sealed, request_hash)
 WHERE tasks.id = anew.id

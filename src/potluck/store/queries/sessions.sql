@@ -1,38 +1,40 @@
 -- name: open
 INSERT INTO sessions (id, account_id, machine, expires_at)
-VALUES ($1, $2, $3, now() + $4::interval)
+VALUES (:session_id, :account_id, :machine, now() + :lifetime::interval)
 
 -- name: add_refresh
-INSERT INTO refresh_tokens (hash, session_id) VALUES ($1, $2)
+INSERT INTO refresh_tokens (hash, session_id) VALUES (:refresh_hash, :session_id)
 
 -- name: caller
 -- The account behind a session that is still open.
 SELECT accounts.*
 FROM sessions JOIN accounts ON accounts.id = account_id
-WHERE sessions.id = $1 AND account_id = $2 AND revoked_at IS NULL AND expires_at > now()
+WHERE sessions.id = :session_id AND account_id = :account_id AND revoked_at IS NULL
+    AND expires_at > now()
 
 -- name: use_refresh
 -- Locks the session, so that of two who come with one token the second finds it used.
 SELECT accounts.*, sessions.id AS session_id
 FROM sessions JOIN accounts ON accounts.id = account_id
-WHERE sessions.id = (SELECT session_id FROM refresh_tokens WHERE hash = $1)
+WHERE sessions.id = (SELECT session_id FROM refresh_tokens WHERE hash = :refresh_hash)
     AND revoked_at IS NULL AND expires_at > now()
 FOR UPDATE OF sessions
 
 -- name: mark_refresh
-UPDATE refresh_tokens SET used_at = now() WHERE hash = $1 AND used_at IS NULL RETURNING session_id
+UPDATE refresh_tokens SET used_at = now()
+WHERE hash = :refresh_hash AND used_at IS NULL RETURNING session_id
 
 -- name: prolong
-UPDATE sessions SET used_at = now(), expires_at = now() + $2::interval WHERE id = $1
+UPDATE sessions SET used_at = now(), expires_at = now() + :lifetime::interval WHERE id = :session_id
 
 -- name: revoke
 UPDATE sessions SET revoked_at = now()
-WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
+WHERE id = :session_id AND account_id = :account_id AND revoked_at IS NULL
 RETURNING id
 
 -- name: of_account
 SELECT * FROM sessions
-WHERE account_id = $1 AND revoked_at IS NULL AND expires_at > now()
+WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
 ORDER BY id DESC LIMIT 1000
 
 -- name: forget
@@ -40,7 +42,7 @@ ORDER BY id DESC LIMIT 1000
 WITH gone AS (
     DELETE FROM sessions WHERE id IN (
         SELECT id FROM sessions
-        WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2
+        WHERE expires_at < now() - :older_than::interval ORDER BY expires_at LIMIT :limit
     ) RETURNING id
 )
 SELECT count(*) FROM gone

@@ -5,8 +5,12 @@ WITH entered AS (
         start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures,
         pending, idempotency_key, request_hash, sealed_secrets, secret_count, retry_of,
         items_succeeded, items_seconds)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10::interval, now() + $11::interval, $12,
-        $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
+    VALUES (:task.id, :task.account_id, :name, :kind, :sealed_spec, :request.requirements,
+        :request.limits, :request.priority, :request.max_attempts, now() + :start_within::interval,
+        now() + :delay::interval, :request.expected_seconds, :request.after, :waits_for,
+        :request.items, :request.allow_failures, :pending, :task.idempotency_key,
+        :task.request_hash, :sealed_secrets, :secret_count, :retry_of,
+        :carried_over.items_succeeded, :carried_over.items_seconds)
     -- The same key again is the same submission; the caller compares the hash.
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING id, account_id
@@ -21,8 +25,8 @@ SELECT id FROM entered
 -- priority, by the account's own limits or those of all; what it has submitted with these keys; and
 -- what such tasks cost where that is cheapest, if anything is offered. Lists are in brackets: who
 -- plans would see how long they are, and plan anew each time, which takes longer.
-SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
-    coalesce(max_priority, $3) AS priority,
+SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS queued,
+    coalesce(max_priority, :quotas.priority) AS priority,
     earlier.ids, earlier.hashes, earlier.keys,
     ARRAY(
         -- Of a CPU a task takes, and pays, the share that its cores make up.
@@ -33,29 +37,33 @@ SELECT address, available_micro, coalesce(max_queued_tasks, $2) AS queued,
             FROM devices JOIN nodes ON nodes.id = node_id
             WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
         )
-        FROM unnest((SELECT $5::bigint[]), (SELECT $6::bigint[]))
+        FROM unnest((SELECT :cores::bigint[]), (SELECT :device_counts::bigint[]))
             WITH ORDINALITY AS wanted (cores, number, place)
         ORDER BY place
     ) AS cheapest
 FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (
     SELECT array_agg(tasks.id) AS ids, array_agg(request_hash) AS hashes,
         array_agg(idempotency_key) AS keys
-    FROM tasks WHERE tasks.account_id = $1 AND idempotency_key = ANY((SELECT $4::text[])::text[])
+    FROM tasks
+    WHERE tasks.account_id = :account_id
+        AND idempotency_key = ANY((SELECT :idempotency_keys::text[])::text[])
 ) AS earlier
-WHERE accounts.id = $1
+WHERE accounts.id = :account_id
 
 -- name: lock_queue
 -- One submission of an account at a time, so that two do not both take the last place.
-SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
+SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count_queued
 -- No further than to the limit.
 SELECT count(*) FROM (
-    SELECT FROM tasks WHERE account_id = $1 AND state = 'queued' AND finished_at IS NULL LIMIT $2
+    SELECT FROM tasks
+    WHERE account_id = :account_id AND state = 'queued' AND finished_at IS NULL LIMIT :limit
 ) AS queued
 
 -- name: by_idempotency_key
-SELECT id, request_hash FROM tasks WHERE account_id = $1 AND idempotency_key = $2
+SELECT id, request_hash FROM tasks
+WHERE account_id = :account_id AND idempotency_key = :idempotency_key
 
 -- name: views
 -- Of these tasks, those that are the account's.
@@ -65,13 +73,13 @@ SELECT id, name, kind, state, priority, created_at, updated_at, requirements, li
     start_before, expected_seconds, items, items_succeeded, items_failed, retry_of,
     (SELECT coalesce(sum(upper(part) - lower(part)), 0) FROM unnest(pending) AS part)::integer
         AS items_pending
-FROM tasks WHERE id = ANY($1::text[]) AND account_id = $2
+FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
 ORDER BY id DESC
 
 -- name: failed_on
 -- Of all attempts, however many: so few rows tell where a task should not go again.
 SELECT task_id, array_agg(DISTINCT node_id) AS node_ids FROM attempts
-WHERE task_id = ANY($1::text[]) AND state IN ('failed', 'lost')
+WHERE task_id = ANY(:task_ids::text[]) AND state IN ('failed', 'lost')
 GROUP BY task_id
 
 -- name: attempts
@@ -83,32 +91,32 @@ SELECT attempts.*, nodes.name AS node_name,
         FROM attempt_devices JOIN devices ON devices.id = device_id
         WHERE attempt_devices.attempt_id = attempts.id
     ), '[]') AS devices
-FROM unnest($1::text[]) AS wanted (id)
+FROM unnest(:task_ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM attempts WHERE task_id = wanted.id ORDER BY number DESC LIMIT $2
+    SELECT * FROM attempts WHERE task_id = wanted.id ORDER BY number DESC LIMIT :limit
 ) AS attempts
 JOIN nodes ON nodes.id = attempts.node_id
 ORDER BY attempts.task_id, attempts.number
 
 -- name: lock
-SELECT state FROM tasks WHERE id = $1 AND account_id = $2 FOR UPDATE
+SELECT state FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPDATE
 
 -- name: lock_queued
-SELECT id FROM tasks WHERE id = ANY($1::text[]) AND state = 'queued' ORDER BY id FOR UPDATE
+SELECT id FROM tasks WHERE id = ANY(:task_ids::text[]) AND state = 'queued' ORDER BY id FOR UPDATE
 
 -- name: end_queued
 -- A task that waits has no attempt: nothing is reserved, held or owed. The rows were locked by a
 -- statement before this one, which therefore sees all that were submitted to come after them.
 WITH ended AS (
     UPDATE tasks SET
-        state = $3, reason = $4, detail = how.detail, not_before = NULL, sealed_secrets = NULL,
-        finished_at = now(), updated_at = now(), version = version + 1
-    FROM unnest($1::text[], $2::text[]) AS how (id, detail)
+        state = :state, reason = :reason, detail = how.detail, not_before = NULL,
+        sealed_secrets = NULL, finished_at = now(), updated_at = now(), version = version + 1
+    FROM unnest(:task_ids::text[], :details::text[]) AS how (id, detail)
     WHERE tasks.id = how.id AND state = 'queued'
     RETURNING tasks.id, account_id
 ), told AS (
     INSERT INTO ended_tasks (after_id, outcome)
-    SELECT id, $3 FROM ended
+    SELECT id, :state FROM ended
     WHERE EXISTS (SELECT FROM dependencies WHERE after_id = ended.id)
 )
 SELECT id, account_id FROM ended ORDER BY id

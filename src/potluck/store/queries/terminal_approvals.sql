@@ -1,20 +1,20 @@
 -- name: add
 INSERT INTO terminal_approvals (code_hash, address, machine, expires_at)
-VALUES ($1, $2, $3, $4)
+VALUES (:code_hash, :approval.address, :approval.machine, :expires_at)
 ON CONFLICT DO NOTHING
 RETURNING code_hash
 
 -- name: use
 -- Of many who come at once, the row's lock lets the first through; the others find it used.
 UPDATE terminal_approvals SET used_at = now()
-WHERE code_hash = $1 AND used_at IS NULL AND expires_at > now()
+WHERE code_hash = :code_hash AND used_at IS NULL AND expires_at > now()
 RETURNING address, machine
 
 -- name: forget
 WITH gone AS (
     DELETE FROM terminal_approvals WHERE code_hash IN (
         SELECT code_hash FROM terminal_approvals
-        WHERE expires_at < now() - $1::interval ORDER BY expires_at LIMIT $2
+        WHERE expires_at < now() - :older_than::interval ORDER BY expires_at LIMIT :limit
     ) RETURNING code_hash
 )
 SELECT count(*) FROM gone

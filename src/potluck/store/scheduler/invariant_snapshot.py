@@ -19,7 +19,7 @@ from potluck.decide.invariants import (
 )
 from potluck.model.task import EndReason, TaskState
 from potluck.store.database import Connection
-from potluck.store.sql_files import load
+from potluck.store.sql_files import Query, load
 
 _sql = load("picture")
 _MOST_ENTRIES = 100_000
@@ -39,14 +39,14 @@ class Part(Struct, frozen=True):
 
 async def take(connection: Connection) -> Picture:
     """Of everything. First in its transaction: all parts are of one moment."""
-    await connection.execute(_sql.one_moment)
+    await connection.execute(*_sql.one_moment())
     whole = Part(
         await _ids(connection, _sql.all_tasks),
         await _ids(connection, _sql.all_attempts),
         await _ids(connection, _sql.all_nodes),
         await _ids(connection, _sql.all_accounts),
     )
-    told = await connection.fetch(_sql.histories, whole.task_ids)
+    told = await connection.fetch(*_sql.histories(task_ids=whole.task_ids))
     histories = {row["id"]: _history(row["states"]) for row in told}
     picture = await _part(connection, whole)
     return msgspec.structs.replace(
@@ -55,7 +55,7 @@ async def take(connection: Connection) -> Picture:
             msgspec.structs.replace(task, history=histories.get(task.id, ()))
             for task in picture.tasks
         ),
-        entries_sum_micro=await connection.fetchval(_sql.entries_sum),
+        entries_sum_micro=await connection.fetchval(*_sql.entries_sum()),
     )
 
 
@@ -65,24 +65,24 @@ async def sample(connection: Connection, part: Part) -> Picture:
     A purse is added up from all its entries: of accounts with very many it is left out, as it would
     take longer than a statement may, and the rest would not be seen either.
     """
-    await connection.execute(_sql.one_moment)
-    quick = await connection.fetch(_sql.quick_to_add_up, part.account_ids, _MOST_ENTRIES)
+    await connection.execute(*_sql.one_moment())
+    quick = await connection.fetch(*_sql.quick_to_add_up(part=part, max_entries=_MOST_ENTRIES))
     account_ids = [row["id"] for row in quick]
     return await _part(connection, msgspec.structs.replace(part, account_ids=account_ids))
 
 
 async def _part(connection: Connection, part: Part) -> Picture:
     return Picture(
-        tasks=tuple(task_fact(row) for row in await connection.fetch(_sql.tasks, part.task_ids)),
-        attempts=_facts(await connection.fetch(_sql.attempts, part.attempt_ids), AttemptFact),
-        nodes=_facts(await connection.fetch(_sql.nodes, part.node_ids), NodeFact),
-        devices=_facts(await connection.fetch(_sql.devices, part.node_ids), DeviceFact),
-        purses=_facts(await connection.fetch(_sql.purses, part.account_ids), PurseFact),
+        tasks=tuple(task_fact(row) for row in await connection.fetch(*_sql.tasks(part=part))),
+        attempts=_facts(await connection.fetch(*_sql.attempts(part=part)), AttemptFact),
+        nodes=_facts(await connection.fetch(*_sql.nodes(part=part)), NodeFact),
+        devices=_facts(await connection.fetch(*_sql.devices(part=part)), DeviceFact),
+        purses=_facts(await connection.fetch(*_sql.purses(part=part)), PurseFact),
     )
 
 
-async def _ids(connection: Connection, statement: str) -> list[str]:
-    return [row["id"] for row in await connection.fetch(statement)]
+async def _ids(connection: Connection, query: Query) -> list[str]:
+    return [row["id"] for row in await connection.fetch(*query())]
 
 
 def _facts(rows: list[Any], kind: type[Fact]) -> tuple[Fact, ...]:

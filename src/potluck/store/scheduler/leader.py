@@ -22,25 +22,27 @@ class TermOver(Exception):
 
 async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
     """Renews or takes the leadership; None while somebody else holds it."""
-    row = await connection.fetchrow(_sql.lead, holder, timedelta(seconds=seconds))
+    row = await connection.fetchrow(
+        *_sql.lead(holder=holder, term_duration=timedelta(seconds=seconds))
+    )
     return Leadership(holder, row["term"], row["led_until"]) if row else None
 
 
 async def holds(connection: Connection, leadership: Leadership) -> bool:
     """Whether this term still runs; it does until the transaction ends."""
-    row = await connection.fetchrow(_sql.holds, leadership.holder, leadership.term)
+    row = await connection.fetchrow(*_sql.holds(leadership=leadership))
     return row is not None
 
 
 async def resign(connection: Connection, holder: str) -> None:
-    await connection.execute(_sql.resign, holder)
+    await connection.execute(*_sql.resign(holder=holder))
 
 
 async def is_led(connection: Connection) -> bool:
-    return bool(await connection.fetchval(_sql.is_led))
+    return bool(await connection.fetchval(*_sql.is_led()))
 
 
 async def remaining_seconds(connection: Connection) -> float:
     """How long the term still runs if nobody renews it."""
-    found: float | None = await connection.fetchval(_sql.remaining)
+    found: float | None = await connection.fetchval(*_sql.remaining())
     return 0.0 if found is None else found

@@ -24,12 +24,12 @@ class Use(Struct, frozen=True):
 
 async def uses(connection: Connection, since: str, behind: str, most: int) -> list[Use]:
     """A page of the attempts whose ids are from one on and before another, the newest first."""
-    return _uses(await connection.fetch(_sql.uses, since, behind, most))
+    return _uses(await connection.fetch(*_sql.uses(since_id=since, before_id=behind, limit=most)))
 
 
 async def long_uses(connection: Connection, since: datetime, behind: str, most: int) -> list[Use]:
     """A page of those that still run, or did so until after a moment and for more than an hour."""
-    return _uses(await connection.fetch(_sql.long_uses, since, behind, most))
+    return _uses(await connection.fetch(*_sql.long_uses(since=since, before_id=behind, limit=most)))
 
 
 def _uses(rows: Any) -> list[Use]:

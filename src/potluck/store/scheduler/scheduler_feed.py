@@ -6,7 +6,7 @@ order that became visible; so nothing is missed, and what is read twice does no 
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -58,7 +58,11 @@ class TaskNow(Struct, frozen=True, gc=False):
     ready_at: float | None  # not before
 
 
-Page = tuple[str, str]  # the mark and the id of the last task before it
+class Page(NamedTuple):
+    """The last task before it."""
+
+    changed_by: str
+    id: str
 
 
 class WalletLists(Struct, frozen=True):
@@ -143,7 +147,7 @@ class WaitingId(Struct, frozen=True, gc=False):
 
 
 async def position(connection: Connection) -> Position:
-    row = await connection.fetchrow(_sql.position)
+    row = await connection.fetchrow(*_sql.position())
     assert row is not None
     return Position(row["position"], row["now"])
 
@@ -157,7 +161,7 @@ class Tasks:
 
     async def news(self, connection: Connection, since: Position, most: int) -> News:
         """All that has changed, and no more than so many tasks in full."""
-        rows = await connection.fetch(_sql.news, since.snapshot, most)
+        rows = await connection.fetch(*_sql.news(snapshot=since.snapshot, limit=most))
         first = rows[0]
         tasks = [] if first["id"] is None else rows
         return News(
@@ -173,21 +177,23 @@ class Tasks:
         self, connection: Connection, since: Position, behind: Page, most: int
     ) -> tuple[list[TaskNow], Page | None]:
         """A further page, and where the next one begins; None after the last."""
-        rows = await connection.fetch(_sql.changed_tasks, since.snapshot, *behind, most)
+        rows = await connection.fetch(
+            *_sql.changed_tasks(snapshot=since.snapshot, last_task=behind, limit=most)
+        )
         return [self._now(row) for row in rows], _behind(rows, most)
 
     async def of_ids(self, connection: Connection, ids: Sequence[TaskId]) -> list[TaskNow]:
-        return [self._now(row) for row in await connection.fetch(_sql.tasks, ids)]
+        return [self._now(row) for row in await connection.fetch(*_sql.tasks(task_ids=ids))]
 
     async def heads(
         self, connection: Connection, accounts: Sequence[AccountId], most_each: int
     ) -> list[TaskNow]:
-        rows = await connection.fetch(_sql.queue_heads, accounts, most_each)
+        rows = await connection.fetch(*_sql.queue_heads(account_ids=accounts, limit=most_each))
         return [self._now(row) for row in rows]
 
     async def waiting(self, connection: Connection, behind: str, most: int) -> list[TaskNow]:
         """A page of all that waits, in the order of the ids."""
-        rows = await connection.fetch(_sql.waiting_tasks, behind, most)
+        rows = await connection.fetch(*_sql.waiting_tasks(after_id=behind, limit=most))
         return [self._now(row) for row in rows]
 
     def expected_seconds(self, account_id: AccountId, name: str, *, of_items: bool) -> float | None:
@@ -223,21 +229,21 @@ class Tasks:
 
 
 def _behind(rows: Sequence[Any], most: int) -> Page | None:
-    return (rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
+    return Page(rows[-1]["changed_by"], rows[-1]["id"]) if len(rows) == most else None
 
 
 _NOWHERE: frozenset[NodeId] = frozenset()
 
 
 async def waiting_accounts(connection: Connection) -> list[AccountId]:
-    return [row["account_id"] for row in await connection.fetch(_sql.waiting_accounts)]
+    return [row["account_id"] for row in await connection.fetch(*_sql.waiting_accounts())]
 
 
 async def waiting_ids(
     connection: Connection, behind: str, most: int, seen_by: Position
 ) -> list[WaitingId]:
     """A page of what waits and is as it was when the position was taken."""
-    rows = await connection.fetch(_sql.waiting_ids, behind, most, seen_by.snapshot, seen_by.now)
+    rows = await connection.fetch(*_sql.waiting_ids(after_id=behind, limit=most, position=seen_by))
     return [WaitingId(row["id"], row["is_ready"], _ranges(row["pending"])) for row in rows]
 
 
@@ -245,20 +251,22 @@ async def not_waiting(
     connection: Connection, ids: Sequence[TaskId], seen_by: Position
 ) -> list[TaskId]:
     """Those of these that are in no line, and were not when the position was taken."""
-    rows = await connection.fetch(_sql.not_waiting, ids, seen_by.snapshot)
+    rows = await connection.fetch(*_sql.not_waiting(task_ids=ids, snapshot=seen_by.snapshot))
     return [row["id"] for row in rows]
 
 
 async def paces(connection: Connection, arrays: Sequence[TaskId]) -> list[Pace]:
-    return [Pace(*row) for row in await connection.fetch(_sql.paces, arrays)]
+    return [Pace(*row) for row in await connection.fetch(*_sql.paces(task_ids=arrays))]
 
 
 async def changed_nodes(connection: Connection, since: Position) -> list[NodeId]:
-    return [row["id"] for row in await connection.fetch(_sql.changed_nodes, since.snapshot)]
+    rows = await connection.fetch(*_sql.changed_nodes(snapshot=since.snapshot))
+    return [row["id"] for row in rows]
 
 
 async def online_nodes(connection: Connection, behind: str, most: int) -> list[NodeId]:
-    return [row["id"] for row in await connection.fetch(_sql.online_nodes, behind, most)]
+    rows = await connection.fetch(*_sql.online_nodes(after_id=behind, limit=most))
+    return [row["id"] for row in rows]
 
 
 class Nodes:
@@ -269,7 +277,7 @@ class Nodes:
         self._durations = durations
 
     async def of_ids(self, connection: Connection, ids: Sequence[NodeId]) -> list[NodeNow]:
-        return [self._now(row) for row in await connection.fetch(_sql.nodes, ids)]
+        return [self._now(row) for row in await connection.fetch(*_sql.nodes(node_ids=ids))]
 
     def _now(self, row: Any) -> NodeNow:
         node_id = row["id"]
@@ -370,12 +378,13 @@ def _device(device: "_Device", uses: list[tuple[AccountId, bool]]) -> FreeDevice
 
 
 async def changed_accounts(connection: Connection, since: Position) -> list[AccountId]:
-    rows = await connection.fetch(_sql.changed_accounts, since.snapshot)
+    rows = await connection.fetch(*_sql.changed_accounts(snapshot=since.snapshot))
     return [row["account_id"] for row in rows]
 
 
 async def all_accounts(connection: Connection, behind: str, most: int) -> list[AccountId]:
-    return [row["id"] for row in await connection.fetch(_sql.all_accounts, behind, most)]
+    rows = await connection.fetch(*_sql.all_accounts(after_id=behind, limit=most))
+    return [row["id"] for row in rows]
 
 
 async def accounts(
@@ -390,7 +399,7 @@ async def accounts(
             most_running_milli=_milli(row["max_running_devices"], quota_running_devices),
             wallet=row["address"].lower(),
         )
-        for row in await connection.fetch(_sql.accounts, ids)
+        for row in await connection.fetch(*_sql.accounts(account_ids=ids))
     ]
 
 

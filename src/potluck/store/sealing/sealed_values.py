@@ -14,7 +14,7 @@ from potluck.model.error import Unopenable
 from potluck.store.database import Connection
 from potluck.store.events.webhooks import DESTINATION
 from potluck.store.sealing.vault import Vault
-from potluck.store.sql_files import load
+from potluck.store.sql_files import Query, load
 from potluck.store.tasks.function_results import VALUE
 from potluck.store.tasks.tasks import SECRETS, SPEC
 
@@ -39,8 +39,8 @@ class Batch(Struct, frozen=True):
 class _Column(Struct, frozen=True):
     table: str
     column: str
-    of_keys: str
-    replace: str
+    of_keys: Query
+    replace: Query
 
 
 _COLUMNS = (
@@ -53,11 +53,11 @@ _COLUMNS = (
 
 async def keys_in_use(connection: Connection) -> frozenset[bytes]:
     """The ids of all keys that something here is sealed with."""
-    return frozenset(row["key"] for row in await connection.fetch(_sql.keys_in_use))
+    return frozenset(row["key"] for row in await connection.fetch(*_sql.keys_in_use()))
 
 
 async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
-    count: int = await connection.fetchval(_sql.count_of_keys, list(keys))
+    count: int = await connection.fetchval(*_sql.count_of_keys(keys=list(keys)))
     return count
 
 
@@ -68,7 +68,9 @@ async def rewrite(
     for column in _COLUMNS:
         at = (column.table, column.column)
         left = [place.row for place in passed_over if (place.table, place.column) == at]
-        rows = await connection.fetch(column.of_keys, list(keys), BATCH, left)
+        rows = await connection.fetch(
+            *column.of_keys(keys=list(keys), limit=BATCH, excluded_rows=left)
+        )
         if rows:
             return await _rewrite(connection, vault, column, rows)
     return Batch(0, [])
@@ -87,7 +89,7 @@ async def _rewrite(
             unreadable.append(Place(*at, row["row"]))
             continue
         anew[row["row"]] = vault.seal(*at, row["row"], plain)
-    await connection.execute(column.replace, list(anew), list(anew.values()))
+    await connection.execute(*column.replace(rows=list(anew), sealed_values=list(anew.values())))
     return Batch(len(anew), unreadable)
 
 
@@ -96,11 +98,14 @@ async def seal_clear(connection: Connection, vault: Vault, request_key: bytes) -
 
     Their hashes become keyed ones: a plain hash lets somebody try what the task may have said.
     """
-    rows = await connection.fetch(_sql.specs_in_the_clear, BATCH)
+    rows = await connection.fetch(*_sql.specs_in_the_clear(limit=BATCH))
     await connection.execute(
-        _sql.seal_specs,
-        [row["id"] for row in rows],
-        [vault.seal(*SPEC, row["id"], row["spec"]) for row in rows],
-        [hmac.digest(request_key, row["request_hash"], "sha256") for row in rows],
+        *_sql.seal_specs(
+            task_ids=[row["id"] for row in rows],
+            sealed_specs=[vault.seal(*SPEC, row["id"], row["spec"]) for row in rows],
+            request_hashes=[
+                hmac.digest(request_key, row["request_hash"], "sha256") for row in rows
+            ],
+        )
     )
     return len(rows)

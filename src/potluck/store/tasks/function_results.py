@@ -31,6 +31,14 @@ class NewResult(Struct, frozen=True):
     value: Value
     is_error: bool = False
 
+    @property
+    def sha256(self) -> bytes | None:
+        return None if self.value.blob is None else bytes.fromhex(self.value.blob.sha256)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value.data) if self.value.blob is None else self.value.blob.size_bytes
+
 
 class Progress(Struct, frozen=True):
     """How far a task is, and what it has given that is not known yet, as far as that fits."""
@@ -44,22 +52,8 @@ class Progress(Struct, frozen=True):
     pieces: list[ResultPiece]
 
 
-def sealed_columns(vault: Vault, pieces: Sequence[NewResult]) -> tuple[list[Any], ...]:
-    """As they are stored, column by column."""
-    blobs = [piece.value.blob for piece in pieces]
-    return (
-        [piece.task_id for piece in pieces],
-        [piece.attempt_id for piece in pieces],
-        [piece.start for piece in pieces],
-        [piece.end for piece in pieces],
-        [piece.is_error for piece in pieces],
-        [None if piece.value.blob else _sealed(vault, piece) for piece in pieces],
-        [None if blob is None else bytes.fromhex(blob.sha256) for blob in blobs],
-        [
-            len(piece.value.data) if piece.value.blob is None else piece.value.blob.size_bytes
-            for piece in pieces
-        ],
-    )
+def sealed_values(vault: Vault, results: Sequence[NewResult]) -> list[bytes | None]:
+    return [None if result.value.blob else _sealed(vault, result) for result in results]
 
 
 def _sealed(vault: Vault, piece: NewResult) -> bytes:
@@ -80,9 +74,17 @@ async def look(
 ) -> dict[TaskId, Progress]:
     """Those of these tasks that are the account's, with what is behind so many pieces of each."""
     each = max(1, most_pieces // max(1, len(behind)))
-    values = (list(behind), list(behind.values()), account_id, most_bytes, each)
+    rows = await connection.fetch(
+        *_sql.look(
+            task_ids=list(behind),
+            behind=list(behind.values()),
+            account_id=account_id,
+            max_bytes=most_bytes,
+            limit=each,
+        )
+    )
     found: dict[TaskId, Progress] = {}
-    for row in await connection.fetch(_sql.look, *values):
+    for row in rows:
         task = found.get(row["id"])
         if task is None:
             task = found[row["id"]] = _progress(row)

@@ -14,7 +14,7 @@ _sql = load("items")
 
 async def failures(connection: Connection, task_id: TaskId, items: Sequence[int]) -> dict[int, int]:
     """How often each of these has failed, as far as it has."""
-    rows = await connection.fetch(_sql.failures, task_id, items) if items else []
+    rows = await connection.fetch(*_sql.failures(task_id=task_id, items=items)) if items else []
     return {row["item"]: row["failures"] for row in rows}
 
 
@@ -24,15 +24,7 @@ async def fail(
     if not failed:
         return
     await connection.execute(
-        _sql.fail,
-        task_id,
-        attempt_id,
-        [each.item for each in failed],
-        [each.failures for each in failed],
-        [each.is_final for each in failed],
-        [each.reason for each in failed],
-        [each.exit_code for each in failed],
-        [each.detail for each in failed],
+        *_sql.fail(task_id=task_id, attempt_id=attempt_id, failed_items=failed)
     )
 
 
@@ -40,7 +32,7 @@ async def page(
     connection: Connection, task_id: TaskId, behind: int, limit: int
 ) -> list[FailedItem]:
     """Items that have failed, in order, from behind this one on."""
-    rows = await connection.fetch(_sql.page, task_id, behind, limit)
+    rows = await connection.fetch(*_sql.page(task_id=task_id, after_item=behind, limit=limit))
     return [
         FailedItem(
             row["item"],

@@ -32,7 +32,7 @@ class TaskOnce(Struct, frozen=True):
 async def once(
     connection: Connection, vault: Vault, task_id: TaskId, account_id: AccountId
 ) -> TaskOnce:
-    row = await connection.fetchrow(_sql.ended, task_id, account_id)
+    row = await connection.fetchrow(*_sql.ended(task_id=task_id, account_id=account_id))
     if row is None:
         raise no_such_task(task_id)
     return TaskOnce(

@@ -48,11 +48,15 @@ def _query(
     """The statement and its values: each state and kind of the account is a key of its own."""
     first = _FIRST if wanted.since is None else first_id_at("task", wanted.since)
     until = _BEHIND_ALL if wanted.until is None else first_id_at("task", wanted.until)
-    bounds = (first, min(until, before or until), limit)
     # Each state once: one that was named twice would show its tasks twice.
     states = dict.fromkeys(wanted.states or TaskState)
     kinds = [wanted.kind] if wanted.kind else KINDS
     ends = [f"{state}/{kind}" for state in states for kind in kinds]
-    if wanted.name is None:
-        return _sql.newest_by_state, *bounds, [f"{account_id}/{end}" for end in ends]
-    return _sql.newest_by_name, *bounds, [f"{account_id}/{wanted.name}/{end}" for end in ends]
+    query = _sql.newest_by_state if wanted.name is None else _sql.newest_by_name
+    start = account_id if wanted.name is None else f"{account_id}/{wanted.name}"
+    return query(
+        first_id=first,
+        before_id=min(until, before or until),
+        limit=limit,
+        keys=[f"{start}/{end}" for end in ends],
+    )

@@ -36,7 +36,7 @@ from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.item_ranges import multirange
 from potluck.store.sealing.vault import Vault
-from potluck.store.sql_files import load
+from potluck.store.sql_files import bind_many, load
 from potluck.wire import codec
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
@@ -97,44 +97,34 @@ def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None)
 
 async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
     """Enters it and tells of it. False when the account has used this key before."""
-    return await connection.fetchval(_sql.insert, *_columns(vault, task, waits_for)) is not None
+    values = _values(vault, task, waits_for)
+    return await connection.fetchval(*_sql.insert(**values)) is not None
 
 
 async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
     """Tasks that wait for no others. Answers which are new, as far as their keys are."""
-    rows = await connection.fetchmany(_sql.insert, [_columns(vault, task, 0) for task in new])
+    calls = [_values(vault, task, waits_for=0) for task in new]
+    rows = await connection.fetchmany(*bind_many(_sql.insert, calls))
     return {TaskId(row["id"]) for row in rows}
 
 
-def _columns(vault: Vault, task: NewTask, waits_for: int) -> tuple[Any, ...]:
-    request = task.request
-    items, left = request.items, _left(task)
-    return (
-        task.id,
-        task.account_id,
-        request.name or name_of(request.spec),
-        kind_of(request.spec),
-        vault.seal(*SPEC, task.id, codec.encode_json(request.spec)),
-        request.requirements,
-        request.limits,
-        request.priority,
-        request.max_attempts,
-        _interval(request.start_within_seconds),
-        _interval(request.delay_seconds),
-        request.expected_seconds,
-        request.after,
-        waits_for,
-        items,
-        request.allow_failures,
-        multirange(left.pending),
-        task.idempotency_key,
-        task.request_hash,
-        _sealed_secrets(vault, task),
-        len(request.secrets),
-        None if task.origin is None else task.origin.task_id,
-        left.items_succeeded,
-        left.items_seconds,
-    )
+def _values(vault: Vault, task: NewTask, waits_for: int) -> dict[str, Any]:
+    request, left = task.request, _left(task)
+    return {
+        "task": task,
+        "request": request,
+        "name": request.name or name_of(request.spec),
+        "kind": kind_of(request.spec),
+        "sealed_spec": vault.seal(*SPEC, task.id, codec.encode_json(request.spec)),
+        "start_within": _interval(request.start_within_seconds),
+        "delay": _interval(request.delay_seconds),
+        "waits_for": waits_for,
+        "carried_over": left,
+        "pending": multirange(left.pending),
+        "sealed_secrets": _sealed_secrets(vault, task),
+        "secret_count": len(request.secrets),
+        "retry_of": None if task.origin is None else task.origin.task_id,
+    }
 
 
 def _left(task: NewTask) -> Again:
@@ -160,9 +150,15 @@ async def allowance(
     """What the account may submit, by its own limits or those of all, and what these are to it."""
     keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
     sizes = list({_size(task.request.requirements) for task in new})
-    cores, numbers = ([size[place] for size in sizes] for place in (0, 1))
-    values = (of_all.queued, of_all.priority, keys, cores, numbers)
-    row = await connection.fetchrow(_sql.allowance, account_id, *values)
+    row = await connection.fetchrow(
+        *_sql.allowance(
+            account_id=account_id,
+            quotas=of_all,
+            idempotency_keys=keys,
+            cores=[cores for cores, _ in sizes],
+            device_counts=[count for _, count in sizes],
+        )
+    )
     assert row is not None, "whoever submits has an account"
     return Allowance(
         row["address"],
@@ -185,20 +181,22 @@ def _size(wanted: Requirements) -> tuple[int, int]:
 
 async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
     """How many more may wait; nobody takes a place before this one."""
-    await connection.execute(_sql.lock_queue, account_id)
+    await connection.execute(*_sql.lock_queue(account_id=account_id))
     return most - await queued(connection, account_id, most)
 
 
 async def queued(connection: Connection, account_id: AccountId, most: int) -> int:
     """How many wait at this moment, counted no further than to so many."""
-    return int(await connection.fetchval(_sql.count_queued, account_id, most))
+    return int(await connection.fetchval(*_sql.count_queued(account_id=account_id, limit=most)))
 
 
 async def by_idempotency_key(
     connection: Connection, account_id: AccountId, key: str
 ) -> EarlierSubmission | None:
     """What the account submitted with this key before, or at this very moment."""
-    row = await connection.fetchrow(_sql.by_idempotency_key, account_id, key)
+    row = await connection.fetchrow(
+        *_sql.by_idempotency_key(account_id=account_id, idempotency_key=key)
+    )
     return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
 
 
@@ -213,7 +211,7 @@ async def views(
     connection: Connection, task_ids: list[TaskId], account_id: AccountId
 ) -> list[TaskView]:
     """Those of these tasks that are the account's, newest first."""
-    rows = await connection.fetch(_sql.views, task_ids, account_id)
+    rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
     return await _views(connection, rows)
 
 
@@ -221,13 +219,13 @@ async def failed_on(
     connection: Connection, task_ids: Sequence[TaskId]
 ) -> dict[TaskId, list[NodeId]]:
     """The nodes on which these tasks have failed or were lost, if there are any."""
-    rows = await connection.fetch(_sql.failed_on, task_ids)
+    rows = await connection.fetch(*_sql.failed_on(task_ids=task_ids))
     return {row["task_id"]: row["node_ids"] for row in rows}
 
 
 async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
     """The task's state, which nobody changes until this transaction ends."""
-    state = await connection.fetchval(_sql.lock, task_id, account_id)
+    state = await connection.fetchval(*_sql.lock(task_id=task_id, account_id=account_id))
     if state is None:
         raise no_such_task(task_id)
     return TaskState(state)
@@ -237,17 +235,19 @@ async def end_queued(
     connection: Connection, details: Mapping[TaskId, str], state: TaskState, reason: EndReason
 ) -> list[tuple[TaskId, AccountId]]:
     """Ends those of these tasks that wait, with a sentence for each; answers which they were."""
-    waiting = await connection.fetch(_sql.lock_queued, list(details)) if details else []
+    waiting = await connection.fetch(*_sql.lock_queued(task_ids=list(details))) if details else []
     ids = [TaskId(row["id"]) for row in waiting]
     if not ids:
         return []
     sentences = [details[task_id] for task_id in ids]
-    rows = await connection.fetch(_sql.end_queued, ids, sentences, state, reason)
+    rows = await connection.fetch(
+        *_sql.end_queued(task_ids=ids, details=sentences, state=state, reason=reason)
+    )
     return [(TaskId(row["id"]), AccountId(row["account_id"])) for row in rows]
 
 
 async def past_deadline(connection: Connection) -> list[TaskId]:
-    return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
+    return [TaskId(row["id"]) for row in await connection.fetch(*_sql.past_deadline())]
 
 
 def no_such_task(task_id: TaskId) -> NotFound:
@@ -258,7 +258,11 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
     attempts: dict[str, list[AttemptView]] = {}
     # What has not changed since it was submitted has none.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
-    found = await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS) if task_ids else []
+    found = (
+        await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=_NEWEST_ATTEMPTS))
+        if task_ids
+        else []
+    )
     for row in found:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))
     return [_task_view(row, attempts.get(row["id"], [])) for row in rows]

@@ -239,8 +239,8 @@ async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: 
     )
     await pool.sql("UPDATE blob_claims SET look_at = now() WHERE size_bytes > 1")
     async with pool.parts.database.transaction() as connection:
-        statement = store_collect._sql.look_at
-        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", pool.alice, 500)
+        statement, *values = store_collect._sql.look_at(account_id=pool.alice, limit=500)
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
     told = "\n".join(line for (line,) in plan)
     assert "blob_claims_due" in told and "Rows Removed" not in told, told
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from potluck.decide.lease_grace import Times
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeState
 from potluck.server.flow.housekeeping import expire
@@ -222,12 +223,13 @@ async def test_who_is_silent_is_found_without_a_look_at_all_nodes(pool: Pool) ->
     )
     await pool.sql("ANALYZE nodes, leader")
     moment, minute = datetime.now(UTC), timedelta(minutes=1)
+    times = Times(minute / 2, minute * 2, minute)
     asked = [
-        (leases.silence, (moment, minute, minute), "nodes_heard"),
-        (nodes.fall_silent, (minute,), "nodes_online"),
+        (leases.silence(led_until=moment, times=times), "nodes_heard"),
+        (nodes.fall_silent(silent_after=minute), "nodes_online"),
     ]
     async with pool.parts.database.transaction() as connection:
-        for statement, values, index in asked:
+        for (statement, *values), index in asked:
             plan = await connection.fetch(f"EXPLAIN {statement}", *values)
             told = "\n".join(line for (line,) in plan)
             assert index in told and "Seq Scan on nodes" not in told, told

@@ -164,7 +164,8 @@ async def test_news_do_not_go_through_all_that_wait_for_others(pool: Pool) -> No
     )
     async with pool.parts.database.transaction() as connection:
         now = await connection.fetchval("SELECT pg_current_snapshot()::text")
-        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {scheduler_feed._sql.news}", now, 100)
+        statement, *values = scheduler_feed._sql.news(snapshot=now, limit=100)
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
     told = [line for (line,) in plan if "on dependencies" in line]
     assert told and all("rows=0" in line.partition("actual")[2] for line in told), told
 

@@ -121,10 +121,10 @@ async def test_a_day_of_attempts_is_a_range_of_the_primary_key(pool: Pool, mode:
         await connection.execute("ANALYZE attempts, attempt_devices")
         await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
         day = await _explain(
-            connection, "text", load("recent").uses, "'attempt_00', 'attempt_z', 1000"
+            connection, "text", load("recent").uses.text, "'attempt_00', 'attempt_z', 1000"
         )
         before = await _explain(
-            connection, "timestamptz", load("recent").long_uses, "now(), 'attempt_z', 1000"
+            connection, "timestamptz", load("recent").long_uses.text, "now(), 'attempt_z', 1000"
         )
     assert "Seq Scan" not in day and "Sort" not in day
     assert '"Index Name": "attempts_pkey"' in day
