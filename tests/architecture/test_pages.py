@@ -61,7 +61,7 @@ def test_the_files_that_the_architecture_page_names_exist() -> None:
     places = [
         ROOT,
         SOURCE,
-        *(SOURCE / part for part in ("server", "provider", "provider/dependencies")),
+        *(SOURCE / part for part in ("server", "server/flow", "provider")),
     ]
     for name in set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml))`", page)):
         assert any((place / name).exists() for place in places), f"ARCHITECTURE.md names {name}"

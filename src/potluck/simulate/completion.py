@@ -1,8 +1,8 @@
 """Replays a trace of jobs through the scheduler, with virtual time, and says how long they took.
 
 Nodes have equally many GPUs. A job that wants more of them than a node has takes whole nodes, all
-at once. The decisions are the server's own: `decide/scheduler.py` is told of what comes and what ends,
-and plans after each.
+at once. The decisions are the server's own: `decide/scheduler.py` is told of what comes and what
+ends, and plans after each.
 """
 
 import heapq

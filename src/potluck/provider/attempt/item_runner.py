@@ -1,8 +1,8 @@
 """Runs the items of a range: one sandbox for many of them, one process for each.
 
-Inside, `provider/sandbox/item_loop.py` is told one item after the other and answers how it ended. An item that
-touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a bad
-item never fails its neighbours, and every wall holds for each of them; one that spoils what was
+Inside, `sandbox/item_loop.py` is told one item after the other and answers how it ended. An item
+that touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a
+bad item never fails its neighbours, and every wall holds for each of them; one that spoils what was
 brought for all costs the sandbox, too, but nobody's outcome. Recalled, the item that runs has no
 outcome, whatever it made of the signal, and none is begun after it. What items could do to each
 other inside is between a consumer and his own code. An image need not have a Python, so an item in

@@ -114,10 +114,10 @@ class Installer:
         self, stage: Stage, phase: str, files: dict[str, bytes], *commands: tuple[str, ...]
     ) -> Confinement:
         words = [word for command in commands for word in ("--", *command)]
-        program = {"forward.py": Path(proxy_forwarder.__file__).read_bytes()}
+        program = {"proxy_forwarder.py": Path(proxy_forwarder.__file__).read_bytes()}
         return Confinement(
             name=f"{stage.name}-{phase}",
-            command=(PYTHON, "-I", "-S", f"{WORK}/forward.py", _SOCKET, *words),
+            command=(PYTHON, "-I", "-S", f"{WORK}/proxy_forwarder.py", _SOCKET, *words),
             memory_bytes=self._settings.memory_bytes,
             disk_bytes=self._settings.work_bytes,
             processes=self._settings.processes,

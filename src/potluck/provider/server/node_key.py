@@ -1,6 +1,6 @@
 """The node key: this machine's own, made here, and never anywhere else.
 
-A wallet authorises it once (`wire/signing/delegation.py`); from then on it signs in by itself, and the
+A wallet authorises it once (`signing/delegation.py`); from then on it signs in by itself, and the
 wallet's key is not needed here. The wallet's word is kept beside it, so that the command that
 starts a provider knows until when it holds; the server has it too, and decides by its own.
 

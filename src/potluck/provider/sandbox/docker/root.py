@@ -59,7 +59,7 @@ def _entry(path: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 def on_own_image(python: Python) -> Footing:
     return Footing(
-        (python.path, "-I", "-S", f"{_OURS}/first.py"),
+        (python.path, "-I", "-S", f"{_OURS}/container_init.py"),
         (*base_mounts(python), *_programs()),
         python.environment,
     )
@@ -79,7 +79,7 @@ def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
     return Footing(
         (
             *(f"{_OURS}/lib/{loader.name}", "--library-path", libraries),
-            *(f"{_OURS}/python/bin/{name}", "-I", "-S", f"{_OURS}/first.py"),
+            *(f"{_OURS}/python/bin/{name}", "-I", "-S", f"{_OURS}/container_init.py"),
         ),
         (
             Mount(loader.parent, f"{_OURS}/lib"),
@@ -92,8 +92,8 @@ def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
 
 def _programs() -> tuple[Mount, ...]:
     return (
-        Mount(Path(str(container_init.__file__)), f"{_OURS}/first.py"),
-        Mount(Path(str(exec_env.__file__)), f"{_OURS}/begin.py"),
+        Mount(Path(str(container_init.__file__)), f"{_OURS}/container_init.py"),
+        Mount(Path(str(exec_env.__file__)), f"{_OURS}/exec_env.py"),
     )
 
 
