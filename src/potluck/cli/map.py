@@ -16,17 +16,11 @@ from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import InputFile, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
-from potluck.cli.request.kinds import KindOptions
-from potluck.cli.request.many import AllowFailuresOption, ArrayOptions
-from potluck.cli.request.options import Draft, TaskOptions, drafted, sent_along
+from potluck.cli.request.options import Draft, MapOptions, drafted, sent_along
 from potluck.cli.request.placeholders import given
 from potluck.cli.request.script import STDIN
-from potluck.cli.request.sent import SentOptions
-from potluck.cli.request.timing import TimingOptions
-from potluck.cli.request.walls import WallOptions
 from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen, printable
 from potluck.cli.submit import tell_submitted
@@ -60,7 +54,7 @@ ItemsOutputOption = Annotated[
 
 @dataclass(frozen=True)
 class ItemOptions:
-    """How the items are read, and what becomes of theirs."""
+    """How the items are read."""
 
     panel: ClassVar = "Many at once"
 
@@ -68,31 +62,12 @@ class ItemOptions:
         ItemFormat | None,
         typer.Option(help="How ITEMS is read, if not by the end of its name."),
     ] = None
-    allow_failures: AllowFailuresOption = 0
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """What a task is, but for how many there are of it."""
-
-    items: ItemOptions
-    kind: KindOptions
-    sent: SentOptions
-    devices: DeviceOptions
-    walls: WallOptions
-    timing: TimingOptions
-    name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None
-
-    def of(self, count: int) -> TaskOptions:
-        many = ArrayOptions(count, self.items.allow_failures)
-        return TaskOptions(
-            self.kind, self.sent, self.devices, self.walls, many, self.timing, self.name
-        )
 
 
 @grouped
 def map_items(
     context: typer.Context,
+    reading: ItemOptions,
     task: MapOptions,
     entry: EntryOptions,
     items: ItemsArgument,
@@ -117,10 +92,10 @@ def map_items(
     and 1 if not. With --dry-run it is 0 if it would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    if not (task.kind.image or task.kind.template):
+    if not (task.said["image"] or task.said["template"]):
         _check_script(items, script)
     _check_order(items, script)
-    found = read_items(items, task.items.format, task.sent.folder)
+    found = read_items(items, reading.format, task.said["folder"])
     words = words_of(script, arguments)
     draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
     gathering = _gathering(found, output)
