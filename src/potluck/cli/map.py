@@ -18,10 +18,9 @@ from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOp
 from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.inputs import InputFile, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
-from potluck.cli.request.options import Draft, MapOptions, drafted, sent_along
+from potluck.cli.request.options import Draft, MapOptions, TaskWords, drafted, sent_along
 from potluck.cli.request.placeholders import given
 from potluck.cli.request.script import STDIN
-from potluck.cli.request.words import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.screen import Screen, printable
 from potluck.cli.submit import tell_submitted
 from potluck.cli.watch import watch
@@ -71,8 +70,7 @@ def map_items(
     task: MapOptions,
     entry: EntryOptions,
     items: ItemsArgument,
-    script: ScriptArgument = None,
-    arguments: ArgumentsArgument = None,
+    words: TaskWords,
     output: ItemsOutputOption = None,
     detach: DetachOption = False,
     notify: NotifyOption = None,
@@ -93,10 +91,9 @@ def map_items(
     """
     screen = Screen(json)
     if not (task.said["image"] or task.said["template"]):
-        _check_script(items, script)
-    _check_order(items, script)
+        _check_script(items, words.script)
+    _check_order(items, words.script)
     found = read_items(items, reading.format, task.said["folder"])
-    words = words_of(script, arguments)
     draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
     gathering = _gathering(found, output)
     gathering.check_room()

@@ -6,7 +6,7 @@ second is first spelled as it would be typed, so that both are read by the same 
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,8 @@ def _text(value: Any, name: str) -> str:
 
 def _texts(value: Any, name: str) -> list[str]:
     """One, or several of them."""
-    every = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    is_one = isinstance(value, str | Mapping) or not isinstance(value, Iterable)
+    every = [value] if is_one else value
     return [_text(each, name) for each in every]
 
 
@@ -187,10 +188,10 @@ def _path(value: Any, name: str) -> str:
 
 def _files(value: Any, name: str) -> list[str]:
     """SOURCE:NAME; a table has them by their names for the task."""
-    if not isinstance(value, Mapping):
-        every = value if isinstance(value, list | tuple) else [value]
-        return [_path(each, name) for each in every]
-    return [f"{_path(source, name)}:{path}" for path, source in value.items()]
+    if isinstance(value, Mapping):
+        return [f"{_path(source, name)}:{path}" for path, source in value.items()]
+    is_one = isinstance(value, str | os.PathLike)
+    return [_path(each, name) for each in ([value] if is_one else value)]
 
 
 def _parse_files(words: list[str], _name: str) -> tuple[tuple[Path, str], ...]:

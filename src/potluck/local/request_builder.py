@@ -13,7 +13,7 @@ from potluck.local.task_options import OPTIONS, PAGE
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.plain import plain
-from potluck.model.spec import CommandSpec, ContainerSpec, ScriptSpec, TaskSpec
+from potluck.model.spec import TaskSpec
 from potluck.model.task import Limits, Requirements, TaskRequest
 
 NameOf = Callable[[str], str]
@@ -148,18 +148,11 @@ def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
 
 def _check_utf8(request: TaskRequest) -> None:
     """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
-    texts = [*request.spec.environment.values(), request.name or ""]
-    match request.spec:
-        case ScriptSpec():
-            texts += [*request.spec.arguments, request.spec.filename]
-        case CommandSpec() | ContainerSpec():
-            texts += request.spec.command
-    wanted = request.requirements
-    words = (wanted.device_model, wanted.device_vendor, *wanted.labels)
-    named = {text: repr(text) for text in [*texts, *(word or "" for word in words)]}
-    named |= {value: f"The secret {name}" for name, value in request.secrets.items()}
-    for text, shown in named.items():
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise InvalidInput(
-                f"{shown} is not valid UTF-8.", "Write it in UTF-8, or leave it out."
-            )
+    try:
+        msgspec.json.encode(request)
+    except UnicodeEncodeError as error:
+        secrets = {value: f"The secret {name}" for name, value in request.secrets.items()}
+        raise InvalidInput(
+            f"{secrets.get(error.object, repr(error.object))} is not valid UTF-8.",
+            "Write it in UTF-8, or leave it out.",
+        ) from None

@@ -63,6 +63,11 @@ class TaskOption(Struct, frozen=True):
         """Its name in Python."""
         return self.name.replace("-", "_")
 
+    @property
+    def is_of_task(self) -> bool:
+        """Whether `run`, `submit` and `map` have it from the table."""
+        return OptionSource.COMMAND in self.sources and not self.is_shared
+
     def is_alias(self, name: str) -> bool:
         return name.replace("_", "-") != self.name
 
@@ -101,7 +106,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
              help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
         _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),
-             help="A variable that only my own nodes receive, from my environment; repeatable."),
+             help="A variable that only my own nodes receive, from my environment, or asked for."),
         _Row("trust", kinds.WALLETS, "trust", _TYPED,
              help="Nodes of this wallet may receive the secrets too; repeatable."),
         _Row("secrets-to-strangers", kinds.FLAG, "secrets_to_strangers", _TYPED,

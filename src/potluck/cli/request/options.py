@@ -1,7 +1,6 @@
 """The options of a task on a command line, made from the table, and the request they come to."""
 
 import inspect
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploade
 from potluck.cli.request.secrets import named_secrets, read_secrets
 from potluck.cli.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes
-from potluck.local.task_options import OPTIONS, OptionSource, TaskOption
+from potluck.local.task_options import OPTIONS, TaskOption
 from potluck.local.template import template as named_template
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
@@ -65,29 +64,40 @@ def option_info(name: str, panel: str | None = None) -> Any:
 
 
 def _parameter(row: TaskOption) -> inspect.Parameter:
-    is_flag = row.kind.type is bool
-    one = list[str] if row.kind.is_list else row.kind.type
-    default = False if is_flag else row.default
+    kind = list[str] if row.kind.is_list else row.kind.type
+    default = False if kind is bool else row.default
     return inspect.Parameter(
         row.keyword,
         inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[
-            one if default is not None else one | None, option_info(row.name, row.panel)
-        ],
+        annotation=Annotated[kind | None, option_info(row.name, row.panel)],
         default=default,
     )
 
 
-def _signature(without: Collection[str] = ()) -> inspect.Signature:
-    rows = [
-        row
-        for row in OPTIONS.values()
-        if OptionSource.COMMAND in row.sources and not row.is_shared and row.name not in without
-    ]
+def _signature(without: str = "") -> inspect.Signature:
+    rows = [row for row in OPTIONS.values() if row.is_of_task and row.name != without]
     return inspect.Signature([_parameter(row) for row in rows])
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
+class TaskWords:
+    """The words behind the options: what is run, and with which arguments."""
+
+    script: Annotated[
+        str | None,
+        typer.Argument(metavar="SCRIPT", help="A Python file; `-` is stdin.", show_default=False),
+    ] = None
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGS", help="For the script, untouched.", show_default=False),
+    ] = None
+
+    @property
+    def all(self) -> list[str]:
+        return [] if self.script is None else [self.script, *(self.arguments or ())]
+
+
+@dataclass(init=False)
 class TaskOptions:
     """What was typed, or stands in its place, by the keywords of the options."""
 
@@ -95,7 +105,7 @@ class TaskOptions:
     __signature__ = _signature()
 
     def __init__(self, **said: Any) -> None:
-        object.__setattr__(self, "said", said)
+        self.said = said
 
     def values(self) -> dict[str, Any]:
         """As the request has them, by the names of the options."""
@@ -109,7 +119,7 @@ class TaskOptions:
 class MapOptions(TaskOptions):
     """Those of a map, whose items are counted and not typed."""
 
-    __signature__ = _signature(without=("array",))
+    __signature__ = _signature(without="array")
 
     def of(self, count: int) -> TaskOptions:
         return TaskOptions(**self.said, array=count)
@@ -128,9 +138,7 @@ class Draft(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def drafted(
-    words: Sequence[str], said: TaskOptions, screen: Screen, *, is_meant: bool = True
-) -> Draft:
+def drafted(words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bool = True) -> Draft:
     """Every mistake that can be seen from here is told here, before anything is sent.
 
     What is not meant, but only asked about, needs no secrets.
@@ -138,7 +146,7 @@ def drafted(
     values = said.values()
     ready = named_template(values["template"]) if "template" in values else None
     way = Way(values["command"], values.get("image"), ready, values.get("parameter", ()))
-    asked = asked_for(words, way, values.get("env", {}), values.get("folder"))
+    asked = asked_for(words.all, way, values.get("env", {}), values.get("folder"))
     inputs = checked_inputs(asked.folder, values.get("file", ()))
     named = list(values.pop("secret", ()))
     values["secret"] = read_secrets(named, screen.err) if is_meant else named_secrets(named)
