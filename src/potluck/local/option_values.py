@@ -35,7 +35,7 @@ def _as_it_is(value: Any, _name: str) -> Any:
 class ValueKind(Struct, frozen=True):
     """The values of an option. `spell` and `parse` are given the option's name for their errors."""
 
-    type: Any  # of one value on the command line
+    type: type[Any]  # of one value on the command line
     spell: Callable[[Any, str], Any]  # a value of TOML or Python, as it would be typed
     parse: Callable[[Any, str], Any] = _as_it_is  # what was typed, as the request has it
     metavar: str | None = None
@@ -221,4 +221,4 @@ VARIABLES = ValueKind(str, _pairs, parse_environment, "NAME=VALUE", is_list=True
 SECRETS = ValueKind(str, _secrets, metavar="NAME", is_list=True)
 DIRECTORY = ValueKind(Path, _path, lambda value, _name: Path(value), "DIR", is_path=True)
 FILES = ValueKind(str, _files, _parse_files, "SRC[:DST]", is_list=True, is_path=True)
-OBJECT = ValueKind(Any, _as_it_is)
+OBJECT = ValueKind(object, _as_it_is)
