@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
 # Those that act on something else than the request, or are what is run.
 OTHERS = {"image", "dependencies"} | {row.name for row in OPTIONS.values() if not row.field}
 # What an option makes no sense without.
-BESIDE = {
+BESIDE: dict[str, dict[str, Any]] = {
     "share": {"fraction": 0.5},
     "trust": {"secret": ["TOKEN"]},
     "secrets-to-strangers": {"secret": ["TOKEN"]},
