@@ -11,14 +11,14 @@ import typer
 
 import potluck
 from potluck.cli.main import app
-from potluck.consumer.files import MOST_VALUE_BYTES
+from potluck.consumer.files.files import MOST_VALUE_BYTES
 from potluck.consumer.functions.options import Wishes, by_present_names, understood
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption, read_option
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.node import SandboxStrength
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest
+from potluck.model.task_spec import ScriptSpec
 from potluck.wire.estimate import Estimate, Outlook
 from tests.architecture.places import DOCS, ROOT
 from tests.cli.command_line import CommandLine

@@ -10,11 +10,11 @@ import msgspec
 
 from potluck.local.option_values import ME
 from potluck.local.task_options import OPTIONS, PAGE
+from potluck.model.decode_errors import plain
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.plain import plain
-from potluck.model.spec import TaskSpec
 from potluck.model.task import Limits, Requirements, TaskRequest
+from potluck.model.task_spec import TaskSpec
 
 NameOf = Callable[[str], str]
 

@@ -8,13 +8,13 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.complete import task_ids, template_names
+from potluck.cli.completion import task_ids, template_names
 from potluck.cli.options import directory
-from potluck.cli.pick import pick_task_id
-from potluck.cli.request.asked import Way, asked_for
 from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploaded
 from potluck.cli.request.secrets import named_secrets, read_secrets
-from potluck.cli.screen import Screen, Tone
+from potluck.cli.request.task_kind import Way, asked_for
+from potluck.cli.tasks.resolve_task import pick_task_id
+from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes
 from potluck.local.task_options import OPTIONS, TaskOption
 from potluck.local.template import template as named_template

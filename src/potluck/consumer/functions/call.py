@@ -7,8 +7,8 @@ from types import ModuleType
 from msgspec.structs import replace
 
 from potluck.consumer.functions.capture import captured, is_same
+from potluck.consumer.functions.decode_value import Opener
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
-from potluck.consumer.functions.opening import Opener
 from potluck.consumer.functions.options import Options, secrets_of
 from potluck.consumer.functions.pickling import name_of, own_modules, pickled_function
 from potluck.model.blob import BlobRef, NamedFile, Value

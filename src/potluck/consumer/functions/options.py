@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.consumer.client import Potluck
-from potluck.consumer.files import MOST_VALUE_BYTES
+from potluck.consumer.files.files import MOST_VALUE_BYTES
 from potluck.local.request_builder import build_request, is_for_own_nodes
 from potluck.local.task_options import OPTIONS, OptionSource, TaskKeywords, alias_hint, find_option
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
-from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest
+from potluck.model.task_spec import FunctionSpec
 
 # By name, from the environment of the program that submits; or with their values.
 Secrets = Sequence[str] | Mapping[str, str]
