@@ -42,30 +42,13 @@ def test_the_options_of_a_task_are_pinned() -> None:
     from potluck.consumer.functions.options import Wishes
 
     assert sorted(Wishes.__annotations__) == [
-        "allow_pickle",
-        "client",
-        "cores",
-        "dependencies",
-        "disk",
-        "environment",
-        "files",
-        "folder",
-        "from_wallets",
-        "gpu",
-        "labels",
-        "max_price",
-        "max_result",
-        "memory",
-        "name",
-        "owners",
-        "priority",
-        "progress",
-        "ram",
-        "retries",
-        "secrets",
-        "secrets_to_strangers",
-        "timeout",
-        "trust",
+        *("after", "allow_pickle", "attempts", "capability", "checkpoint", "client", "cores"),
+        *("deadline", "delay", "dependencies", "device_kind", "disk", "env", "environment"),
+        *("expected", "file", "files", "folder", "fraction", "from_wallets", "gpu", "label"),
+        *("labels", "max_price", "max_result", "memory", "min_reliability", "model", "name"),
+        *("owner", "owners", "priority", "progress", "ram", "retries", "sandbox", "secret"),
+        *("secrets", "secrets_to_strangers", "share", "stop_after_silence", "time", "timeout"),
+        *("trust", "vendor"),
     ]
 
 

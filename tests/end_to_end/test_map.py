@@ -42,7 +42,7 @@ def inverse(x: int) -> float:
     return 1 / x
 
 
-@potluck.task(timeout=1)
+@potluck.task(time=1)
 def sleeps(seconds: int) -> int:
     time.sleep(seconds)
     return seconds
@@ -111,7 +111,7 @@ def test_folder_files_and_secrets_are_there(client: Potluck, tmp_path: Path) -> 
     far = reads.using(
         client=client,
         folder=tmp_path / "folder",
-        files={"given.txt": tmp_path / "file"},
-        secrets={"TOKEN": "kept to ourselves"},
+        file={"given.txt": tmp_path / "file"},
+        secret={"TOKEN": "kept to ourselves"},
     )
     assert far.submit().result(60) == ["beside", "given", "kept to ourselves"]

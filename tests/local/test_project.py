@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from potluck.local.defaults import KEYS
 from potluck.local.project import nearest_project, project_defaults
+from potluck.local.task_options import OPTIONS, OptionSource
 from potluck.model.error import InvalidInput
 
 BLOCK = "# /// script\n# dependencies = []\n#\n# [tool.potluck]\n{}# ///\nprint(1)\n"
@@ -129,9 +129,14 @@ NOT_FOR_SCRIPTS = {
 
 
 def test_what_a_downloaded_script_can_not_say(project: Path) -> None:
-    assert set(NOT_FOR_SCRIPTS) == {name for name, key in KEYS.items() if not key.in_script}
+    in_files = {
+        place: {name for name, option in OPTIONS.items() if place in option.sources}
+        for place in (OptionSource.PROJECT, OptionSource.SCRIPT)
+    }
+    assert set(NOT_FOR_SCRIPTS) == in_files[OptionSource.PROJECT] - in_files[OptionSource.SCRIPT]
+    assert in_files[OptionSource.SCRIPT] <= in_files[OptionSource.PROJECT]
     for key, value in NOT_FOR_SCRIPTS.items():
-        with pytest.raises(InvalidInput, match=f"job.py, line 5: a script can not say {key}"):
+        with pytest.raises(InvalidInput, match=f"job.py, line 5: a script cannot say {key}"):
             said(project, f"{key} = {value}")
     with pytest.raises(InvalidInput, match="secret is not taken from a file"):
         said(project, 'secret = ["TOKEN"]')

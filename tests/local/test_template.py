@@ -102,7 +102,7 @@ def test_files_beside_the_script_go_along() -> None:
         ('script = "do.py"', "missing required field 'summary'"),
         ('summary = "x"', "it needs one of script, command and image"),
         (f'{PLAIN}command = ["ls"]', "it needs one of script, command and image"),
-        (f'{PLAIN}[options]\nsecret = "x"', "unknown field 'secret'"),
+        (f'{PLAIN}[options]\nsecret = "x"', "[options]: secret is not taken from a file"),
         (f"{PLAIN}[parameters.n]\ndefault = 1\nminimum = 2", "the default of n"),
     ],
 )

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import is_dataclass
 from functools import wraps
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args
 
 R = TypeVar("R")
-GENERAL = "Options"  # typer's own panel, of options that name none
 
 
 def grouped(command: Callable[..., R]) -> Callable[..., R]:
@@ -31,9 +30,8 @@ def grouped(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def _parameters(of: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(of, include_extras=True)
-    for each in inspect.signature(of).parameters.values():
-        yield each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+    for each in inspect.signature(of, eval_str=True).parameters.values():
+        yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def _spread(each: inspect.Parameter) -> Iterator[inspect.Parameter]:

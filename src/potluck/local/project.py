@@ -5,7 +5,6 @@ as the home directory. One that belongs to another user of this machine is not r
 above one's own may be anybody's.
 """
 
-import difflib
 import os
 import re
 import tomllib
@@ -14,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.local.defaults import KEYS, MEANT, ONLY_TYPED, PATHS, Place
+from potluck.local.task_options import PAGE, OptionSource, read_option
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_credits
 
@@ -22,21 +21,21 @@ _FILE = "pyproject.toml"
 _TABLE = "tool.potluck"
 _TOPS = (".git", ".hg", ".svn", ".jj")
 _MOST_BYTES = 2**20
-_HINT = "docs/tasks.md lists what [tool.potluck] may say."
 
 
-class Default(Struct, frozen=True):
+class Default(Struct, frozen=True, omit_defaults=True):
     """A value for an option that nobody typed, and where it stands."""
 
     key: str
     value: Any
     where: str  # a file and a line, for people
+    alias: str = ""  # an earlier name of the option, if the file says that
 
 
 class _Source(Struct, frozen=True):
     """A place that says something."""
 
-    place: Place
+    kind: OptionSource
     path: str  # as people know it
     text: str  # to find the line in
     directory: Path
@@ -71,7 +70,7 @@ def _of_script(script: Path, source: str) -> dict[str, Default]:
     from potluck.model.script import tool_table  # which knows of packages, and takes a moment
 
     table = tool_table(source)
-    return _read(table, _Source(Place.SCRIPT, script.name, source, script.parent))
+    return _read(table, _Source(OptionSource.SCRIPT, script.name, source, script.parent))
 
 
 def _of_project(start: Path) -> dict[str, Default]:
@@ -83,7 +82,7 @@ def _of_project(start: Path) -> dict[str, Default]:
         table = tomllib.loads(text).get("tool", {}).get("potluck", {})
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{file} is not valid TOML: {error}.", "Mend it.") from error
-    return _read(table, _Source(Place.PROJECT, str(_shown(file)), text, file.parent))
+    return _read(table, _Source(OptionSource.PROJECT, str(_shown(file)), text, file.parent))
 
 
 def nearest_project(start: Path) -> Path | None:
@@ -124,48 +123,28 @@ def _shown(file: Path) -> Path:
 
 def _read(table: Any, source: _Source) -> dict[str, Default]:
     if not isinstance(table, dict):
-        raise InvalidInput(f"{source.path}: [{_TABLE}] is no table.", _HINT)
-    return {key: _default(key, value, source) for key, value in _named(table, source).items()}
-
-
-def _named(table: dict[str, Any], source: _Source) -> dict[str, Any]:
-    """By the names of options: `max_price` is `max-price`."""
-    found: dict[str, Any] = {}
+        raise InvalidInput(f"{source.path}: [{_TABLE}] is no table.", PAGE)
+    found: dict[str, Default] = {}
     for said, value in table.items():
-        key = said.replace("_", "-")
-        if key in found:
-            raise InvalidInput(f"{source.at(said)}: {key} is said twice.", "Leave one out.")
-        found[key] = value
+        default = _default(said, value, source)
+        if default.key in found:
+            raise InvalidInput(f"{source.at(said)}: {default.key} is said twice.", "Leave one out.")
+        found[default.key] = default
     return found
 
 
-def _default(key: str, value: Any, source: _Source) -> Default:
-    where = source.at(key)
-    if key in ONLY_TYPED:
-        raise InvalidInput(
-            f"{where}: {key} is not taken from a file.",
-            f"Type it: --{key}. Who may have a secret is said each time.",
-        )
-    if key not in KEYS:
-        raise InvalidInput(f"{where}: there is no option {key!r}.", _nearest(key))
-    if source.place is Place.SCRIPT and not KEYS[key].in_script:
-        raise InvalidInput(
-            f"{where}: a script can not say {key}, since scripts are often somebody else's.",
-            f"Type --{key}, or put it into the [{_TABLE}] of your {_FILE}.",
-        )
-    read = KEYS[key].read(value, f"{where}: {key}")
-    return Default(key, _within(key, read, source) if key in PATHS else read, where)
+def _default(said: str, value: Any, source: _Source) -> Default:
+    where = source.at(said.replace("_", "-"))
+    option, spelled = read_option(said, value, source.kind, where)
+    if option.kind.is_path:
+        spelled = _within(option.name, spelled, source)
+    return Default(option.name, spelled, where, said if option.is_alias(said) else "")
 
 
-def _nearest(key: str) -> str:
-    near = MEANT.get(key) or next(iter(difflib.get_close_matches(key, KEYS, 1)), None)
-    return f"Did you mean {near}? {_HINT}" if near else _HINT
-
-
-def _within(key: str, read: Any, source: _Source) -> Any:
-    if isinstance(read, list):
-        return [_path(key, each, source) for each in read]
-    return _path(key, read, source)
+def _within(key: str, spelled: Any, source: _Source) -> Any:
+    if isinstance(spelled, list):
+        return [_path(key, each, source) for each in spelled]
+    return _path(key, spelled, source)
 
 
 def _path(key: str, said: str, source: _Source) -> str:

@@ -17,13 +17,13 @@ come with Potluck; any other folder is named by its path.
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from potluck.local.data_directory import config_directory
-from potluck.local.template_options import TemplateOptions
+from potluck.local.task_options import OptionSource, alias_hint, read_option
 from potluck.local.template_parameter import Parameter, ParameterName
 from potluck.model.bounded_types import LineText, ShortText
 from potluck.model.error import InvalidInput, NotFound, PotluckError
@@ -40,7 +40,7 @@ class About(Struct, frozen=True, forbid_unknown_fields=True):
     script: ShortText | None = None
     command: Arguments = ()
     image: ImageText | None = None
-    options: TemplateOptions = TemplateOptions()
+    options: dict[str, Any] = {}  # as they would be typed, by their names
     parameters: Annotated[dict[ParameterName, Parameter], Meta(max_length=100)] = {}
 
 
@@ -48,6 +48,7 @@ class Template(Struct, frozen=True):
     name: str
     directory: Path
     about: About
+    hints: tuple[str, ...] = ()  # to its author
 
     @property
     def has_files(self) -> bool:
@@ -121,10 +122,25 @@ def _read(directory: Path) -> Template:
     kinds = [about.script, about.image, None if about.image else about.command or None]
     if sum(kind is not None for kind in kinds) != 1:
         raise _wrong(file, "it needs one of script, command and image")
-    found = Template(directory.resolve().name, directory.resolve(), about)
+    options, hints = _options(about.options, file)
+    about = msgspec.structs.replace(about, options=options)
+    found = Template(directory.resolve().name, directory.resolve(), about, hints)
     if about.script is not None:
         _check_script(found.directory, about.script, file)
     return found
+
+
+def _options(table: Mapping[str, Any], file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """As they would be typed, and what to say of earlier names."""
+    options: dict[str, Any] = {}
+    hints = []
+    for said, value in table.items():
+        where = f"{file} is wrong: [options]"
+        option, spelled = read_option(said, value, OptionSource.TEMPLATE, where)
+        options[option.name] = spelled
+        if option.is_alias(said):
+            hints.append(f"{file}: {alias_hint(said, option.name)}")
+    return options, tuple(hints)
 
 
 def _check_script(directory: Path, script: str, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sizes, times and credits as people write them.
+"""Sizes, times and credits as people write and read them.
 
 GB is a thousand million bytes and GiB is 2^30, as the standards say; that also lets a card sold as
 24 GB, which reports a little less than 24 GiB, meet `--memory 24GB`.
@@ -84,3 +84,33 @@ def _ago(text: str, option: str, now: datetime) -> datetime:
         raise InvalidInput(
             f"{option} {text!r} is no time.", "Write it like 2h (ago) or 2026-01-31T12:00."
         ) from error
+
+
+def show_bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if size < 100 else f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def show_seconds(seconds: float) -> str:
+    """Short, and never more exact than a person cares for."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def show_credits(micro: int) -> str:
+    sign = "-" if micro < 0 else ""
+    whole, part = divmod(abs(micro), MICRO)
+    decimals = f"{part:06d}".rstrip("0")
+    return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"

@@ -5,7 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.cli.request.check import checked, device_needs, parse_environment
+from potluck.cli.request.options import typed_name
+from potluck.local.option_values import parse_environment
+from potluck.local.request_builder import check_request, device_needs
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import Limits, Requirements, TaskRequest
@@ -15,7 +17,7 @@ GOOD = TaskRequest(ScriptSpec("a.py", "1"))
 
 
 def test_a_good_request_passes_unchanged() -> None:
-    assert checked(GOOD) == GOOD
+    assert check_request(GOOD, typed_name) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -35,13 +37,14 @@ def test_what_the_server_would_refuse_is_named_by_its_option(
     changes: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InvalidInput) as raised:
-        checked(msgspec.structs.replace(GOOD, **changes))
+        check_request(msgspec.structs.replace(GOOD, **changes), typed_name)
     assert raised.value.detail.startswith(option)
 
 
 def test_an_argument_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not valid UTF-8"):
-        checked(msgspec.structs.replace(GOOD, spec=ScriptSpec("a.py", "1", ("\udcff",))))
+        wrong = ScriptSpec("a.py", "1", ("\udcff",))
+        check_request(msgspec.structs.replace(GOOD, spec=wrong), typed_name)
 
 
 def test_environment() -> None:
@@ -64,9 +67,9 @@ def test_what_is_no_variable(pair: str) -> None:
     ],
 )
 def test_devices(gpus: int, kind: DeviceKind | None, needs: tuple[DeviceKind | None, int]) -> None:
-    assert device_needs(gpus, kind) == needs
+    assert device_needs(gpus, kind, typed_name) == needs
 
 
 def test_gpus_on_a_cpu_contradict() -> None:
     with pytest.raises(InvalidInput, match="contradict"):
-        device_needs(1, DeviceKind.CPU)
+        device_needs(1, DeviceKind.CPU, typed_name)

@@ -166,8 +166,8 @@ def test_the_request_says_when_where_and_how_often(
         ("--capability 8", "--capability is not a compute capability such as 8.6."),
         ("--array 0", "Invalid value for '--array': it must be at least 1."),
         ("--array x", "Invalid value for '--array': it must be a whole number."),
-        ("--name=", "--name can not be empty."),
-        (f"--name={'n' * 300}", "--name can not be longer than 200 characters."),
+        ("--name=", "--name cannot be empty."),
+        (f"--name={'n' * 300}", "--name cannot be longer than 200 characters."),
     ],
 )
 def test_what_can_not_be_asked_for(

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 import typer
 from typer.testing import CliRunner
 
-from potluck.cli.option_groups import GENERAL, grouped
+from potluck.cli.option_groups import grouped
+from potluck.local.task_options import GENERAL
 
 Size = Annotated[int, typer.Option("--size", "-s")]
 

@@ -167,7 +167,7 @@ def test_pickles_are_opened_from_named_wallets_only(
     assert isinstance(refused, Failed) and isinstance(refused.error, UntrustedResult)
     assert not (tmp_path / "it ran").exists()
     with pytest.raises(InvalidInput, match="None of the owners"):
-        remote.using(allow_pickle=True, owners=["0x" + "12" * 20]).submit(3)
+        remote.using(allow_pickle=True, owner=["0x" + "12" * 20]).submit(3)
 
 
 def test_map_keeps_the_order_of_its_inputs(node: StandIn, remote: Square) -> None:
@@ -245,7 +245,7 @@ def test_a_map_that_nobody_wants_any_more_is_called_off(
 
 
 def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potluck) -> None:
-    elsewhere = remote.using(labels=["nowhere"])
+    elsewhere = remote.using(label=["nowhere"])
     future, other = elsewhere.submit(1), elsewhere.submit(2)
     assert potluck.flush(30) and future.task_id is not None
     assert future.cancel() and future.cancelled()
@@ -262,7 +262,7 @@ def test_a_future_calls_its_task_off(node: StandIn, remote: Square, client: Potl
 
 def test_a_refusal_is_no_matter_to_the_others(node: StandIn, remote: Square) -> None:
     node.answers = gives(plain_values.encode(9))
-    bad = remote.using(files={"a": __file__, "a/b": __file__})
+    bad = remote.using(file={"a": __file__, "a/b": __file__})
     calls = [remote.submit(1), bad.submit(2), remote.submit(3)]
     assert [calls[0].result(30), calls[2].result(30)] == [9, 9]
     with pytest.raises(InvalidInput):
@@ -329,7 +329,7 @@ def test_a_client_that_is_closed_leaves_nobody_waiting(
     server: ServerProcess, node: StandIn
 ) -> None:
     with Potluck(server.url, server.token) as client:
-        future = potluck.task(square).using(client=client, labels=["nowhere"]).submit(1)
+        future = potluck.task(square).using(client=client, label=["nowhere"]).submit(1)
         names = {thread.name for thread in threading.enumerate()}
         assert "potluck-sender" in names
     with pytest.raises(BadSettings, match="The client was closed"):
@@ -342,7 +342,7 @@ def test_a_client_that_is_closed_leaves_nobody_waiting(
 PROGRAM = """
     import potluck
 
-    @potluck.task(labels=["nowhere"])
+    @potluck.task(label=["nowhere"])
     def square(x):
         return x * x
 

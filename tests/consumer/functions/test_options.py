@@ -13,24 +13,27 @@ from potluck.model.error import InvalidInput
 WALLET = "0x" + "ab" * 20
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"gpus": 1}, "A task has no option `gpus`."),
+    ({"gpus": 1}, "There is no option 'gpus'."),
     ({"memory": "much"}, "memory 'much' is not a size."),
-    ({"ram": 1}, "ram is not possible: expected a whole number"),
-    ({"gpu": -1}, "gpu is not possible: expected a whole number of 1 or more"),
-    ({"timeout": "soon"}, "timeout 'soon' is not a length of time."),
-    ({"dependencies": "numpy"}, "dependencies is a list of texts."),
-    ({"retries": -1}, "retries is a whole number from 0 to 99."),
-    ({"owners": ["me"]}, "owners is not possible: expected text that is the address of a wallet"),
-    ({"trust": ["x"]}, "the address of a wallet: 0x and 40 hexadecimal digits."),
-    ({"environment": {"a b": "c"}}, "environment is not possible: expected text that is the name"),
-    ({"environment": {"a": 1}}, "environment is not possible"),
-    ({"dependencies": [""]}, "dependencies is not possible"),
-    ({"secrets": {"TOKEN": object()}}, "The value of a secret is no text."),
-    ({"secrets": {"a b": "c"}}, "that is the name of a variable: letters, digits and _."),
-    ({"secrets": "TOKEN"}, "secrets is a list of texts."),
-    ({"files": {"../up": "here"}}, "expected text that is a path below the working directory"),
-    ({"timeout": -1}, "timeout is not possible"),
-    ({"priority": 101}, "priority is not possible"),
+    ({"ram": 1}, "ram must be at least 16 MiB."),
+    ({"gpu": -1}, "gpu is to be a whole number from 0 to 64."),
+    ({"time": "soon"}, "time 'soon' is not a length of time."),
+    ({"dependencies": 1}, "dependencies is to be a text."),
+    ({"attempts": 0}, "attempts is to be a whole number from 1 to 100."),
+    ({"owner": ["you"]}, "owner is not a wallet's address"),
+    ({"trust": ["x"]}, "trust is not a wallet's address: 0x and 40 hexadecimal digits."),
+    ({"env": {"a b": "c"}}, "env 'a b=c' is not NAME=value."),
+    ({"env": {"a": []}}, "env: a is to be a text or a number."),
+    ({"dependencies": [""]}, "dependencies is to be a text."),
+    ({"secret": {"TOKEN": object()}}, "The value of a secret is no text."),
+    ({"secret": {"a b": "c"}}, "that is the name of a variable: letters, digits and _."),
+    ({"secret": 1}, "secret is to be a text."),
+    (
+        {"file": {"../up": "here"}},
+        "file does not fit: expected text that is a path below the working directory",
+    ),
+    ({"time": -1}, "time '-1s' is not a length of time."),
+    ({"priority": 101}, "priority is to be a whole number from -100 to 100."),
     ({"from_wallets": [WALLET]}, "without allow_pickle none are"),
 ]
 
@@ -45,21 +48,21 @@ def test_a_mistake_is_told_where_it_is_made(wishes: dict[str, Any], sentence: st
 def test_words_become_what_the_server_understands() -> None:
     options = understood(
         {
-            "gpu": "RTX 40*",
+            "gpu": "RTX 40*",  # an earlier way to name a model
             "ram": "2GiB",
             "memory": "24GB",
-            "timeout": "1m",
-            "retries": 2,
+            "time": "1m",
+            "attempts": 3,
             "max_price": "0.5",
         }
     )
-    wanted = options.requirements
+    wanted = options.request.requirements
     assert (wanted.device_kind, wanted.device_model) == (DeviceKind.GPU, "RTX 40*")
     assert (wanted.memory_bytes, wanted.device_memory_bytes) == (2 * 2**30, 24 * 10**9)
     assert wanted.max_price_micro_per_hour == 500_000
-    assert (options.limits.run_seconds, options.max_attempts) == (60.0, 3)
-    assert understood({"gpu": True}).requirements.device_count == 1
-    assert understood({"gpu": 4}).requirements.device_count == 4
+    assert (options.request.limits.run_seconds, options.request.max_attempts) == (60.0, 3)
+    assert understood({"gpu": True}).request.requirements.device_count == 1
+    assert understood({"gpu": 4}).request.requirements.device_count == 4
 
 
 def test_secrets_come_from_the_environment_when_they_are_sent(

@@ -324,7 +324,7 @@ def test_a_file_that_was_written_to_is_uploaded_again(
     server.plays("/v1/uploads", says(Upload("", 1, 0, True)))
     server.plays(RESULTS, _results(_over(TASK_ID, 7)))
     (file := tmp_path / "file").write_text("one")
-    function = potluck.task(add).using(client=client, files={"there": file})
+    function = potluck.task(add).using(client=client, file={"there": file})
     for text in ("one", "one", "another"):
         if text != file.read_text():
             file.write_text(text)

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from potluck.cli.request.check import parse_labels
-from potluck.cli.request.devices import (
-    LabelOption,
-    MinReliabilityOption,
-    ModelOption,
-    VendorOption,
-)
+from potluck.cli.request.options import option_info
+from potluck.local.option_values import parse_labels
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.units import parse_bytes, parse_credits, parse_milli
 from potluck.wire.consumer import PoolDevice
@@ -41,7 +36,7 @@ class WantedOptions:
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With so much memory, such as 24GB.")
     ] = None
-    model: ModelOption = None
+    model: Annotated[str | None, option_info("model")] = None
     max_price: Annotated[
         str | None, typer.Option(metavar="CREDITS", help="At most, an hour, for all of it.")
     ] = None
@@ -49,9 +44,9 @@ class WantedOptions:
     fraction: Annotated[
         str | None, typer.Option(metavar="SHARE", help="With so much of it free now: 0.25, 250m.")
     ] = None
-    min_reliability: MinReliabilityOption = None
-    vendor: VendorOption = None
-    label: LabelOption = None
+    min_reliability: Annotated[float | None, option_info("min-reliability")] = None
+    vendor: Annotated[str | None, option_info("vendor")] = None
+    label: Annotated[list[str] | None, option_info("label")] = None
     kind: Annotated[Kind, typer.Option(help="Of device.")] = Kind.GPU
 
     def query(self) -> dict[str, Any]:

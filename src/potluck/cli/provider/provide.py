@@ -18,8 +18,8 @@ from potluck.cli.options import (
     KeyFileOption,
     UrlArgument,
 )
-from potluck.cli.request.check import parse_labels
 from potluck.cli.terminal.screen import Screen, leave_the_pipe
+from potluck.local.option_values import parse_labels
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ the place of ours. What a template says goes before a project, which does not kn
 
 import os
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +14,52 @@ import typer
 
 from potluck.cli.command import Command
 from potluck.cli.request.script import STDIN, read_script
-from potluck.cli.terminal.screen import printable
+from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.local.project import Default, project_defaults
+from potluck.local.task_options import OPTIONS, alias_hint
 from potluck.model.error import InvalidInput
 
 _META = "potluck.defaults"
 _NOT_SCRIPTS = ("command", "image", "template")
+_ALIASES = {f"--{alias}": f"--{row.name}" for row in OPTIONS.values() for alias in row.aliases}
 
 
 class SendingCommand(Command):
     """`run`, and all that takes its options."""
 
+    def make_parser(self, ctx: Any) -> Any:
+        """It knows options by their earlier names too, which the help does not show."""
+        parser = super().make_parser(ctx)
+        for alias, name in _ALIASES.items():
+            for each in [each for each in self.params if name in each.opts]:
+                renamed = copy(each)
+                renamed.opts = [alias]
+                renamed.add_to_parser(parser, ctx)
+        return parser
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        typed = self._typed(ctx, args)
+        typed, aliases = self._typed(ctx, args)
         if typed is None or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         known = {option.name for option in self.params}
         used = [each for each in _defaults(typed) if _name(each) in known and not _is_set(each)]
         _check_server(used, typed)
+        _tell_aliases(aliases, used, is_json="--json" in args)
         if typed.get("env"):  # variables are added one by one, and the last one of a name wins
             args = [*_variables(used), *args]
         ctx.meta[_META] = [each for each in used if each.key == "env" or not typed.get(_name(each))]
         ctx.default_map = {_name(each): each.value for each in used}
         return super().parse_args(ctx, args)
 
-    def _typed(self, ctx: Any, args: list[str]) -> dict[str, Any] | None:
-        """What was typed, as it was typed; nothing if it can not be read, which is told later."""
+    def _typed(self, ctx: Any, args: list[str]) -> tuple[dict[str, Any] | None, list[str]]:
+        """What was typed, as it was typed, and the earlier names among it; nothing if it cannot be
+        read, which is told later."""
         try:
-            typed, _, _ = self.make_parser(ctx).parse_args(list(args))
+            typed, _, order = self.make_parser(ctx).parse_args(list(args))
         except typer.TyperException:
-            return None
-        return None if typed.get("help") else dict(typed)
+            return None, []
+        aliases = [each.opts[0] for each in order if each.opts[0] in _ALIASES]
+        return None if typed.get("help") else dict(typed), aliases
 
 
 def defaults_used(context: typer.Context) -> list[Default]:
@@ -66,6 +82,13 @@ def _defaults(typed: dict[str, Any]) -> Iterator[Default]:
     for each in project_defaults(Path(script) if script else None, source, start):
         if each.key != "folder" or not typed.get("template"):
             yield each
+
+
+def _tell_aliases(typed: list[str], used: list[Default], is_json: bool) -> None:
+    hints = [alias_hint(alias, _ALIASES[alias]) for alias in dict.fromkeys(typed)]
+    hints += [f"{each.where}: {alias_hint(each.alias, each.key)}" for each in used if each.alias]
+    for hint in hints:
+        Screen(is_json).err.prose(f"potluck: {hint}", Tone.WAITING)
 
 
 def _name(default: Default) -> str:

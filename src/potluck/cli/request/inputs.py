@@ -51,13 +51,14 @@ def with_item_files(inputs: Inputs, files: Sequence[InputFile]) -> Inputs:
     )
 
 
-def checked_inputs(folder: Path | None, words: Sequence[str]) -> Inputs:
+def checked_inputs(folder: Path | None, named: Sequence[tuple[Path, str]]) -> Inputs:
+    """Of the files, each with its name for the task."""
     if folder is not None and not folder.is_dir():
         raise InvalidInput(
             f"--folder {printable(str(folder))} is no directory.",
             "Name a directory; a single file goes along with --file.",
         )
-    files = tuple(_input_file(word) for word in words)
+    files = tuple(_input_file(*each) for each in named)
     paths = [file.path for file in files]
     for path in paths:
         if paths.count(path) > 1:
@@ -139,26 +140,20 @@ def _told(blob: BlobRef, source: str, screen: Screen) -> BlobRef:
     return blob
 
 
-def _input_file(word: str) -> InputFile:
-    """SOURCE, or SOURCE:NAME; a source with a colon in it is taken as it is, if it is there."""
-    source, colon, name = word.rpartition(":")
-    if not colon or Path(word).exists():
-        source, name = word, Path(word).name
-    file = Path(source)
+def _input_file(file: Path, name: str) -> InputFile:
+    source = printable(str(file))
     if file.is_dir():
-        raise InvalidInput(
-            f"--file {printable(source)} is a directory.", "Send it along with --folder."
-        )
+        raise InvalidInput(f"--file {source} is a directory.", "Send it along with --folder.")
     if not file.is_file():
         raise InvalidInput(
-            f"There is no file {printable(source)}.",
+            f"There is no file {source}.",
             "Write it like --file data.csv, or"
             " --file here.csv:there.csv if the task should find it under another name.",
         )
     path = PurePosixPath(name).as_posix()
     if not is_path(path):
         raise InvalidInput(
-            f"--file {printable(word)}: {printable(name)!r} is no place in the task's directory.",
+            f"--file {source}: {printable(name)!r} is no place in the task's directory.",
             "Say a relative path, such as data/train.csv.",
         )
     return InputFile(file, path)

@@ -1,42 +1,132 @@
-"""All that can be said of a task on a command line, and the request that it comes to."""
+"""The options of a task on a command line, made from the table, and the request they come to."""
 
-from collections.abc import Sequence
+import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.request.array import ArrayOptions
-from potluck.cli.request.check import checked, parse_environment
-from potluck.cli.request.devices import DeviceOptions
+from potluck.cli.completion import task_ids, template_names
+from potluck.cli.options import directory
 from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploaded
-from potluck.cli.request.inputs_options import SentOptions
-from potluck.cli.request.kinds import KindOptions
-from potluck.cli.request.limits import WallOptions
 from potluck.cli.request.secrets import named_secrets, read_secrets
-from potluck.cli.request.task_kind import asked_for
-from potluck.cli.request.timing import TimingOptions
+from potluck.cli.request.task_kind import Way, asked_for
 from potluck.cli.tasks.resolve_task import pick_task_id
-from potluck.cli.terminal.screen import Screen
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.local.request_builder import build_request, is_for_own_nodes
+from potluck.local.task_options import OPTIONS, TaskOption
+from potluck.local.template import template as named_template
 from potluck.model.ids import TaskId
-from potluck.model.task import Limits, TaskRequest
-from potluck.model.units import parse_seconds
+from potluck.model.task import TaskRequest
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
+def _template_defaults(context: typer.Context, name: str | None) -> str | None:
+    """A template's options replace our defaults, so what is typed still wins."""
+    if name is not None and not context.resilient_parsing:
+        options = named_template(name).about.options
+        said = {OPTIONS[each].keyword: value for each, value in options.items()}
+        context.default_map = {**(context.default_map or {}), **said}
+    return name
+
+
+# What only a command line has.
+_TYPER: dict[str, dict[str, Any]] = {
+    "template": {
+        "callback": _template_defaults,
+        "is_eager": True,
+        "autocompletion": template_names,
+    },
+    "after": {"autocompletion": task_ids},
+    "folder": {"parser": directory},
+}
+_SHORT = {"parameter": "-p"}
+
+
+def option_info(name: str, panel: str | None = None) -> Any:
+    """What typer is told of an option of the table."""
+    row = OPTIONS[name]
+    kind = row.kind
+    return typer.Option(
+        *filter(None, (f"--{name}", _SHORT.get(name))),
+        help=row.help,
+        metavar=row.metavar or kind.metavar,
+        min=kind.least,
+        max=kind.most,
+        show_default=not kind.is_list,
+        rich_help_panel=panel,
+        **_TYPER.get(name, {}),
+    )
+
+
+def _parameter(row: TaskOption) -> inspect.Parameter:
+    kind = list[str] if row.kind.is_list else row.kind.type
+    default = False if kind is bool else row.default
+    return inspect.Parameter(
+        row.keyword,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[kind | None, option_info(row.name, row.panel)],
+        default=default,
+    )
+
+
+def _signature(without: str = "") -> inspect.Signature:
+    rows = [row for row in OPTIONS.values() if row.is_of_task and row.name != without]
+    return inspect.Signature([_parameter(row) for row in rows])
+
+
 @dataclass(frozen=True)
+class TaskWords:
+    """The words behind the options: what is run, and with which arguments."""
+
+    script: Annotated[
+        str | None,
+        typer.Argument(metavar="SCRIPT", help="A Python file; `-` is stdin.", show_default=False),
+    ] = None
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGS", help="For the script, untouched.", show_default=False),
+    ] = None
+
+    @property
+    def all(self) -> list[str]:
+        return [] if self.script is None else [self.script, *(self.arguments or ())]
+
+
+@dataclass(init=False)
 class TaskOptions:
-    kind: KindOptions
-    sent: SentOptions
-    devices: DeviceOptions
-    walls: WallOptions
-    many: ArrayOptions
-    timing: TimingOptions
-    name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None
+    """What was typed, or stands in its place, by the keywords of the options."""
+
+    said: dict[str, Any]
+    __signature__ = _signature()
+
+    def __init__(self, **said: Any) -> None:
+        self.said = said
+
+    def values(self) -> dict[str, Any]:
+        """As the request has them, by the names of the options."""
+        return {
+            row.name: row.kind.parse(self.said[row.keyword], typed_name(row.name))
+            for row in OPTIONS.values()
+            if self.said.get(row.keyword) is not None
+        }
+
+
+class MapOptions(TaskOptions):
+    """Those of a map, whose items are counted and not typed."""
+
+    __signature__ = _signature(without="array")
+
+    def of(self, count: int) -> TaskOptions:
+        return TaskOptions(**self.said, array=count)
+
+
+def typed_name(name: str) -> str:
+    return f"--{name}"
 
 
 class Draft(Struct, frozen=True):
@@ -48,45 +138,25 @@ class Draft(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def drafted(
-    words: Sequence[str], said: TaskOptions, screen: Screen, *, is_meant: bool = True
-) -> Draft:
+def drafted(words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bool = True) -> Draft:
     """Every mistake that can be seen from here is told here, before anything is sent.
 
     What is not meant, but only asked about, needs no secrets.
     """
-    sent, walls, timing = said.sent, said.walls, said.timing
-    way = said.kind.way()
-    asked = asked_for(words, way, parse_environment(said.kind.env or []), sent.folder)
-    inputs = checked_inputs(asked.folder, sent.file or ())
-    words_of = sent.secret or []
-    secrets = read_secrets(words_of, screen.err) if is_meant else named_secrets(words_of)
-    request = TaskRequest(
-        spec=asked.spec,
-        name=said.name if said.name or way.template is None else way.template.name,
-        requirements=said.devices.requirements(walls),
-        limits=Limits(
-            run_seconds=parse_seconds(walls.time, "--time"),
-            stop_after_silence_seconds=_seconds(walls.stop_after_silence, "--stop-after-silence"),
-            checkpoint_seconds=parse_seconds(sent.checkpoint, "--checkpoint"),
-        ),
-        priority=timing.priority,
-        max_attempts=timing.attempts,
-        start_within_seconds=_seconds(timing.deadline, "--deadline"),
-        delay_seconds=_seconds(timing.delay, "--delay"),
-        expected_seconds=_seconds(timing.expected, "--expected"),
-        items=said.many.array,
-        allow_failures=said.many.allow_failures,
-        secrets=secrets,
-        trust=tuple(sent.trust or ()),
-        secrets_to_strangers=sent.secrets_to_strangers,
-    )
-    after = tuple(timing.after or ())
-    return Draft(checked(request), inputs, after, said.devices.on_own_nodes)
-
-
-def _seconds(text: str | None, option: str) -> float | None:
-    return parse_seconds(text, option) if text else None
+    values = said.values()
+    ready = named_template(values["template"]) if "template" in values else None
+    way = Way(values["command"], values.get("image"), ready, values.get("parameter", ()))
+    asked = asked_for(words.all, way, values.get("env", {}), values.get("folder"))
+    inputs = checked_inputs(asked.folder, values.get("file", ()))
+    named = list(values.pop("secret", ()))
+    values["secret"] = read_secrets(named, screen.err) if is_meant else named_secrets(named)
+    after = values.pop("after", ())
+    if ready is not None:
+        values.setdefault("name", ready.name)
+        for hint in ready.hints:
+            screen.err.prose(f"potluck: {hint}", Tone.WAITING)
+    request = build_request(asked.spec, values, typed_name)
+    return Draft(request, inputs, after, is_for_own_nodes(values))
 
 
 def sent_along(potluck: "Potluck", draft: Draft, screen: Screen) -> TaskRequest:

@@ -13,19 +13,12 @@ from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
-from potluck.cli.request.arguments import ArgumentsArgument, ScriptArgument, words_of
-from potluck.cli.request.array import AllowFailuresOption, ArrayOptions
 from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import InputFile, with_item_files
-from potluck.cli.request.inputs_options import SentOptions
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
-from potluck.cli.request.kinds import KindOptions
-from potluck.cli.request.limits import WallOptions
-from potluck.cli.request.options import Draft, TaskOptions, drafted, sent_along
+from potluck.cli.request.options import Draft, MapOptions, TaskWords, drafted, sent_along
 from potluck.cli.request.placeholders import given
 from potluck.cli.request.script import STDIN
-from potluck.cli.request.timing import TimingOptions
 from potluck.cli.results.collect_items import Gathering
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import tell_submitted
@@ -60,7 +53,7 @@ ItemsOutputOption = Annotated[
 
 @dataclass(frozen=True)
 class ItemOptions:
-    """How the items are read, and what becomes of theirs."""
+    """How the items are read."""
 
     panel: ClassVar = "Many at once"
 
@@ -68,36 +61,16 @@ class ItemOptions:
         ItemFormat | None,
         typer.Option(help="How ITEMS is read, if not by the end of its name."),
     ] = None
-    allow_failures: AllowFailuresOption = 0
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """What a task is, but for how many there are of it."""
-
-    items: ItemOptions
-    kind: KindOptions
-    sent: SentOptions
-    devices: DeviceOptions
-    walls: WallOptions
-    timing: TimingOptions
-    name: Annotated[str | None, typer.Option(help="Instead of the file's name.")] = None
-
-    def of(self, count: int) -> TaskOptions:
-        many = ArrayOptions(count, self.items.allow_failures)
-        return TaskOptions(
-            self.kind, self.sent, self.devices, self.walls, many, self.timing, self.name
-        )
 
 
 @grouped
 def map_items(
     context: typer.Context,
+    reading: ItemOptions,
     task: MapOptions,
     entry: EntryOptions,
     items: ItemsArgument,
-    script: ScriptArgument = None,
-    arguments: ArgumentsArgument = None,
+    words: TaskWords,
     output: ItemsOutputOption = None,
     detach: DetachOption = False,
     notify: NotifyOption = None,
@@ -117,11 +90,10 @@ def map_items(
     and 1 if not. With --dry-run it is 0 if it would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    if not (task.kind.image or task.kind.template):
-        _check_script(items, script)
-    _check_order(items, script)
-    found = read_items(items, task.items.format, task.sent.folder)
-    words = words_of(script, arguments)
+    if not (task.said["image"] or task.said["template"]):
+        _check_script(items, words.script)
+    _check_order(items, words.script)
+    found = read_items(items, reading.format, task.said["folder"])
     draft = _with_items(drafted(words, task.of(len(found)), screen, is_meant=not dry_run), found)
     gathering = _gathering(found, output)
     gathering.check_room()

@@ -7,7 +7,7 @@ import typer
 from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.request.inputs_options import SecretOption, StrangersOption, TrustOption
+from potluck.cli.request.options import option_info
 from potluck.cli.request.secrets import read_secrets
 from potluck.cli.tasks.resolve_task import pick_task_id, short_id
 from potluck.cli.tasks.submit import tell_submitted
@@ -26,9 +26,9 @@ def retry(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", "--wait", help="Watch it to its end, as `run` does.")
     ] = False,
-    secret: SecretOption = None,
-    trust: TrustOption = None,
-    secrets_to_strangers: StrangersOption = False,
+    secret: Annotated[list[str] | None, option_info("secret")] = None,
+    trust: Annotated[list[str] | None, option_info("trust")] = None,
+    secrets_to_strangers: Annotated[bool, option_info("secrets-to-strangers")] = False,
     notify: NotifyOption = None,
     server: ServerOption = None,
     json: JsonOption = False,

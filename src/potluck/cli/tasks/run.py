@@ -10,9 +10,8 @@ from potluck.cli.notify.notifier import notifier
 from potluck.cli.notify.options import NotifyOption
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
-from potluck.cli.request.arguments import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.options import TaskOptions, drafted, sent_along
+from potluck.cli.request.options import TaskOptions, TaskWords, drafted, sent_along
 from potluck.cli.results.fetch import check_output, tell_occupied
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import tell_submitted
@@ -25,8 +24,7 @@ def run(
     context: typer.Context,
     task: TaskOptions,
     entry: EntryOptions,
-    script: ScriptArgument = None,
-    arguments: ArgumentsArgument = None,
+    words: TaskWords,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -57,7 +55,7 @@ def run(
     it is 0 if the task would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
+    draft = drafted(words, task, screen, is_meant=not dry_run)
     check_output(output)
     tell_occupied(output, screen)
     at_the_end = notifier(None if detach else notify)

@@ -5,9 +5,8 @@ import typer
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
-from potluck.cli.request.arguments import ArgumentsArgument, ScriptArgument, words_of
 from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.options import TaskOptions, drafted, sent_along
+from potluck.cli.request.options import TaskOptions, TaskWords, drafted, sent_along
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.task_text import where_shown
 from potluck.cli.terminal.screen import Screen
@@ -19,8 +18,7 @@ def submit(
     context: typer.Context,
     task: TaskOptions,
     entry: EntryOptions,
-    script: ScriptArgument = None,
-    arguments: ArgumentsArgument = None,
+    words: TaskWords,
     dry_run: DryRunOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -31,7 +29,7 @@ def submit(
     `potluck result TASK` what it gave.
     """
     screen = Screen(json)
-    draft = drafted(words_of(script, arguments), task, screen, is_meant=not dry_run)
+    draft = drafted(words, task, screen, is_meant=not dry_run)
     with entered(screen, server, entry, project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))

@@ -69,7 +69,7 @@ def _show_one(screen: Screen, found: Template) -> None:
     pane = screen.out
     pane.prose(f"{found.name}: {printable(found.about.summary)}", Tone.STRONG)
     _show_parameters(pane, found.about.parameters)
-    asks = [f"--{name} {value}" for name, value in _options(found).items()]
+    asks = [f"--{name} {value}" for name, value in found.about.options.items()]
     if asks:
         pane.line(f"Asks for {', '.join(asks)}, if you do not.")
     pane.line()
@@ -98,11 +98,6 @@ def _show_parameters(pane: Pane, parameters: dict[str, Parameter]) -> None:
         for name, each in parameters.items()
     ]
     show_table(pane, columns, rows)
-
-
-def _options(found: Template) -> dict[str, object]:
-    told: dict[str, object] = msgspec.to_builtins(found.about.options)
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _examples(found: Template) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.functions.capture import captured, is_same
 from potluck.consumer.functions.decode_value import Opener
@@ -60,30 +60,23 @@ class Order:
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options
         dispatch.check_python()
-        spec = FunctionSpec(
+        spec = replace(
+            options.spec,
             name=_printable(self.code.name),
             code=self._code(dispatch),
             inputs=inputs,
             python=PYTHON,
-            dependencies=options.dependencies,
-            environment=options.environment,
             folder=self._folder(dispatch),
             files=self._files(dispatch),
-            pickles_results=options.allow_pickle,
         )
-        return TaskRequest(
-            spec,
-            name=options.name,
+        return replace(
+            options.request,
+            spec=spec,
             requirements=self._requirements(dispatch),
-            limits=options.limits,
-            priority=options.priority,
-            max_attempts=options.max_attempts,
             items=items,
             # Each item stands for itself: whoever iterates meets the error of the one that failed.
             allow_failures=items or 0,
             secrets=secrets_of(options),
-            trust=options.trust,
-            secrets_to_strangers=options.secrets_to_strangers,
         )
 
     def _code(self, dispatch: Dispatch) -> Value:
@@ -116,7 +109,9 @@ class Order:
 
     def _requirements(self, dispatch: Dispatch) -> Requirements:
         """Where pickles are to be opened, only nodes run it whose pickles are."""
-        wanted = self.options.requirements
+        wanted = self.options.request.requirements
+        if self.options.on_own_nodes:
+            wanted = replace(wanted, owners=(*wanted.owners, dispatch.wallet))
         if not self.options.allow_pickle:
             return wanted
         trusted = self._trusted(dispatch)
@@ -127,7 +122,7 @@ class Order:
                 "None of the owners that it may run at is one whose pickles are opened.",
                 "Name them with from_wallets= as well.",
             )
-        return msgspec.structs.replace(wanted, owners=owners)
+        return replace(wanted, owners=owners)
 
     def _trusted(self, dispatch: Dispatch) -> tuple[str, ...]:
         return (dispatch.wallet, *self.options.from_wallets)

@@ -25,7 +25,7 @@ from potluck.consumer.functions.dispatch import Remembered, dispatch_of
 from potluck.consumer.functions.function import RemoteFunction
 from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import Wishes, understood
+from potluck.consumer.functions.options import Wishes, by_present_names, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
 from potluck.consumer.http.thread_map import at_once
@@ -40,7 +40,7 @@ class Executor(futures.Executor):
     """Runs functions on the nodes of a pool. It takes the options of `@potluck.task`."""
 
     def __init__(self, **wishes: Unpack[Wishes]):
-        self._options = understood(wishes)
+        self._options = understood(by_present_names(wishes))
         self._remembered = Remembered()
         self._known: OrderedDict[Callable[..., object], Code] = OrderedDict()
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import Wishes, understood
+from potluck.consumer.functions.options import Wishes, by_present_names, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
 from potluck.model.error import InvalidInput, PotluckError
@@ -88,7 +88,7 @@ class RemoteFunction(Generic[P, R]):
 
     def using(self, **wishes: Unpack[Wishes]) -> "RemoteFunction[P, R]":
         """The same function with other options: `f.using(gpu=True).submit(…)`."""
-        merged: Wishes = {**self._wishes, **wishes}
+        merged: Wishes = {**self._wishes, **by_present_names(wishes)}
         return RemoteFunction(self._order.code, self._function, merged)
 
     @overload
@@ -128,10 +128,11 @@ def task(
     function: Callable[P, R] | None = None, /, **wishes: Unpack[Wishes]
 ) -> RemoteFunction[P, R] | Callable[[Callable[P, R]], RemoteFunction[P, R]]:
     """Lets a function run on other machines; with or without options."""
+    named = by_present_names(wishes)
     if function is not None:
-        return _remote(function, wishes)
-    understood(wishes)  # a mistake in them is said where they are
-    return functools.partial(_remote, wishes=wishes)
+        return _remote(function, named)
+    understood(named)  # a mistake in them is said where they are
+    return functools.partial(_remote, wishes=named)
 
 
 def _remote(function: Callable[P, R], wishes: Wishes) -> RemoteFunction[P, R]:

@@ -1,0 +1,224 @@
+"""How the value of a task option is written, and what it becomes in a request.
+
+A value arrives in one of two forms: as text that was typed, or as a value of TOML or Python. The
+second is first spelled as it would be typed, so that both are read by the same parser.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.error import InvalidInput
+from potluck.model.terms import WALLET_PATTERN
+from potluck.model.units import (
+    parse_bytes,
+    parse_credits,
+    parse_milli,
+    parse_seconds,
+    show_bytes,
+    show_credits,
+    show_seconds,
+)
+
+ME = "me"  # among owners: the account that submits
+
+
+def _as_it_is(value: Any, _name: str) -> Any:
+    return value
+
+
+class ValueKind(Struct, frozen=True):
+    """The values of an option. `spell` and `parse` are given the option's name for their errors."""
+
+    type: type[Any]  # of one value on the command line
+    spell: Callable[[Any, str], Any]  # a value of TOML or Python, as it would be typed
+    parse: Callable[[Any, str], Any] = _as_it_is  # what was typed, as the request has it
+    metavar: str | None = None
+    is_list: bool = False
+    least: float | None = None
+    most: float | None = None
+    show: Callable[[float], str] = "{:,.0f}".format  # a bound of the request, for people
+    is_path: bool = False
+
+    def read(self, value: Any, name: str) -> Any:
+        """A value of TOML or Python, as the request has it."""
+        return self.parse(self.spell(value, name), name)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"{name} is to be a text.", "Write it in quotes.")
+    return value
+
+
+def _texts(value: Any, name: str) -> list[str]:
+    """One, or several of them."""
+    is_one = isinstance(value, str | Mapping) or not isinstance(value, Iterable)
+    every = [value] if is_one else value
+    return [_text(each, name) for each in every]
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is to be true or false.", "Write it without quotes.")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def whole(low: int, high: int) -> ValueKind:
+    def spell(value: Any, name: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise InvalidInput(
+                f"{name} is to be a whole number from {low} to {high:,}.",
+                "Write it without quotes.",
+            )
+        return value
+
+    return ValueKind(int, spell, least=low, most=high)
+
+
+def _share(value: Any, name: str) -> float:
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InvalidInput(f"{name} is to be a number from 0 to 1.", "Such as 0.95.")
+    return float(value)
+
+
+def _measure(
+    parse: Callable[[str, str], Any],
+    metavar: str,
+    show: Callable[[Any], str],
+    unit: str = "",
+) -> ValueKind:
+    """A number with a unit; a bare number has the unit that it has on the command line."""
+
+    def spell(value: Any, name: str) -> str:
+        return f"{value}{unit}" if _is_number(value) else _text(value, name)
+
+    return ValueKind(str, spell, parse, metavar, show=show)
+
+
+def choice(words: type[StrEnum]) -> ValueKind:
+    def spell(value: Any, name: str) -> str:
+        return _one_of(tuple(words), value, name)
+
+    return ValueKind(words, spell, lambda value, _name: words(value))
+
+
+def choices(*words: str) -> ValueKind:
+    def spell(value: Any, name: str) -> list[str]:
+        return [_one_of(words, each, name) for each in _texts(value, name)]
+
+    return ValueKind(str, spell, is_list=True)
+
+
+def _one_of(words: tuple[str, ...], value: Any, name: str) -> str:
+    if _text(value, name) not in words:
+        raise InvalidInput(f"{name} is not {value!r}.", f"Choose from: {', '.join(words)}.")
+    return str(value)
+
+
+def _capability(value: Any, name: str) -> str:
+    return str(value) if isinstance(value, float) else _text(value, name)
+
+
+def _pairs(value: Any, name: str) -> list[str]:
+    """A table, or a list as on the command line."""
+    if not isinstance(value, Mapping):
+        return _texts(value, name)
+    for key, each in value.items():
+        if not isinstance(each, str) and not _is_number(each):
+            raise InvalidInput(f"{name}: {key} is to be a text or a number.", "Put quotes on it.")
+    return [f"{key}={each}" for key, each in value.items()]
+
+
+def parse_environment(pairs: list[str], name: str = "--env") -> dict[str, str]:
+    """NAME=value, as often as needed; the last one of a name wins."""
+    environment = {}
+    for pair in pairs:
+        variable, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+            raise InvalidInput(f"{name} {pair!r} is not NAME=value.", "Write it like SEED=42.")
+        environment[variable] = value
+    return environment
+
+
+def parse_labels(words: list[str], name: str = "--label") -> tuple[str, ...]:
+    """A label is like region=eu, or a word alone."""
+    for word in words:
+        if not word.strip() or word != word.strip():
+            raise InvalidInput(f"{name} {word!r} is not a label.", "Write it like region=eu.")
+    return tuple(dict.fromkeys(words))
+
+
+def _parse_wallets(words: list[str], name: str) -> tuple[str, ...]:
+    for word in words:
+        if not re.fullmatch(WALLET_PATTERN, word):
+            raise InvalidInput(
+                f"{name} is not a wallet's address: 0x and 40 hexadecimal digits.",
+                f"Look at {word!r}; `potluck status` shows your own.",
+            )
+    return tuple(words)
+
+
+def _parse_owners(words: list[str], name: str) -> tuple[str, ...]:
+    _parse_wallets([word for word in words if word != ME], name)
+    return tuple(words)
+
+
+def _secrets(value: Any, name: str) -> Any:
+    """Names; in Python also their values."""
+    if not isinstance(value, Mapping):
+        return _texts(value, name)
+    if not all(isinstance(each, str) for each in value.values()):
+        raise InvalidInput("The value of a secret is no text.", "Give it as text: str(…).")
+    return dict(value)
+
+
+def _path(value: Any, name: str) -> str:
+    return _text(os.fspath(value) if isinstance(value, os.PathLike) else value, name)
+
+
+def _files(value: Any, name: str) -> list[str]:
+    """SOURCE:NAME; a table has them by their names for the task."""
+    if isinstance(value, Mapping):
+        return [f"{_path(source, name)}:{path}" for path, source in value.items()]
+    is_one = isinstance(value, str | os.PathLike)
+    return [_path(each, name) for each in ([value] if is_one else value)]
+
+
+def _parse_files(words: list[str], _name: str) -> tuple[tuple[Path, str], ...]:
+    """Each with its name for the task; a source with a colon in it is taken as it is, if it is
+    there."""
+    pairs = []
+    for word in words:
+        source, colon, path = word.rpartition(":")
+        is_alone = not colon or Path(word).exists()
+        pairs.append((Path(word), Path(word).name) if is_alone else (Path(source), path))
+    return tuple(pairs)
+
+
+FLAG = ValueKind(bool, _flag)
+TEXT = ValueKind(str, _text)
+TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
+SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
+SIZE = _measure(parse_bytes, "SIZE", show_bytes)
+TIME = _measure(parse_seconds, "TIME", show_seconds, "s")
+CREDITS = _measure(parse_credits, "CREDITS", lambda micro: f"{show_credits(micro)} credits")
+FRACTION = _measure(parse_milli, "SHARE", str)
+CAPABILITY = ValueKind(str, _capability, metavar="X.Y")
+LABELS = ValueKind(str, _texts, parse_labels, "LABEL", is_list=True)
+WALLETS = ValueKind(str, _texts, _parse_wallets, "WALLET", is_list=True)
+OWNERS = ValueKind(str, _texts, _parse_owners, "WALLET", is_list=True)
+VARIABLES = ValueKind(str, _pairs, parse_environment, "NAME=VALUE", is_list=True)
+SECRETS = ValueKind(str, _secrets, metavar="NAME", is_list=True)
+DIRECTORY = ValueKind(Path, _path, lambda value, _name: Path(value), "DIR", is_path=True)
+FILES = ValueKind(str, _files, _parse_files, "SRC[:DST]", is_list=True, is_path=True)
+OBJECT = ValueKind(object, _as_it_is)

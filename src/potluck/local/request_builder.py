@@ -1,0 +1,158 @@
+"""From the values of task options to a request that the server takes, or an error that names the
+option as it was written: `--max-price` on the command line, `max_price` in Python."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+from typing import Any
+
+import msgspec
+
+from potluck.local.option_values import ME
+from potluck.local.task_options import OPTIONS, PAGE
+from potluck.model.decode_errors import plain
+from potluck.model.device import DeviceKind
+from potluck.model.error import InvalidInput
+from potluck.model.task import Limits, Requirements, TaskRequest
+from potluck.model.task_spec import TaskSpec
+
+NameOf = Callable[[str], str]
+
+# The parts of a request that are no option's.
+_OTHERS = {
+    "spec.filename": "the script's name",
+    "spec.source": "the script",
+    "spec.arguments": "the script's arguments",
+    "spec.command": "the command",
+}
+_BY_FIELD = {row.field: row for row in OPTIONS.values() if row.field}
+_FORMS = {
+    "image": "is not the name of an image, such as docker.io/library/busybox:1.37",
+    "capability": "is not a compute capability such as 8.6",
+}
+
+
+def build_request(spec: TaskSpec, values: Mapping[str, Any], name_of: NameOf) -> TaskRequest:
+    """The request of a spec with the values of options, by their names in the table.
+
+    Whose nodes `owner = me` means is known to the server; `is_for_own_nodes` tells.
+    """
+    parts: dict[str, dict[str, Any]] = {"": {}, "requirements": {}, "limits": {}}
+    for name, value in values.items():
+        part, _, field = OPTIONS[name].field.rpartition(".")
+        if field and part in parts:
+            parts[part][field] = value
+    needs = parts["requirements"]
+    kind, count = device_needs(values.get("gpu", 0), values.get("device-kind"), name_of)
+    needs |= {"device_kind": kind, "device_count": count}
+    needs["owners"] = tuple(wallet for wallet in values.get("owner", ()) if wallet != ME)
+    request = TaskRequest(
+        spec, requirements=Requirements(**needs), limits=Limits(**parts["limits"]), **parts[""]
+    )
+    return check_request(request, name_of)
+
+
+def is_for_own_nodes(values: Mapping[str, Any]) -> bool:
+    return ME in values.get("owner", ())
+
+
+def device_needs(
+    gpus: int, kind: DeviceKind | None, name_of: NameOf
+) -> tuple[DeviceKind | None, int]:
+    """The kind and number of devices: 0 GPUs means one device of any kind."""
+    if gpus == 0:
+        return kind, 1
+    if kind is DeviceKind.CPU:
+        raise InvalidInput(
+            f"{name_of('gpu')} {gpus} and {name_of('device-kind')} cpu contradict each other.",
+            "Leave one of them out.",
+        )
+    return DeviceKind.GPU, gpus
+
+
+def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
+    """The same request, now known to be one that the server takes."""
+    _check_utf8(request)
+    try:
+        checked = msgspec.convert(msgspec.to_builtins(request), TaskRequest)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).partition(" - at ")
+        raise InvalidInput(_in_words(sentence, path, name_of), PAGE) from error
+    for is_wrong, sentence, hint in _contradictions(request, name_of):
+        if is_wrong:
+            raise InvalidInput(sentence, hint)
+    return checked
+
+
+def _contradictions(request: TaskRequest, name_of: NameOf) -> Iterator[tuple[bool, str, str]]:
+    """What each option allows, and two of them together do not."""
+    wanted, delay = request.requirements, request.delay_seconds
+    count, fraction = wanted.device_count, wanted.device_milli
+    yield (
+        fraction is not None and count > 1,
+        f"{name_of('fraction')} is a part of one device, and {name_of('gpu')} asks for {count}.",
+        "Leave one of them out.",
+    )
+    yield (
+        wanted.shares_device and fraction is None,
+        f"{name_of('share')} is about the rest of a device, and without {name_of('fraction')}"
+        " there is none.",
+        f"Say how much it needs with {name_of('fraction')}, such as 0.25.",
+    )
+    yield (
+        request.allow_failures > (request.items or 0),
+        f"{name_of('allow-failures')} {request.allow_failures} is more than there are items.",
+        f"Say how many there are with {name_of('array')}.",
+    )
+    twice = sorted(request.secrets.keys() & request.spec.environment.keys())
+    yield (
+        bool(twice),
+        f"{', '.join(twice)} cannot be both {name_of('env')} and {name_of('secret')}.",
+        f"Leave one of them out; what {name_of('env')} says is no secret.",
+    )
+    yield (
+        bool(request.trust or request.secrets_to_strangers) and not request.secrets,
+        f"{name_of('trust')} and {name_of('secrets-to-strangers')} are about secrets, and there is"
+        " none.",
+        f"Name one with {name_of('secret')}; {name_of('owner')} chooses whose nodes it runs on.",
+    )
+    yield (
+        delay is not None and delay >= (request.start_within_seconds or inf),
+        f"{name_of('delay')} is longer than {name_of('deadline')}, so it could never start.",
+        "The deadline counts from now on, as the delay does.",
+    )
+
+
+def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
+    """The decoder's complaint about a field, for people."""
+    found = re.search(r"\$\.([a-z_.]+)", path)
+    field = found[1] if found else path
+    row = _BY_FIELD.get(field)
+    name = _OTHERS.get(field, field) if row is None else name_of(row.name)
+    if "of length >= 1" in sentence:
+        return f"{name} cannot be empty."
+    length = re.search(r"`(\w+)` of length <= (\d+)", sentence)
+    if length and length[1] == "str":
+        return f"{name} cannot be longer than {int(length[2]):,} characters."
+    if length:
+        return f"{name} cannot be given more than {int(length[2]):,} times."
+    bound = re.search(r"([<>]=?) (-?[\d.]+)", sentence)
+    if bound:
+        words = "at least" if bound[1].startswith(">") else "at most"
+        number = float(bound[2])
+        return f"{name} must be {words} {bound[2] if row is None else row.kind.show(number)}."
+    if row is not None and row.name in _FORMS:
+        return f"{name} {_FORMS[row.name]}."
+    return f"{name} does not fit: {plain(sentence).replace('`', '')}."
+
+
+def _check_utf8(request: TaskRequest) -> None:
+    """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
+    try:
+        msgspec.json.encode(request)
+    except UnicodeEncodeError as error:
+        secrets = {value: f"The secret {name}" for name, value in request.secrets.items()}
+        raise InvalidInput(
+            f"{secrets.get(error.object, repr(error.object))} is not valid UTF-8.",
+            "Write it in UTF-8, or leave it out.",
+        ) from None

@@ -1,0 +1,274 @@
+"""The one table of task options.
+
+Made from it: the options of `potluck run`, `submit` and `map`, the keys of `[tool.potluck]`, the
+options of templates, the arguments of `@potluck.task` and `potluck.Executor`, the names in error
+messages, and docs/options.md. An option has the same name everywhere; in Python `-` is `_`.
+
+`sources` is a rule of security. A script or a template is often somebody else's: it names no files
+of this machine, no server, no owner and nobody who is notified. A project names its own files and
+where it runs. Secrets, and who receives them, are given each time.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from enum import Flag, auto
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.local import option_values as kinds
+from potluck.local.option_values import ValueKind
+from potluck.model.device import DeviceKind
+from potluck.model.error import InvalidInput
+from potluck.model.node import SandboxStrength
+from potluck.model.task import MOST_ITEMS
+
+
+class OptionSource(Flag):
+    """Where an option can be given."""
+
+    COMMAND = auto()  # the command line
+    SCRIPT = auto()  # [tool.potluck] in the block of a script
+    PROJECT = auto()  # [tool.potluck] in pyproject.toml
+    TEMPLATE = auto()  # [options] of a template
+    PYTHON = auto()  # @potluck.task, Executor
+
+
+PAGE: Final = "docs/options.md lists the options, and where each can be given."
+GENERAL: Final = "Options"  # typer's own panel
+_FILES: Final = OptionSource.SCRIPT | OptionSource.PROJECT
+_COMMAND, _PROJECT, _PYTHON = OptionSource.COMMAND, OptionSource.PROJECT, OptionSource.PYTHON
+_TYPED = _COMMAND | _PYTHON
+_MOST = _TYPED | _FILES
+_ALL = _MOST | OptionSource.TEMPLATE
+
+
+class TaskOption(Struct, frozen=True):
+    name: str
+    kind: ValueKind
+    field: str  # of the TaskRequest; empty: a command or the client acts on it
+    sources: OptionSource = _MOST
+    default: str | int | None = None  # as typed, and what the request has without it
+    metavar: str | None = None
+    aliases: tuple[str, ...] = ()  # earlier names, which still work
+    synonyms: tuple[str, ...] = ()  # what people look for; an error names the option
+    help: str = ""
+    panel: str = GENERAL
+    is_shared: bool = False  # other commands have it too, and declare it
+
+    @property
+    def keyword(self) -> str:
+        """Its name in Python."""
+        return self.name.replace("-", "_")
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether `run`, `submit` and `map` have it from the table."""
+        return OptionSource.COMMAND in self.sources and not self.is_shared
+
+    def is_alias(self, name: str) -> bool:
+        return name.replace("_", "-") != self.name
+
+
+_Row = TaskOption
+# fmt: off
+_PANELS: Final[dict[str, list[TaskOption]]] = {
+    GENERAL: [
+        _Row("env", kinds.VARIABLES, "spec.environment", _ALL, aliases=("environment",),
+             help="A variable of its environment; repeatable."),
+        _Row("attempts", kinds.whole(1, 100), "max_attempts", _ALL, 1, synonyms=("retries",),
+             help="Tries, if it fails by itself."),
+        _Row("name", kinds.TEXT, "name",
+             help="Its name, instead of the file's or the function's."),
+        _Row("notify", kinds.choices("bell", "desktop", "none"), "", _COMMAND | _PROJECT,
+             metavar="HOW", is_shared=True,
+             help="At its end: bell, desktop or none; typed, an apprise URL too; repeatable."),
+        _Row("server", kinds.TEXT, "", _COMMAND | _PROJECT, metavar="URL", is_shared=True,
+             help="The server to ask, instead of the one in your profile."),
+    ],
+    "What is run, if no script": [
+        _Row("command", kinds.FLAG, "", _COMMAND,
+             help="A program of the node, such as nvidia-smi, with its arguments."),
+        _Row("image", kinds.TEXT, "spec.image", _COMMAND, metavar="IMAGE",
+             help="A container image; what follows is the command in it, if not its own."),
+        _Row("template", kinds.TEXT, "", _COMMAND, metavar="NAME",
+             help="A ready task, or the folder of one; `potluck templates` lists them."),
+        _Row("parameter", kinds.TEXTS, "", _COMMAND, metavar="NAME=VALUE",
+             help="Of the template; repeatable."),
+    ],
+    "Files and secrets": [
+        _Row("folder", kinds.DIRECTORY, "spec.folder", _TYPED | _PROJECT,
+             help="Sent along, without what its .gitignore names; the task works in it."),
+        _Row("file", kinds.FILES, "spec.files", _TYPED | _PROJECT, aliases=("files",),
+             help="Sent along, for reading; DST is its name there; repeatable."),
+        _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
+             help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
+        _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),
+             help="A variable that only my own nodes receive, from my environment, or asked for."),
+        _Row("trust", kinds.WALLETS, "trust", _TYPED,
+             help="Nodes of this wallet may receive the secrets too; repeatable."),
+        _Row("secrets-to-strangers", kinds.FLAG, "secrets_to_strangers", _TYPED,
+             help="Every node may receive the secrets: its owner can read them."),
+        _Row("output", kinds.DIRECTORY, "", _COMMAND | _PROJECT, is_shared=True,
+             help="Bring here what the task left in $POTLUCK_OUTPUT."),
+    ],
+    "What it needs": [
+        _Row("gpu", kinds.whole(0, 64), "requirements.device_count", _ALL, 0, synonyms=("gpus",),
+             help="GPUs; 0 takes any device."),
+        _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
+             help="Only this kind of device."),
+        _Row("memory", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
+             synonyms=("vram",), help="On each device, such as 8GB."),
+        _Row("fraction", kinds.FRACTION, "requirements.device_milli", _ALL,
+             help="A part of one GPU: 0.25 or 250m; of a processor --cores takes its share."),
+        _Row("share", kinds.FLAG, "requirements.shares_device",
+             help="The rest of the device may serve other accounts meanwhile."),
+        _Row("vendor", kinds.TEXT, "requirements.device_vendor", _ALL, metavar="NAME",
+             help="Such as NVIDIA."),
+        _Row("model", kinds.TEXT, "requirements.device_model", _ALL, metavar="PATTERN",
+             help='Such as "RTX 40*|A100".'),
+        _Row("capability", kinds.CAPABILITY, "requirements.compute_capability", _ALL,
+             help="CUDA compute capability, at least."),
+        _Row("label", kinds.LABELS, "requirements.labels", aliases=("labels",),
+             help="A label of the node, word for word, such as region=eu; repeatable."),
+        _Row("min-reliability", kinds.SHARE, "requirements.min_reliability",
+             help="The share of its attempts that the node completed: 0.95."),
+        _Row("sandbox", kinds.choice(SandboxStrength), "requirements.sandbox",
+             help="At least this strong."),
+        _Row("owner", kinds.OWNERS, "requirements.owners", _TYPED | _PROJECT, aliases=("owners",),
+             help="Only on nodes of this wallet; `me` is my own; repeatable."),
+        _Row("max-price", kinds.CREDITS, "requirements.max_price_micro_per_hour",
+             synonyms=("price",), help="At most, an hour, for all that it takes of its devices."),
+    ],
+    "Limits": [
+        _Row("cores", kinds.whole(1, 4096), "requirements.cores", _ALL, 1, synonyms=("cpu", "cpus"),
+             help="Processor cores."),
+        _Row("ram", kinds.SIZE, "requirements.memory_bytes", _ALL, "1GiB", synonyms=("mem",),
+             help="Memory of the machine."),
+        _Row("disk", kinds.SIZE, "requirements.disk_bytes", _ALL, "256MiB",
+             help="Disk space."),
+        _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
+             help="It is ended after this: 90s, 15m, 1h30m …; of an array, each item."),
+        _Row("stop-after-silence", kinds.TIME, "limits.stop_after_silence_seconds",
+             help="The node ends it when the server is silent for so long; else it continues."),
+    ],
+    "Many at once": [
+        _Row("array", kinds.whole(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
+             help="Run it N times; POTLUCK_ITEM is its number, from 0."),
+        _Row("allow-failures", kinds.whole(0, MOST_ITEMS), "allow_failures", _ALL & ~_PYTHON, 0,
+             help="It succeeds if no more items fail."),
+    ],
+    "When it runs": [
+        _Row("after", kinds.TEXTS, "after", _TYPED, metavar="TASK",
+             help="Only once this task of mine has succeeded; repeatable."),
+        _Row("delay", kinds.TIME, "delay_seconds",
+             help="Not before this time has passed."),
+        _Row("deadline", kinds.TIME, "start_within_seconds",
+             help="Give up if it has not started within this time."),
+        _Row("expected", kinds.TIME, "expected_seconds", _ALL,
+             help="How long it will take, about; of an array, each item."),
+        _Row("priority", kinds.whole(-100, 100), "priority", _MOST, 0,
+             help="Higher goes first."),
+    ],
+    "Functions": [
+        _Row("dependencies", kinds.TEXTS, "spec.dependencies", _PYTHON,
+             help="Packages, installed before it runs."),
+        _Row("allow-pickle", kinds.FLAG, "", _PYTHON,
+             help="Results of any type; opening a pickle runs what its maker likes."),
+        _Row("from-wallets", kinds.WALLETS, "", _PYTHON,
+             help="Whose nodes' pickles are opened, besides my own."),
+        _Row("progress", kinds.FLAG, "", _PYTHON,
+             help="Maps show how far they are, unless False."),
+        _Row("max-result", kinds.SIZE, "", _PYTHON, "1GiB",
+             help="Larger results are not read into memory."),
+        _Row("client", kinds.OBJECT, "", _PYTHON,
+             help="A `potluck.Potluck`, for another server or account."),
+    ],
+}
+# fmt: on
+OPTIONS: Final = {
+    row.name: replace(row, panel=panel) for panel, rows in _PANELS.items() for row in rows
+}
+_NAMES: Final = {name: row for row in OPTIONS.values() for name in (row.name, *row.aliases)}
+_MEANT: Final = {name: row.name for row in OPTIONS.values() for name in row.synonyms}
+
+
+class TaskKeywords(TypedDict, total=False):
+    """The options in Python, for type checkers; a test compares it with the table."""
+
+    name: str
+    env: Mapping[str, str] | Sequence[str]
+    attempts: int
+    folder: str | Path
+    file: Mapping[str, str | Path] | Sequence[str | Path]  # the task's name for it: where it is
+    checkpoint: float | str
+    secret: Sequence[str] | Mapping[str, str]  # names of variables here, or with their values
+    trust: Sequence[str]
+    secrets_to_strangers: bool
+    gpu: bool | int | str
+    device_kind: str
+    memory: int | str
+    fraction: float | str
+    share: bool
+    vendor: str
+    model: str
+    capability: float | str
+    label: Sequence[str]
+    min_reliability: float
+    sandbox: str
+    owner: Sequence[str]
+    max_price: float | str
+    cores: int
+    ram: int | str
+    disk: int | str
+    time: float | str
+    stop_after_silence: float | str
+    after: Sequence[str]
+    delay: float | str
+    deadline: float | str
+    expected: float | str
+    priority: int
+    dependencies: Sequence[str]
+    allow_pickle: bool
+    from_wallets: Sequence[str]
+    progress: bool
+    max_result: int | str
+
+
+def find_option(name: str, sources: OptionSource) -> TaskOption:
+    """By its name or an earlier one, if one of the sources has it; `_` is as good as `-`."""
+    option = _NAMES.get(name.replace("_", "-"))
+    if option is not None and option.sources & sources:
+        return option
+    near = difflib.get_close_matches(name.replace("_", "-"), OPTIONS, 1)
+    meant = _MEANT.get(name) or next(iter(near), None)
+    hint = f"Did you mean {meant}? {PAGE}" if meant else PAGE
+    raise InvalidInput(f"There is no option {name!r}.", hint)
+
+
+def read_option(
+    said: str, value: object, source: OptionSource, where: str
+) -> tuple[TaskOption, Any]:
+    """What a file says of an option, as it would be typed; what it cannot say raises."""
+    try:
+        option = find_option(said, source | _COMMAND)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: there is no option {said!r}.", error.hint) from None
+    name = option.name
+    if not option.sources & (_FILES | OptionSource.TEMPLATE):
+        raise InvalidInput(f"{where}: {name} is not taken from a file.", f"Type it: --{name}.")
+    if source not in option.sources:
+        whose = str(source.name).lower()
+        raise InvalidInput(
+            f"{where}: a {whose} cannot say {name}, since {whose}s are often somebody else's.",
+            f"Type --{name}, or put it into the [tool.potluck] of your pyproject.toml.",
+        )
+    spelled = option.kind.spell(value, f"{where}: {name}")
+    option.kind.parse(spelled, f"{where}: {name}")
+    return option, spelled
+
+
+def alias_hint(alias: str, name: str) -> str:
+    return f"{alias} is called {name} now; the earlier name still works."
