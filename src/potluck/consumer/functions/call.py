@@ -14,7 +14,6 @@ from potluck.consumer.functions.pickling import name_of, own_modules, pickled_fu
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
-from potluck.model.task_spec import FunctionSpec
 
 # It goes out with every call, so a large one is sent once.
 _CODE_INLINE_BYTES = 32_768
