@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures lock clean
+.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -72,6 +72,9 @@ bench-first: $(VENV)/.dev  ## from nothing to a first result with two commands, 
 
 captures: $(VENV)/.dev  ## take the pictures of docs/terminal.md anew, in tmux
 	@$(RUN)/python -m tests.captures.run $(ARGS)
+
+docs: $(VENV)/.dev  ## write the pages that are made from the code
+	@$(RUN)/python -m tests.architecture.test_permissions_page
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock

@@ -9,10 +9,11 @@ from litestar.response import ServerSentEvent
 from litestar.typing import FieldDefinition
 from msgspec import Struct
 
+from potluck.server.api.area import Operation, operation_of
 from potluck.server.api.document import about, problems
 from potluck.server.api.document.operations import described
 from potluck.server.api.document.schemas import Schema, Schemas
-from potluck.server.api.examples import AREAS
+from potluck.server.api.operations import AREAS, OPERATIONS
 from potluck.wire.consumer import FollowEvent
 from potluck.wire.events import EventGap
 from potluck.wire.problem import Problem
@@ -22,13 +23,23 @@ _IN_STREAMS: list[Any] = [FollowEvent, EventGap]
 
 
 class Described(Struct, frozen=True):
-    """An operation as the framework has it, before anything is said about it."""
+    """An operation as it is declared, and as the framework has it."""
 
-    name: str
-    path: str
-    method: str
+    declared: Operation
     handler: HTTPRouteHandler
     said: dict[str, Any]  # the framework's own description: we keep its parameters
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def path(self) -> str:
+        return self.declared.route.path
+
+    @property
+    def method(self) -> str:
+        return self.declared.route.method.lower()
 
     @property
     def request(self) -> Any:
@@ -58,7 +69,7 @@ class Described(Struct, frozen=True):
 
 
 def document(app: Litestar) -> dict[str, Any]:
-    found = sorted(operations(app), key=lambda each: _order(each.name))
+    found = operations(app)
     choices = [kind for each in found for kind in each.choices]
     requests = _unique([each.request for each in found] + choices)
     answers = _unique([each.answer for each in found])
@@ -68,7 +79,11 @@ def document(app: Litestar) -> dict[str, Any]:
         paths.setdefault(each.path, {})[each.method] = described(each, schemas)
     return {
         **about.opening(),
-        "tags": [{"name": area.name, "description": area.description} for area in AREAS],
+        "tags": [
+            {"name": area.name, "description": area.description}
+            for area in AREAS
+            if area.is_documented
+        ],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.components.items())),
@@ -80,29 +95,21 @@ def document(app: Litestar) -> dict[str, Any]:
 
 def operations(app: Litestar) -> list[Described]:
     handlers = {
-        handler.operation_id: handler
+        operation.name: handler
         for route in app.routes
         for handler in getattr(route, "route_handlers", ())
-        if isinstance(handler, HTTPRouteHandler)
+        if (operation := operation_of(handler)) is not None
     }
     paths = app.openapi_schema.to_schema()["paths"]
     return [
-        Described(said["operationId"], path, method, handlers[said["operationId"]], said)
-        for path, methods in paths.items()
-        for method, said in methods.items()
+        Described(each, handlers[each.name], paths[each.route.path][each.route.method.lower()])
+        for each in OPERATIONS.values()
+        if each.area.is_documented
     ]
 
 
 def _kinds(field: FieldDefinition) -> list[Any]:
     return [field.annotation, *(kind for inner in field.inner_types for kind in _kinds(inner))]
-
-
-def _order(name: str) -> tuple[int, int]:
-    """By area, then as the area lists it; what no area knows comes last."""
-    for at, area in enumerate(AREAS):
-        if name in area.operations:
-            return at, list(area.operations).index(name)
-    return len(AREAS), 0
 
 
 def _unique(kinds: list[Any]) -> list[Any]:

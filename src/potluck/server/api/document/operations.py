@@ -3,13 +3,11 @@
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from potluck.server.api.document import about, problems
 from potluck.server.api.document.parameters import parameters
 from potluck.server.api.document.schemas import Schema, Schemas
-from potluck.server.api.examples import AREAS, EXAMPLES
-from potluck.server.api.examples.example import Example, as_typed
-from potluck.server.auth.policy import OPEN, POLICY, opened_by
 from potluck.wire import routes
 from potluck.wire.problem import Problem
 
@@ -19,50 +17,44 @@ if TYPE_CHECKING:
 _JSON, _OCTETS, _STREAM = "application/json", "application/octet-stream", "text/event-stream"
 _BYTES: Final[Schema] = {"type": "string", "format": "binary"}
 _TEXT: Final[Schema] = {"type": "string"}
-_UNKNOWN = "more"  # where no area knows it
 
 
 def described(operation: "Described", schemas: Schemas) -> Schema:
-    name = operation.name
-    example = EXAMPLES.get(name) or Example(name.replace("_", " ").capitalize())
+    declared = operation.declared
     found: Schema = {
-        "tags": [_area_of(name)],
-        "summary": example.title,
+        "tags": [declared.area.name],
+        "summary": declared.title,
         "description": _description(operation),
-        "operationId": name,
+        "operationId": declared.name,
     }
-    if POLICY.get(name) is OPEN:
+    if not declared.scopes:
         found["security"] = []
     listed = parameters(operation.said)
     if _has_etag(operation):
         listed.append(about.IF_NONE_MATCH)
     if listed:
         found["parameters"] = listed
-    if body := _body(operation, schemas, example):
+    if body := _body(operation, schemas):
         found["requestBody"] = body
-    return {**found, "responses": _responses(operation, schemas, example)}
+    return {**found, "responses": _responses(operation, schemas)}
 
 
 def _description(operation: "Described") -> str:
     """The handler's own words, and what the caller needs to be let in."""
     said = str(operation.said.get("description", ""))
-    scopes = " or ".join(f"`{scope}`" for scope in opened_by(operation.name))
+    scopes = " or ".join(f"`{scope}`" for scope in operation.declared.scopes)
     needs = f"Takes the scope {scopes}." if scopes else "Open to everybody."
     return f"{said}\n\n{needs}".strip()
-
-
-def _area_of(name: str) -> str:
-    return next((area.name for area in AREAS if name in area.operations), _UNKNOWN)
 
 
 def _has_etag(operation: "Described") -> bool:
     return operation.method == "get" and not operation.is_stream
 
 
-def _body(operation: "Described", schemas: Schemas, example: Example) -> Schema | None:
+def _body(operation: "Described", schemas: Schemas) -> Schema | None:
     if operation.request is not None:
         schema = schemas.of_request(operation.request)
-        content = {_JSON: _media(schema, as_typed(example.request))}
+        content = {_JSON: _media(schema, _as_typed(operation.declared.request))}
         # A handler that has a value for the case that nothing comes needs no body.
         field = operation.handler.parsed_data_field
         return {"content": content, "required": field is not None and not field.has_default}
@@ -75,22 +67,22 @@ def _media(schema: Schema, example: Any) -> Schema:
     return {"schema": schema} if example is None else {"schema": schema, "example": example}
 
 
-def _responses(operation: "Described", schemas: Schemas, example: Example) -> Schema:
-    found: dict[str, Schema] = {_status(operation): _success(operation, schemas, example)}
+def _responses(operation: "Described", schemas: Schemas) -> Schema:
+    found: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
     if _has_etag(operation):
         found["304"] = {"description": "It is what you have.", "headers": {"ETag": about.ETAG}}
     names = operation.said.get("parameters", [])
     wanted = problems.expected(
-        is_open=POLICY.get(operation.name) is OPEN,
+        is_open=not operation.declared.scopes,
         has_body="requestBody" in operation.said,
         # Whatever is not known is refused, also where nothing is.
         takes_input=operation.path.startswith(routes.PREFIX),
         has_name=any(each["in"] == "path" for each in names),
     )
-    problem = schemas.of_answer(Problem)
+    problem, errors = schemas.of_answer(Problem), operation.declared.errors
     return found | {
-        str(each): problems.response(each, operation.name, problem)
-        for each in sorted({*wanted, *example.also})
+        str(each): problems.response(each, errors, problem)
+        for each in sorted({*wanted, *(kind.status for kind in errors)})
     }
 
 
@@ -98,14 +90,14 @@ def _status(operation: "Described") -> str:
     return str(operation.handler.status_code)
 
 
-def _success(operation: "Described", schemas: Schemas, example: Example) -> Schema:
+def _success(operation: "Described", schemas: Schemas) -> Schema:
     if operation.answer is not None:
         schema = schemas.of_answer(operation.answer)
         said = _words(schema, schemas)
-        content = {_JSON: _media(schema, _whole(example.answer))}
+        content = {_JSON: _media(schema, _whole(operation.declared.response))}
         return {"description": said, **_headers(operation), "content": content}
     if operation.is_stream:
-        content = {_STREAM: _media(_TEXT, example.answer)}
+        content = {_STREAM: _media(_TEXT, operation.declared.response)}
         return {"description": "Events as they come, until there is no more.", "content": content}
     kind = operation.handler.media_type
     if _status(operation) == "204":
@@ -113,7 +105,7 @@ def _success(operation: "Described", schemas: Schemas, example: Example) -> Sche
     if kind == _OCTETS:
         content = {_OCTETS: _media(_BYTES, None)}
         return {"description": "The bytes.", **_headers(operation), "content": content}
-    content = {str(kind): _media(_TEXT, example.answer)}
+    content = {str(kind): _media(_TEXT, operation.declared.response)}
     return {"description": "The text.", **_headers(operation), "content": content}
 
 
@@ -133,3 +125,33 @@ def _headers(operation: "Described") -> Schema:
 
 def _whole(value: Any) -> Any:
     return None if value is None else msgspec.to_builtins(value)
+
+
+def _as_typed(value: Any) -> Any:
+    """A request as somebody writes it: what has a default is left out."""
+    if not isinstance(value, Struct):
+        return [_as_typed(each) for each in value] if isinstance(value, tuple) else _plain(value)
+    config = value.__struct_config__
+    said = {field.encode_name: getattr(value, field.name) for field in _said_of(value)}
+    if config.array_like:
+        return [_as_typed(each) for each in said.values()]
+    tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+    return tag | {name: _as_typed(each) for name, each in said.items()}
+
+
+def _said_of(value: Struct) -> list[msgspec.structs.FieldInfo]:
+    """Of an array all fields, since their places tell them apart."""
+    fields = list(msgspec.structs.fields(type(value)))
+    if value.__struct_config__.array_like:
+        return fields
+    return [field for field in fields if getattr(value, field.name) != _default(field)]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
