@@ -1,17 +1,12 @@
 """Puts the document together: every operation of the application, in the order of the areas."""
 
-from enum import Enum
 from typing import Any
 
-from litestar import Litestar, Response
-from litestar.handlers import HTTPRouteHandler
-from litestar.response import ServerSentEvent
-from litestar.typing import FieldDefinition
-from msgspec import Struct
+from litestar import Litestar
 
-from potluck.server.api.area import Operation, operation_of
+from potluck.server.api.area import operation_of
 from potluck.server.api.document import about, problems
-from potluck.server.api.document.operations import described
+from potluck.server.api.document.operation import Described, described
 from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.server.api.operations import AREAS, OPERATIONS
 from potluck.wire.consumer import FollowEvent
@@ -20,52 +15,6 @@ from potluck.wire.problem import Problem
 
 # What streams carry is in no answer as a whole.
 _IN_STREAMS: list[Any] = [FollowEvent, EventGap]
-
-
-class Described(Struct, frozen=True):
-    """An operation as it is declared, and as the framework has it."""
-
-    declared: Operation
-    handler: HTTPRouteHandler
-    said: dict[str, Any]  # the framework's own description: we keep its parameters
-
-    @property
-    def name(self) -> str:
-        return self.declared.name
-
-    @property
-    def path(self) -> str:
-        return self.declared.route.path
-
-    @property
-    def method(self) -> str:
-        return self.declared.route.method.lower()
-
-    @property
-    def request(self) -> Any:
-        """The type of its body, if that is a value."""
-        field = self.handler.parsed_data_field
-        return None if field is None else field.annotation
-
-    @property
-    def answer(self) -> Any:
-        """The type of what it answers with, if that is a value."""
-        field = self.handler.parsed_return_field
-        if field.is_subclass_of(Response):
-            inner = field.inner_types[0].annotation if field.inner_types else None
-            return inner if isinstance(inner, type) and issubclass(inner, Struct) else None
-        return None if field.annotation in (None, type(None), bytes, str) else field.annotation
-
-    @property
-    def choices(self) -> list[type[Enum]]:
-        """The enums that its parameters are of, which may be in no body."""
-        fields = list(self.handler.parsed_fn_signature.parameters.values())
-        kinds = [kind for field in fields for kind in _kinds(field)]
-        return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum)]
-
-    @property
-    def is_stream(self) -> bool:
-        return self.handler.parsed_return_field.is_subclass_of(ServerSentEvent)
 
 
 def document(app: Litestar) -> dict[str, Any]:
@@ -106,10 +55,6 @@ def operations(app: Litestar) -> list[Described]:
         for each in OPERATIONS.values()
         if each.area.is_documented
     ]
-
-
-def _kinds(field: FieldDefinition) -> list[Any]:
-    return [field.annotation, *(kind for inner in field.inner_types for kind in _kinds(inner))]
 
 
 def _unique(kinds: list[Any]) -> list[Any]:

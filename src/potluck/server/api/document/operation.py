@@ -1,25 +1,74 @@
 """One operation of the document."""
 
-from typing import TYPE_CHECKING, Any, Final
+from enum import Enum
+from typing import Any, Final
 
 import msgspec
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import ServerSentEvent
+from litestar.typing import FieldDefinition
 from msgspec import Struct
 
+from potluck.server.api.area import Operation
 from potluck.server.api.document import about, problems
 from potluck.server.api.document.parameters import parameters
 from potluck.server.api.document.schemas import Schema, Schemas
 from potluck.wire import routes
 from potluck.wire.problem import Problem
 
-if TYPE_CHECKING:
-    from potluck.server.api.document.build import Described
-
 _JSON, _OCTETS, _STREAM = "application/json", "application/octet-stream", "text/event-stream"
 _BYTES: Final[Schema] = {"type": "string", "format": "binary"}
 _TEXT: Final[Schema] = {"type": "string"}
 
 
-def described(operation: "Described", schemas: Schemas) -> Schema:
+class Described(Struct, frozen=True):
+    """An operation as it is declared, and as the framework has it."""
+
+    declared: Operation
+    handler: HTTPRouteHandler
+    said: dict[str, Any]  # the framework's own description: we keep its parameters
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def path(self) -> str:
+        return self.declared.route.path
+
+    @property
+    def method(self) -> str:
+        return self.declared.route.method.lower()
+
+    @property
+    def request(self) -> Any:
+        """The type of its body, if that is a value."""
+        field = self.handler.parsed_data_field
+        return None if field is None else field.annotation
+
+    @property
+    def answer(self) -> Any:
+        """The type of what it answers with, if that is a value."""
+        field = self.handler.parsed_return_field
+        if field.is_subclass_of(Response):
+            inner = field.inner_types[0].annotation if field.inner_types else None
+            return inner if isinstance(inner, type) and issubclass(inner, Struct) else None
+        return None if field.annotation in (None, type(None), bytes, str) else field.annotation
+
+    @property
+    def choices(self) -> list[type[Enum]]:
+        """The enums that its parameters are of, which may be in no body."""
+        fields = list(self.handler.parsed_fn_signature.parameters.values())
+        kinds = [kind for field in fields for kind in _kinds(field)]
+        return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum)]
+
+    @property
+    def is_stream(self) -> bool:
+        return self.handler.parsed_return_field.is_subclass_of(ServerSentEvent)
+
+
+def described(operation: Described, schemas: Schemas) -> Schema:
     declared = operation.declared
     found: Schema = {
         "tags": [declared.area.name],
@@ -39,7 +88,7 @@ def described(operation: "Described", schemas: Schemas) -> Schema:
     return {**found, "responses": _responses(operation, schemas)}
 
 
-def _description(operation: "Described") -> str:
+def _description(operation: Described) -> str:
     """The handler's own words, and what the caller needs to be let in."""
     said = str(operation.said.get("description", ""))
     scopes = " or ".join(f"`{scope}`" for scope in operation.declared.scopes)
@@ -47,11 +96,15 @@ def _description(operation: "Described") -> str:
     return f"{said}\n\n{needs}".strip()
 
 
-def _has_etag(operation: "Described") -> bool:
+def _kinds(field: FieldDefinition) -> list[Any]:
+    return [field.annotation, *(kind for inner in field.inner_types for kind in _kinds(inner))]
+
+
+def _has_etag(operation: Described) -> bool:
     return operation.method == "get" and not operation.is_stream
 
 
-def _body(operation: "Described", schemas: Schemas) -> Schema | None:
+def _body(operation: Described, schemas: Schemas) -> Schema | None:
     if operation.request is not None:
         schema = schemas.of_request(operation.request)
         content = {_JSON: _media(schema, _as_typed(operation.declared.request))}
@@ -67,7 +120,7 @@ def _media(schema: Schema, example: Any) -> Schema:
     return {"schema": schema} if example is None else {"schema": schema, "example": example}
 
 
-def _responses(operation: "Described", schemas: Schemas) -> Schema:
+def _responses(operation: Described, schemas: Schemas) -> Schema:
     found: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
     if _has_etag(operation):
         found["304"] = {"description": "It is what you have.", "headers": {"ETag": about.ETAG}}
@@ -86,11 +139,11 @@ def _responses(operation: "Described", schemas: Schemas) -> Schema:
     }
 
 
-def _status(operation: "Described") -> str:
+def _status(operation: Described) -> str:
     return str(operation.handler.status_code)
 
 
-def _success(operation: "Described", schemas: Schemas) -> Schema:
+def _success(operation: Described, schemas: Schemas) -> Schema:
     if operation.answer is not None:
         schema = schemas.of_answer(operation.answer)
         said = _words(schema, schemas)
@@ -116,7 +169,7 @@ def _words(schema: Schema, schemas: Schemas) -> str:
     return said.partition("\n\n")[0].replace("\n", " ") or "Done."
 
 
-def _headers(operation: "Described") -> Schema:
+def _headers(operation: Described) -> Schema:
     if not _has_etag(operation):
         return {}
     is_page = any(each["name"] == "cursor" for each in operation.said.get("parameters", []))
