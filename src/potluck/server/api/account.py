@@ -9,7 +9,7 @@ from potluck.model.account import SCOPES, Credential, Quota, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound
 from potluck.model.ids import AccountId, is_id
-from potluck.server.accounts import standing
+from potluck.server.accounts import roles
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import (
     ACCOUNT,
@@ -24,16 +24,24 @@ from potluck.server.api.examples.names import (
     at,
 )
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
-from potluck.server.auth import delegation, repeat
+from potluck.server.auth import delegation, idempotent_secret
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
-from potluck.server.flow import lease
-from potluck.server.parts import Parts
+from potluck.server.flow.lease import lease
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
-from potluck.store import accounts, api_keys, audit, blobs, node_keys, nodes, sessions
 from potluck.store.database import Connection
-from potluck.store.nodes import Owner
+from potluck.store.files import blobs
+from potluck.store.identity import (
+    accounts,
+    api_keys,
+    audit,
+    node_keys,
+    sessions,
+)
+from potluck.store.nodes import nodes
+from potluck.store.nodes.nodes import Owner
 from potluck.wire import routes
 from potluck.wire.identity import (
     ChooseRoles,
@@ -112,7 +120,7 @@ async def choose_roles(data: ChooseRoles, request: CallerRequest, parts: Parts) 
     caller = request.user
     if Role.ADMIN in data.roles and Role.ADMIN not in caller.roles:
         raise Forbidden("Only an admin makes somebody an admin.", "Ask an admin of this pool.")
-    changed = await standing.choose_roles(parts, caller.id, frozenset(data.roles))
+    changed = await roles.choose_roles(parts, caller.id, frozenset(data.roles))
     return await _me(parts, replace(caller, account=changed))
 
 
@@ -142,15 +150,15 @@ async def make_key(
             f"An API key can not carry {', '.join(beyond)}.",
             f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
         )
-    asked = repeat.asked(parts, request.user.id, "make_key", idempotency_key, data)
-    secret = repeat.secret(parts, KEY_PREFIX, asked)
+    asked = idempotent_secret.asked(parts, request.user.id, "make_key", idempotency_key, data)
+    secret = idempotent_secret.secret(parts, KEY_PREFIX, asked)
     async with parts.database.transaction() as connection:
-        is_first = await repeat.is_first(connection, asked)
+        is_first = await idempotent_secret.is_first(connection, asked)
         key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
         if key is None and is_first:
             key = await _add_key(connection, parts, request.user.id, data, secret)
     if key is None:
-        raise repeat.gone("API key")
+        raise idempotent_secret.gone("API key")
     return KeyMade(secret, key)
 
 
@@ -250,7 +258,7 @@ async def _add_key(
     connection: Connection, parts: Parts, account_id: AccountId, data: NewKey, secret: str
 ) -> KeyView:
     lasting = timedelta(seconds=data.expires_in)
-    with repeat.once("API key"):
+    with idempotent_secret.once("API key"):
         key = await api_keys.add(
             connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
         )

@@ -16,7 +16,7 @@ from potluck.server.api.http.body import StrictRequest
 from potluck.server.api.http.errors import answer_error
 from potluck.server.api.http.response import Answer
 from potluck.server.api.operations import OPERATIONS
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 
 
 def make_app(parts: Parts) -> Litestar:

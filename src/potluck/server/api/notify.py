@@ -23,11 +23,11 @@ from potluck.server.api.http.parameters import (
     task_id_of,
     wanted_task,
 )
-from potluck.server.auth import repeat
+from potluck.server.auth import idempotent_secret
 from potluck.server.auth.caller import Caller, lacks_scope
-from potluck.server.flow import events, follow, webhooks
-from potluck.server.parts import Parts
-from potluck.store.event_list import Wanted
+from potluck.server.flow.notify import event_stream, task_stream, webhooks
+from potluck.server.services import Parts
+from potluck.store.events.event_list import Wanted
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog
 from potluck.wire.events import GAP, EventGap, EventPage, EventView
@@ -144,9 +144,9 @@ async def follow_task(
     """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
     wanted = task_id_of(task_id)
     # An id that is not yours is a 404 now, not an error in the middle of a stream.
-    await follow.view(parts, request.user.id, wanted)
-    position = follow.parse_position(last_event_id)
-    followed = follow.follow(parts, request.user.id, wanted, position)
+    await task_stream.view(parts, request.user.id, wanted)
+    position = task_stream.parse_position(last_event_id)
+    followed = task_stream.follow(parts, request.user.id, wanted, position)
     return stream(request, followed, _task_message)
 
 
@@ -166,8 +166,8 @@ async def list_events(
     account_id, position = request.user.id, _position(cursor)
     wanted = _wanted(request.user, kinds, of_task)
     if first is EventOrder.NEWEST:
-        return await events.newest(parts, account_id, wanted, position, limit)
-    return await events.page(parts, account_id, wanted, position or 0, limit)
+        return await event_stream.newest(parts, account_id, wanted, position, limit)
+    return await event_stream.page(parts, account_id, wanted, position or 0, limit)
 
 
 @AREA.operation(
@@ -190,7 +190,7 @@ async def follow_events(
     """
     position = _position(cursor if last_event_id is None else last_event_id)
     wanted = _wanted(request.user, kinds, of_task)
-    followed = events.follow(parts, request.user.id, wanted, position)
+    followed = event_stream.follow(parts, request.user.id, wanted, position)
     return stream(request, followed, _event_message)
 
 
@@ -215,7 +215,7 @@ async def make_webhook(
 ) -> WebhookMade:
     """What happens from now on is sent there. The secret is in this answer and nowhere else."""
     account_id = request.user.id
-    asked = repeat.asked(parts, account_id, "make_webhook", idempotency_key, data)
+    asked = idempotent_secret.asked(parts, account_id, "make_webhook", idempotency_key, data)
     return await webhooks.make(parts, account_id, data, asked)
 
 
@@ -277,7 +277,9 @@ async def rotate_webhook(
 ) -> WebhookMade:
     """A new secret. For a day the old one signs as well, so that you can change over."""
     account_id = request.user.id
-    asked = repeat.asked(parts, account_id, "rotate_webhook", idempotency_key, webhook_id)
+    asked = idempotent_secret.asked(
+        parts, account_id, "rotate_webhook", idempotency_key, webhook_id
+    )
     return await webhooks.rotate(parts, account_id, webhook_id, asked)
 
 
@@ -334,7 +336,7 @@ async def redeliver(
     return await webhooks.redeliver(parts, request.user.id, webhook_id, delivery_id)
 
 
-def _task_message(followed: follow.Followed) -> ServerSentEventMessage:
+def _task_message(followed: task_stream.Followed) -> ServerSentEventMessage:
     if followed.event is None:
         return ServerSentEventMessage(data=None, comment="still here")
     return ServerSentEventMessage(
@@ -344,7 +346,7 @@ def _task_message(followed: follow.Followed) -> ServerSentEventMessage:
     )
 
 
-def _event_message(followed: events.Followed) -> ServerSentEventMessage:
+def _event_message(followed: event_stream.Followed) -> ServerSentEventMessage:
     position = str(followed.position)
     if followed.said is None:
         return ServerSentEventMessage(data=None, id=position, comment="still here")

@@ -11,20 +11,21 @@ from potluck.model.account import Quota, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound, Unavailable
 from potluck.model.ids import AccountId, is_id
-from potluck.server.accounts import standing
+from potluck.server.accounts import roles
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.examples.names import ACCOUNT, INVITE, WALLET, at
 from potluck.server.api.http.pagination import Cursor, LongLimit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
 from potluck.server.api.http.response import Answer
-from potluck.server.auth import repeat
+from potluck.server.auth import idempotent_secret
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.encryption import rotation
-from potluck.server.leader.trouble import is_in_trouble
-from potluck.server.parts import Parts
-from potluck.store import accounts, invites, leader
-from potluck.store import audit as audit_log
+from potluck.server.leader.scheduler_health import is_in_trouble
+from potluck.server.services import Parts
 from potluck.store.database import Connection
+from potluck.store.identity import accounts, invites
+from potluck.store.identity import audit as audit_log
+from potluck.store.scheduler import leader
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.identity import (
@@ -94,7 +95,7 @@ async def list_accounts(parts: Parts, cursor: Cursor = None, limit: LongLimit = 
 async def set_roles(account_id: str, data: SetRoles, request: CallerRequest, parts: Parts) -> None:
     """All roles of an account, admin among them."""
     named = account_id_of(account_id)
-    await standing.change_roles(parts, request.user.id, named, frozenset(data.roles))
+    await roles.change_roles(parts, request.user.id, named, frozenset(data.roles))
 
 
 @AREA.operation(
@@ -106,7 +107,7 @@ async def set_roles(account_id: str, data: SetRoles, request: CallerRequest, par
 )
 async def set_quota(account_id: str, data: SetQuota, request: CallerRequest, parts: Parts) -> None:
     """How much of the pool an account may have, and its weight among those who wait."""
-    await standing.set_quota(parts, request.user.id, account_id_of(account_id), data)
+    await roles.set_quota(parts, request.user.id, account_id_of(account_id), data)
 
 
 @AREA.operation(
@@ -126,8 +127,8 @@ async def grant_credit(
 ) -> None:
     """Gives an account credit to spend; with an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
-    asked = repeat.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
-    await standing.grant(parts, actor, named, data.amount_micro, asked)
+    asked = idempotent_secret.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
+    await roles.grant(parts, actor, named, data.amount_micro, asked)
 
 
 @AREA.operation(
@@ -141,13 +142,13 @@ async def suspend_account(
     account_id: str, data: Suspend, request: CallerRequest, parts: Parts
 ) -> None:
     """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
-    await standing.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
+    await roles.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
 
 
 @AREA.operation(routes.RESUME_ACCOUNT, Scope.ADMIN, "Let an account in again", status_code=204)
 async def resume_account(account_id: str, request: CallerRequest, parts: Parts) -> None:
     """The account may come in again; it has to submit and register anew."""
-    await standing.resume(parts, request.user.id, account_id_of(account_id))
+    await roles.resume(parts, request.user.id, account_id_of(account_id))
 
 
 @AREA.operation(
@@ -172,16 +173,16 @@ async def make_invite(
 ) -> InviteMade:
     """An invite with roles, credit, uses and an end. The code is in this answer alone."""
     actor = request.user.id
-    asked = repeat.asked(parts, actor, "make_invite", idempotency_key, data)
-    code = repeat.secret(parts, INVITE_PREFIX, asked)
+    asked = idempotent_secret.asked(parts, actor, "make_invite", idempotency_key, data)
+    code = idempotent_secret.secret(parts, INVITE_PREFIX, asked)
     async with parts.database.transaction() as connection:
-        is_first = await repeat.is_first(connection, asked)
+        is_first = await idempotent_secret.is_first(connection, asked)
         known = asked is not None
         invite = await invites.by_hash(connection, secret_hash(code)) if known else None
         if invite is None and is_first:
             invite = await _add_invite(connection, parts, actor, data, code)
     if invite is None:
-        raise repeat.gone("invite")
+        raise idempotent_secret.gone("invite")
     return InviteMade(code, invite)
 
 
@@ -287,7 +288,7 @@ async def _add_invite(
     connection: Connection, parts: Parts, actor: AccountId, data: NewInvite, code: str
 ) -> InviteView:
     lasting = timedelta(seconds=data.expires_in)
-    with repeat.once("invite"):
+    with idempotent_secret.once("invite"):
         invite = await invites.add(
             connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor, lasting
         )

@@ -12,14 +12,14 @@ from potluck.server.api.area import Area
 from potluck.server.api.examples.machine import NODE_VIEW, SAMPLE
 from potluck.server.api.examples.names import DEVICE, GPU, NODE, at
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
-from potluck.server.flow import status, terms
-from potluck.server.flow.explain_node import explain_node as explain_idle_node
-from potluck.server.parts import Parts
-from potluck.store.devices import no_such_device
+from potluck.server.flow.lease import device_status, owner_requests
+from potluck.server.flow.schedule.explain_node import explain_node as explain_idle_node
+from potluck.server.services import Parts
+from potluck.store.nodes.device_list import no_such_device
 from potluck.wire import routes
 from potluck.wire.consumer import NodeView
-from potluck.wire.owner import DeviceHistory, NodeExplanation, NodeReason
-from potluck.wire.wish import OwnerOrder, Wish
+from potluck.wire.own_machines import DeviceHistory, NodeExplanation, NodeReason
+from potluck.wire.owner_request import OwnerOrder, Wish
 
 # For the examples.
 _CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
@@ -46,7 +46,7 @@ async def change_terms(
     node_id: str, data: TermsChange, request: CallerRequest, parts: Parts
 ) -> NodeView:
     """Asks a machine of yours to change its terms; a pause holds at once."""
-    return await terms.change(parts, request.user, node_id_of(node_id), data)
+    return await owner_requests.change(parts, request.user, node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -61,7 +61,7 @@ async def give_order(
     node_id: str, data: OwnerOrder, request: CallerRequest, parts: Parts
 ) -> NodeView:
     """Wants devices back, or lets a machine of yours finish what runs and end."""
-    return await terms.order(parts, request.user, node_id_of(node_id), data)
+    return await owner_requests.order(parts, request.user, node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -93,4 +93,4 @@ async def device_history(device_id: str, request: CallerRequest, parts: Parts) -
     """How a device of yours did in the last hour, for plots."""
     if not is_id(device_id, "device"):
         raise no_such_device(device_id[:64])
-    return await status.history(parts, request.user.id, DeviceId(device_id))
+    return await device_status.history(parts, request.user.id, DeviceId(device_id))

@@ -7,10 +7,10 @@ from typing import Final
 from litestar import Response
 
 from potluck.model.error import NotFound
-from potluck.server import front
+from potluck.server import front_page
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.http.response import Answer
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.wire.routes import Route
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
@@ -29,7 +29,7 @@ AREA: Final = Area("pages", "What a browser is shown.", is_documented=False)
 async def front_page(parts: Parts) -> Response[bytes]:
     """What this pool is, and how to join it."""
     page = _files()["front.html"].decode()
-    return Response(front.front_page(parts, page).encode(), media_type=_KINDS[".html"])
+    return Response(front_page.front_page(parts, page).encode(), media_type=_KINDS[".html"])
 
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")

@@ -20,8 +20,8 @@ from potluck.model.error import (
 )
 from potluck.model.ids import ATTEMPT_PATTERN, AttemptId
 from potluck.model.lease import Lease
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason
+from potluck.model.task_spec import ScriptSpec
 from potluck.server.api.area import Area
 from potluck.server.api.examples.machine import OFFER
 from potluck.server.api.examples.names import (
@@ -49,17 +49,18 @@ from potluck.server.api.http.parameters import (
     upload_id_of,
 )
 from potluck.server.auth import device_statement
-from potluck.server.flow import execute, files, lease, upload
-from potluck.server.flow.report import report as take_reports
-from potluck.server.parts import Parts
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.lease import lease
+from potluck.server.flow.report.report import report as take_reports
+from potluck.server.flow.submit import file_access, upload
+from potluck.server.services import Parts
 from potluck.wire import routes
-from potluck.wire.challenge import (
+from potluck.wire.device_challenge import (
     PRODUCT_BYTES,
     ChallengeAnswer,
     ChallengeAnswers,
     ChallengesAnswered,
 )
-from potluck.wire.device_statement import DeviceStatement
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.files import (
     PART_BYTES,
@@ -69,7 +70,7 @@ from potluck.wire.files import (
     KeepCheckpoint,
     Upload,
 )
-from potluck.wire.owner import LeaveNode
+from potluck.wire.own_machines import LeaveNode
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -85,7 +86,13 @@ from potluck.wire.provider import (
     ReportAnswers,
     Started,
 )
-from potluck.wire.strict import StrictFinished, StrictRegisterNode, StrictReports, StrictUsage
+from potluck.wire.signing.device_statement import DeviceStatement
+from potluck.wire.strict_types import (
+    StrictFinished,
+    StrictRegisterNode,
+    StrictReports,
+    StrictUsage,
+)
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 _MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
@@ -197,7 +204,7 @@ async def get_input(
     """The bytes of an input or checkpoint of a task that runs here, or a `Range` of them."""
     lease = Lease(AttemptId(attempt_id), token)
     owner, node = owner_of(request.user), node_id_of(node_id)
-    stored = await files.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
+    stored = await file_access.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
     return await download.answer(request, parts, stored)
 
 
@@ -215,7 +222,7 @@ async def append_log(
     node_id: str, data: LogChunk, request: CallerRequest, parts: Parts
 ) -> LogAppended:
     """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
-    return await execute.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
+    return await attempt_log.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -297,7 +304,7 @@ async def finish_node_upload(
 )
 async def add_files(node_id: str, data: AddFiles, request: StrictRequest, parts: Parts) -> None:
     """What an attempt has left: small files as they are, large ones uploaded before."""
-    await files.add(parts, owner_of(request.user), node_id_of(node_id), data)
+    await file_access.add(parts, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -312,7 +319,7 @@ async def keep_checkpoint(
     node_id: str, data: KeepCheckpoint, request: StrictRequest, parts: Parts
 ) -> None:
     """What the next attempt is to go on from, uploaded before."""
-    await files.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)
+    await file_access.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(

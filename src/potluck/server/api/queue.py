@@ -14,14 +14,17 @@ from potluck.server.api.examples.work import AGAIN, CANCELLED, DONE, RAN
 from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, task_id_of
 from potluck.server.api.http.time_params import Since, Until, moment
-from potluck.server.flow import cancel, follow, retry
-from potluck.server.flow.explain import explain
-from potluck.server.parts import Parts
-from potluck.store import attempt_list, listing, tasks
-from potluck.store.listing import TaskFilter
+from potluck.server.flow.notify import task_stream
+from potluck.server.flow.schedule.explain_task import explain
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import retry
+from potluck.server.services import Parts
+from potluck.store.attempts import attempt_list
+from potluck.store.tasks import task_list, tasks
+from potluck.store.tasks.task_list import TaskFilter
 from potluck.wire import routes
 from potluck.wire.consumer import AttemptPage, Explanation, RefusalCount, TaskPage, TaskView
-from potluck.wire.retry import RetryTask
+from potluck.wire.retry_request import RetryTask
 
 States = Annotated[
     list[TaskState] | None, QueryParameter(name="state", max_items=len(TaskState), required=False)
@@ -64,16 +67,16 @@ async def list_tasks(
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with parts.database.transaction() as connection:
-        ids = await listing.page(connection, request.user.id, wanted, before, limit)
+        ids = await task_list.page(connection, request.user.id, wanted, before, limit)
         found = await tasks.views(connection, ids, request.user.id)
-    views = await follow.as_shown(parts, request.user.id, found)
+    views = await task_stream.as_shown(parts, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
 async def get_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskView:
     """One task, with its attempts and, while it waits, the reason."""
-    return await follow.view(parts, request.user.id, task_id_of(task_id))
+    return await task_stream.view(parts, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(
@@ -155,9 +158,9 @@ async def list_attempts(
 
 
 def _check_filter(wanted: TaskFilter) -> None:
-    if wanted.kind is not None and wanted.kind not in listing.KINDS:
+    if wanted.kind is not None and wanted.kind not in task_list.KINDS:
         raise InvalidInput(
-            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(listing.KINDS)}."
+            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(task_list.KINDS)}."
         )
     if "\0" in (wanted.name or ""):
         raise InvalidInput("A name has no NUL in it.", "Leave it out.")

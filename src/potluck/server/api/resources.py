@@ -12,10 +12,10 @@ from potluck.server.api.area import Area
 from potluck.server.api.examples.machine import NODE_VIEW, POOL_DEVICE
 from potluck.server.api.http.pagination import Cursor, Limit, LongLimit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
-from potluck.server.flow import status, terms
-from potluck.server.parts import Parts
-from potluck.store import devices, nodes, pool
-from potluck.store.devices import DeviceFilter
+from potluck.server.flow.lease import device_status, owner_requests
+from potluck.server.services import Parts
+from potluck.store.nodes import device_list, nodes, pool_totals
+from potluck.store.nodes.device_list import DeviceFilter
 from potluck.wire import routes
 from potluck.wire.consumer import DeviceCounts, DevicePage, NodeList, NodeView, PoolView
 
@@ -71,8 +71,8 @@ async def list_devices(
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
     async with parts.database.transaction() as connection:
-        found = await devices.page(connection, request.user.id, wanted, behind, limit)
-    shown = await status.with_samples(parts, found)
+        found = await device_list.page(connection, request.user.id, wanted, behind, limit)
+    shown = await device_status.with_samples(parts, found)
     return DevicePage(shown, found[-1].id if len(found) == limit else None)
 
 
@@ -87,7 +87,7 @@ async def list_nodes(
     behind = None if cursor is None else NodeId(cursor)
     async with parts.database.transaction() as connection:
         found = await nodes.page(connection, request.user.id, behind, limit)
-    shown = await status.with_telemetry(parts, found)
+    shown = await device_status.with_telemetry(parts, found)
     return NodeList(shown, found[-1].id if len(found) == limit else None)
 
 
@@ -100,13 +100,13 @@ async def list_nodes(
 async def show_pool(parts: Parts) -> PoolView:
     """How many nodes and devices there are, how many are free, and how much waits and runs."""
     async with parts.database.transaction() as connection:
-        return await pool.counted(connection)
+        return await pool_totals.counted(connection)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)
 async def get_node(node_id: str, request: CallerRequest, parts: Parts) -> NodeView:
     """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
-    return await terms.show(parts, request.user.id, node_id_of(node_id))
+    return await owner_requests.show(parts, request.user.id, node_id_of(node_id))
 
 
 def _check(*words: str | None) -> None:

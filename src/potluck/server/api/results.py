@@ -15,9 +15,11 @@ from potluck.server.api.examples.work import BLOB, DONE
 from potluck.server.api.http import download
 from potluck.server.api.http.pagination import Limit, LongLimit, bad_cursor
 from potluck.server.api.http.parameters import CallerRequest, task_id_of
-from potluck.server.flow import execute, files, results
-from potluck.server.parts import Parts
-from potluck.store import items, tasks
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.report import result_poll
+from potluck.server.flow.submit import file_access
+from potluck.server.services import Parts
+from potluck.store.tasks import item_failures, tasks
 from potluck.wire import routes
 from potluck.wire.consumer import FailedItem, FailedItemPage, LogPage, LogPiece
 from potluck.wire.files import TaskFiles
@@ -57,7 +59,7 @@ async def task_logs(
     wanted = task_id_of(task_id)
     async with parts.database.transaction() as connection:
         await tasks.get(connection, wanted, request.user.id)
-    return await execute.read_log(parts, request.user.id, wanted, attempt, offset)
+    return await attempt_log.read_log(parts, request.user.id, wanted, attempt, offset)
 
 
 @AREA.operation(
@@ -78,7 +80,7 @@ async def task_files(
     if "\0" in (cursor or ""):
         raise bad_cursor()
     wanted = task_id_of(task_id)
-    return await files.of_task(parts, request.user.id, wanted, attempt, cursor, limit)
+    return await file_access.of_task(parts, request.user.id, wanted, attempt, cursor, limit)
 
 
 @AREA.operation(
@@ -91,7 +93,7 @@ async def task_files(
 )
 async def get_blob(sha256: str, request: CallerRequest, parts: Parts) -> Response[Any]:
     """The bytes of a blob of yours, or a `Range` of them."""
-    stored = await files.of_account(parts, request.user.id, download.sha256_of(sha256))
+    stored = await file_access.of_account(parts, request.user.id, download.sha256_of(sha256))
     return await download.answer(request, parts, stored)
 
 
@@ -115,7 +117,7 @@ async def get_blob(sha256: str, request: CallerRequest, parts: Parts) -> Respons
 )
 async def ask_results(data: AskResults, request: CallerRequest, parts: Parts) -> Results:
     """Waits for what functions gave; in MessagePack their bytes need no base64."""
-    return await results.ask(parts, request.user.id, data)
+    return await result_poll.ask(parts, request.user.id, data)
 
 
 @AREA.operation(
@@ -135,5 +137,5 @@ async def failed_items(
     wanted = task_id_of(task_id)
     async with parts.database.transaction() as connection:
         await tasks.get(connection, wanted, request.user.id)
-        found = await items.page(connection, wanted, cursor, limit)
+        found = await item_failures.page(connection, wanted, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)

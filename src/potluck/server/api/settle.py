@@ -14,14 +14,14 @@ from potluck.server.api.http.pagination import Limit, bad_cursor
 from potluck.server.api.http.parameters import CallerRequest, wanted_task
 from potluck.server.api.http.time_params import OLDEST, Since, Until, moment
 from potluck.server.auth.caller import Caller
-from potluck.server.parts import Parts
-from potluck.store import ledger_list
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.store.earnings import earned
-from potluck.store.ledger_list import EntryFilter, Place
+from potluck.store.ledger import statement
+from potluck.store.ledger.earnings import earned
+from potluck.store.ledger.statement import EntryFilter, Place
 from potluck.wire import routes
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary, LineBy
-from potluck.wire.owner import Earned, Earnings, UsedInAll
+from potluck.wire.own_machines import Earned, Earnings, UsedInAll
 
 Kinds = Annotated[
     list[EntryKind] | None, QueryParameter(name="kind", max_items=len(EntryKind), required=False)
@@ -71,7 +71,7 @@ async def ledger(
         if cursor is not None:
             before = min(before, await _place(connection, cursor, request.user))
         wanted = EntryFilter(kinds or tuple(EntryKind), first, before, task)
-        found = await ledger_list.newest(connection, request.user.id, wanted, limit)
+        found = await statement.newest(connection, request.user.id, wanted, limit)
     return LedgerPage(found, found[-1].id if len(found) == limit else None)
 
 
@@ -107,7 +107,7 @@ async def ledger_summary(
             "Name `since` and `until` that are nearer, and add several up.",
         )
     async with parts.database.transaction() as connection:
-        return await ledger_list.summary(connection, request.user.id, begin, end, by)
+        return await statement.summary(connection, request.user.id, begin, end, by)
 
 
 @AREA.operation(
@@ -135,7 +135,7 @@ async def earnings(
 
 
 async def _place(connection: Connection, cursor: int, caller: Caller) -> Place:
-    found = await ledger_list.place(connection, cursor, caller.id)
+    found = await statement.place(connection, cursor, caller.id)
     if found is None:
         raise bad_cursor()
     return found

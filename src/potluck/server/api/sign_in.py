@@ -20,7 +20,7 @@ from potluck.model.error import (
     RegistrationClosed,
     SlowDown,
 )
-from potluck.server.accounts.enter import enter
+from potluck.server.accounts.get_or_create import enter
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.examples.names import (
     ACCOUNT,
@@ -38,12 +38,12 @@ from potluck.server.api.http.response import is_known
 from potluck.server.auth import access_tokens, sessions, sign_in
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import suspended
+from potluck.server.auth.device_flow import flow
+from potluck.server.auth.device_flow.sign_in_draft import draft, statement
 from potluck.server.auth.nonce import new_nonce
-from potluck.server.auth.terminal import flow
-from potluck.server.auth.terminal.draft import draft, statement
-from potluck.server.parts import Parts
-from potluck.server.wheel import OwnWheel
-from potluck.store import audit, node_keys
+from potluck.server.package_wheel import OwnWheel
+from potluck.server.services import Parts
+from potluck.store.identity import audit, node_keys
 from potluck.wire import routes
 from potluck.wire.identity import (
     Challenge,
@@ -60,9 +60,9 @@ from potluck.wire.identity import (
     TerminalWallet,
     Tokens,
 )
-from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
 from potluck.wire.package import Package
-from potluck.wire.sign_in import SignIn, write
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn, write
 
 _WHEEL = "application/octet-stream"
 # The name holds a mark of the content: what it names never changes.

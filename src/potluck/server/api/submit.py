@@ -14,15 +14,15 @@ from potluck.server.api.http.parameters import (
     part_number,
     upload_id_of,
 )
-from potluck.server.flow import submit, submit_many, upload
-from potluck.server.flow.estimate import estimate
-from potluck.server.parts import Parts
+from potluck.server.flow.submit import submit, submit_many, upload
+from potluck.server.flow.submit.estimate import estimate
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.consumer import RefusalCount, TaskView
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.files import PART_BYTES, BeginUpload, Upload
 from potluck.wire.results import Submitted, TasksSubmitted
-from potluck.wire.strict import StrictSubmitTasks, StrictTaskRequest
+from potluck.wire.strict_types import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
 

@@ -13,13 +13,13 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from msgspec import Struct
 
+from potluck.model.decode_errors import plain
 from potluck.model.error import InvalidInput, UnsupportedMediaType
-from potluck.model.plain import plain
 from potluck.server.api.http.formats import JSON, PACKED, PACKED_NAMES
-from potluck.server.flow.offered import check_protocol
+from potluck.server.flow.lease.check_offer import check_protocol
 from potluck.wire import codec
 from potluck.wire.provider import PROTOCOL
-from potluck.wire.strict import StrictRegisterNode
+from potluck.wire.strict_types import StrictRegisterNode
 
 
 class StrictRequest(Request[Any, Any, Any]):

@@ -6,12 +6,12 @@ from litestar import Request
 from litestar.params import HeaderParameter
 
 from potluck.model.account import Credential
+from potluck.model.bounded_types import ASCII_PATTERN
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import NodeId, TaskId, is_id
-from potluck.model.text import ASCII_PATTERN
 from potluck.server.auth.caller import Caller
-from potluck.server.flow.upload import no_such_upload
-from potluck.store.nodes import Owner, no_such_node
+from potluck.server.flow.submit.upload import no_such_upload
+from potluck.store.nodes.nodes import Owner, no_such_node
 from potluck.wire.files import MOST_PARTS
 
 CallerRequest = Request[Caller, Any, Any]  # of an operation that needs a credential
