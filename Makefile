@@ -76,8 +76,9 @@ captures: $(VENV)/.dev  ## take the pictures of docs/terminal.md anew, in tmux
 house: $(VENV)/.dev  ## the size and shape of the source, and the files that one run passes (ARGS="--verbose")
 	@$(RUN)/python -m scripts.house $(ARGS)
 
-docs: $(VENV)/.dev  ## write the pages that are made from the code: docs/options.md
+docs: $(VENV)/.dev  ## write the pages that are made from the code
 	@$(RUN)/python scripts/options_page.py
+	@$(RUN)/python -m tests.architecture.test_permissions_page
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock

@@ -20,7 +20,7 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from potluck.server.auth.policy import OPEN, POLICY
+from potluck.server.api.operations import OPERATIONS
 from potluck.wire import routes
 from potluck.wire.routes import Route
 
@@ -30,7 +30,7 @@ MOST_SECONDS = 0.05
 ROUTES = {
     name.lower(): route
     for name, route in vars(routes).items()
-    if isinstance(route, Route) and POLICY[name.lower()] is OPEN
+    if isinstance(route, Route) and not OPERATIONS[name.lower()].scopes
 }
 _MESSAGE = "127.0.0.1 wants you to sign in with your Ethereum account:\n0x"
 JUNK: dict[str, Callable[[int], bytes]] = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.server.auth.policy import POLICY
+from potluck.server.api.operations import OPERATIONS
 from tests.fuzz.counts import Counts
 from tests.fuzz.run import fuzz
 from tests.security.test_matrix import PAGES
@@ -31,6 +31,6 @@ def test_no_request_is_the_server_s_mistake(
         tally.note(f"fuzz: {told['requests']} requests, {told['server_errors']} server errors")
         with tally("fuzz, no server error", "all of them"):
             assert not counts.mistakes, counts.written()
-    assert told["operations"] == len(POLICY) - len(PAGES)
+    assert told["operations"] == len(OPERATIONS) - len(PAGES)
     # Strangers and everybody else were asked about, and some of it was let through.
     assert len(counts.by_caller) == 5 and counts.by_status[200] and counts.by_status[401]

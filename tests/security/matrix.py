@@ -13,7 +13,7 @@ import urllib3
 from msgspec import Struct
 
 from potluck.model.account import Scope
-from potluck.server.auth.policy import OPEN, POLICY, opened_by
+from potluck.server.api.operations import OPERATIONS
 from potluck.wire import routes
 from tests.processes import ServerProcess
 from tests.security.bodies import BODIES, LEASE, content_type, encoded
@@ -53,18 +53,14 @@ class Operation(Struct, frozen=True):
     has_body: bool
 
     @property
-    def scope(self) -> Scope | None:
-        return POLICY[self.name]
-
-    @property
     def scopes(self) -> tuple[Scope, ...]:
         """Any one of them lets in."""
-        return opened_by(self.name)
+        return OPERATIONS[self.name].scopes
 
     @property
     def is_owned(self) -> bool:
         """Whether what it is about is somebody's; admins see to everybody's, strangers to none."""
-        is_kept = self.scope not in (OPEN, Scope.ADMIN) and self.name not in _SHOWN
+        is_kept = self.scopes not in ((), (Scope.ADMIN,)) and self.name not in _SHOWN
         return self.about is not None and is_kept
 
     def url(self, named: str) -> str:
@@ -207,8 +203,8 @@ def _operation(method: str, path: str, said: dict[str, Any]) -> Operation:
 
 
 def _unknown(operation: Operation) -> Iterator[str]:
-    if operation.name not in POLICY:
-        yield f"{operation.name} has no row in server/auth/policy.py"
+    if operation.name not in OPERATIONS:
+        yield f"{operation.name} has no policy: no area declares it"
     if operation.about is not None and operation.about not in NAMES_OF_NOTHING:
         yield f"nobody here can make what {operation.path} is about"
     if operation.has_body and operation.name not in BODIES:

@@ -10,8 +10,8 @@ import pytest
 from litestar import Litestar, get
 
 from potluck.model.account import Role
-from potluck.server.api.access import check_policies
-from potluck.server.auth.policy import OPEN, POLICY
+from potluck.server.api.http.access import check_policies
+from potluck.server.api.operations import OPERATIONS
 from tests.processes import ServerProcess
 from tests.security.matrix import (
     FOREIGN,
@@ -63,8 +63,8 @@ def test_everybody_gets_what_the_policy_says(
     matrix: Matrix, request: pytest.FixtureRequest
 ) -> None:
     documented = {operation.name for operation in matrix.operations}
-    assert documented == set(POLICY) - PAGES, "the document keeps no route to itself"
-    assert all(POLICY[page] is OPEN for page in PAGES)
+    assert documented == set(OPERATIONS) - PAGES, "the document keeps no route to itself"
+    assert not any(OPERATIONS[page].scopes for page in PAGES)
     seen: Seen = {}
     with tallying(request) as tally:
         for player in matrix.players:
@@ -90,7 +90,7 @@ def check(
     if expected is not None:
         assert (answer.status, answer.code) == (STATUSES[expected], expected), answer
         assert expected != "not_signed_in" or answer == matrix.refusal
-    elif operation.scope is not OPEN:
+    elif operation.scopes:
         assert answer.code not in STATUSES or operation.name in FENCED, answer
     if Role.ADMIN not in player.roles:
         assert not matrix.told(answer), answer
@@ -109,7 +109,7 @@ def expected_refusal(operation: Operation, player: Player, ownership: str) -> st
 
 def check_alike(seen: Seen, operation: Operation, player: Player, ownership: str) -> None:
     answer = seen[operation.name, player.name, ownership]
-    if operation.scope is OPEN:
+    if not operation.scopes:
         # A credential changes nothing where none is asked for.
         nobody = seen[operation.name, "anonymous", ownership]
         assert (answer.status, answer.code) == (nobody.status, nobody.code)
@@ -121,14 +121,14 @@ def test_a_route_without_a_policy_does_not_start() -> None:
     @get("/unheard-of", operation_id="unheard_of")
     async def unheard_of() -> None: ...
 
-    with pytest.raises(AssertionError, match="/unheard-of has no row"):
+    with pytest.raises(AssertionError, match="/unheard-of has no policy"):
         check_policies(Litestar(route_handlers=[unheard_of], openapi_config=None))
 
 
 @pytest.mark.parametrize(
     ("path", "said", "complaint"),
     [
-        ("/v1/x", {"operationId": "unheard_of"}, "has no row"),
+        ("/v1/x", {"operationId": "unheard_of"}, "has no policy"),
         ("/v1/x/{x_id}", {"operationId": "me"}, "nobody here can make"),
         ("/v1/x", {"operationId": "me", "requestBody": {}}, "takes a body"),
         ("/v1/{task_id}/{x_id}", {"operationId": "me"}, "fill"),

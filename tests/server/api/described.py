@@ -9,7 +9,7 @@ from litestar import Litestar
 
 from potluck.server.api.app import make_app
 from potluck.server.api.document import build
-from potluck.server.api.document.build import Described
+from potluck.server.api.document.operation import Described
 from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import urllib3
 
-from potluck.server.api.examples import EXAMPLES
+from potluck.server.api.operations import OPERATIONS
 from potluck.server.flow.notify.task_stream import parse_position
 from tests.processes import Api, ServerProcess, await_true
 from tests.wallets import Wallet
@@ -75,7 +75,7 @@ def test_what_is_no_position_in_a_task_is_refused(server: ServerProcess) -> None
 
 
 def test_the_example_of_a_stream_has_positions() -> None:
-    told = EXAMPLES["follow_task"].answer
+    told = OPERATIONS["follow_task"].response
     positions = re.findall(r"^id: (\S+)", str(told), re.MULTILINE)
     assert len(positions) == 2
     assert [str(parse_position(each)) for each in positions] == positions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.server.api.query import known_names
+from potluck.server.api.http.query import known_names
 from tests.processes import ServerProcess
 from tests.security.matrix import NAMES_OF_NOTHING
 from tests.server.api.described import application, operations

@@ -4,12 +4,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from litestar import Controller, Response, get
+from litestar import Response
 
 from potluck.model.error import NotFound
-from potluck.server.api.response import Answer
-from potluck.server.front_page import front_page
+from potluck.server.api.area import OPEN, Area
+from potluck.server.api.http.response import Answer
+from potluck.server.front_page import front_page as fill_front_page
 from potluck.server.services import Parts
+from potluck.wire.routes import Route
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
 _KINDS: Final = {
@@ -20,28 +22,31 @@ _KINDS: Final = {
 }
 
 
-class PageController(Controller):
-    include_in_schema = False
+AREA: Final = Area("pages", "What a browser is shown.", is_documented=False)
 
-    @get("/", operation_id="front_page")
-    async def front(self, parts: Parts) -> Response[bytes]:
-        """What this pool is, and how to join it."""
-        page = _files()["front.html"].decode()
-        return Response(front_page(parts, page).encode(), media_type=_KINDS[".html"])
 
-    @get("/device", operation_id="device_page")
-    async def device(self) -> Response[bytes]:
-        """Where a person types the code that a terminal shows."""
-        return _answer("device.html")
+@AREA.operation(Route("GET", "/"), OPEN, "See what this pool is")
+async def front_page(parts: Parts) -> Response[bytes]:
+    """What this pool is, and how to join it."""
+    page = _files()["front.html"].decode()
+    return Response(fill_front_page(parts, page).encode(), media_type=_KINDS[".html"])
 
-    @get("/docs", operation_id="docs_page")
-    async def docs(self) -> Response[bytes]:
-        """The API for people: the document, drawn, with a form to try each operation."""
-        return _answer("docs.html")
 
-    @get("/pages/{file:str}", operation_id="page_file")
-    async def file(self, file: str) -> Response[bytes]:
-        return _answer(file)
+@AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")
+async def device_page() -> Response[bytes]:
+    """Where a person types the code that a terminal shows."""
+    return _answer("device.html")
+
+
+@AREA.operation(Route("GET", "/docs"), OPEN, "Read about the API")
+async def docs_page() -> Response[bytes]:
+    """The API for people: the document, drawn, with a form to try each operation."""
+    return _answer("docs.html")
+
+
+@AREA.operation(Route("GET", "/pages/{file}"), OPEN, "Fetch a file of a page")
+async def page_file(file: str) -> Response[bytes]:
+    return _answer(file)
 
 
 def _answer(name: str) -> Response[bytes]:

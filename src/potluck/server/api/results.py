@@ -1,20 +1,141 @@
-"""What functions gave, for whoever called them."""
+"""What came of it: logs, files, values."""
 
-from typing import Any
+from typing import Annotated, Any, Final
 
-from litestar import Controller, Request, post
+from litestar import Response
+from litestar.params import QueryParameter
 
-from potluck.server.auth.caller import Caller
+from potluck.model.account import Scope
+from potluck.model.blob import NamedFile, Value
+from potluck.model.error import RangeNotSatisfiable
+from potluck.model.task import MOST_ITEMS, EndReason, TaskState
+from potluck.server.api.area import Area
+from potluck.server.api.examples.names import ATTEMPT, NODE, OWNER, TASK
+from potluck.server.api.examples.work import BLOB, DONE
+from potluck.server.api.http import download
+from potluck.server.api.http.pagination import Limit, LongLimit, bad_cursor
+from potluck.server.api.http.parameters import CallerRequest, task_id_of
+from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.report import result_poll
+from potluck.server.flow.submit import file_access
 from potluck.server.services import Parts
+from potluck.store.tasks import item_failures, tasks
 from potluck.wire import routes
-from potluck.wire.results import AskResults, Results
+from potluck.wire.consumer import FailedItem, FailedItemPage, LogPage, LogPiece
+from potluck.wire.files import TaskFiles
+from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult, Wanted
+
+Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
+AttemptNumber = Annotated[
+    int | None, QueryParameter(name="attempt", ge=1, le=1_000_000, required=False)
+]
+FileCursor = Annotated[str | None, QueryParameter(name="cursor", max_length=1_000, required=False)]
+ItemCursor = Annotated[int, QueryParameter(name="cursor", ge=-1, le=MOST_ITEMS)]
+
+# For the examples.
+_VALUE = b"\x07"  # MessagePack of 7
+
+AREA: Final = Area(
+    "results",
+    "What came of a task: its log, the files that it left, what its function returned. They are "
+    "kept until the task's `kept_until`.",
+)
 
 
-class ResultController(Controller):
-    @post(routes.ASK_RESULTS.template, operation_id="ask_results", status_code=200)
-    async def ask_results(
-        self, data: AskResults, request: Request[Caller, Any, Any], parts: Parts
-    ) -> Results:
-        """Waits for what functions gave; in MessagePack their bytes need no base64."""
-        return await result_poll.ask(parts, request.user.id, data)
+@AREA.operation(
+    routes.TASK_LOGS,
+    Scope.TASKS_READ,
+    "Read a log",
+    response=LogPage(ATTEMPT, 0, 1, [LogPiece("stdout", b"Hello from a GPU.\n")], True),
+)
+async def task_logs(
+    task_id: str,
+    request: CallerRequest,
+    parts: Parts,
+    attempt: AttemptNumber = None,
+    offset: Offset = 0,
+) -> LogPage:
+    """A page of the log of the newest attempt, or of the attempt with this number."""
+    wanted = task_id_of(task_id)
+    async with parts.database.transaction() as connection:
+        await tasks.get(connection, wanted, request.user.id)
+    return await attempt_log.read_log(parts, request.user.id, wanted, attempt, offset)
+
+
+@AREA.operation(
+    routes.TASK_FILES,
+    Scope.TASKS_READ,
+    "List the files of a task",
+    response=TaskFiles(1, [NamedFile("results.csv", BLOB)], DONE.kept_until),
+)
+async def task_files(
+    task_id: str,
+    request: CallerRequest,
+    parts: Parts,
+    attempt: AttemptNumber = None,
+    cursor: FileCursor = None,
+    limit: Limit = 500,
+) -> TaskFiles:
+    """What the newest attempt that left any has left, or the attempt with this number."""
+    if "\0" in (cursor or ""):
+        raise bad_cursor()
+    wanted = task_id_of(task_id)
+    return await file_access.of_task(parts, request.user.id, wanted, attempt, cursor, limit)
+
+
+@AREA.operation(
+    routes.GET_BLOB,
+    Scope.TASKS_READ,
+    "Fetch the bytes of a file",
+    response=b"foo",
+    errors=(RangeNotSatisfiable,),
+    media_type="application/octet-stream",
+)
+async def get_blob(sha256: str, request: CallerRequest, parts: Parts) -> Response[Any]:
+    """The bytes of a blob of yours, or a `Range` of them."""
+    stored = await file_access.of_account(parts, request.user.id, download.sha256_of(sha256))
+    return await download.answer(request, parts, stored)
+
+
+@AREA.operation(
+    routes.ASK_RESULTS,
+    Scope.TASKS_READ,
+    "Wait for what functions returned",
+    request=AskResults((Wanted(TASK),), 20.0),
+    response=Results(
+        [
+            TaskResult(
+                TASK,
+                TaskState.SUCCEEDED,
+                1,
+                [ResultPiece(0, 1, Value(_VALUE), node_id=NODE, wallet=OWNER)],
+                EndReason.COMPLETED,
+            )
+        ]
+    ),
+    status_code=200,
+)
+async def ask_results(data: AskResults, request: CallerRequest, parts: Parts) -> Results:
+    """Waits for what functions gave; in MessagePack their bytes need no base64."""
+    return await result_poll.ask(parts, request.user.id, data)
+
+
+@AREA.operation(
+    routes.FAILED_ITEMS,
+    Scope.TASKS_READ,
+    "List the failed items of an array",
+    response=FailedItemPage([FailedItem(113, 1, True, ATTEMPT, EndReason.EXIT_STATUS, 3)]),
+)
+async def failed_items(
+    task_id: str,
+    request: CallerRequest,
+    parts: Parts,
+    cursor: ItemCursor = -1,
+    limit: LongLimit = 100,
+) -> FailedItemPage:
+    """Items of an array that have failed, in order, behind the item `cursor`."""
+    wanted = task_id_of(task_id)
+    async with parts.database.transaction() as connection:
+        await tasks.get(connection, wanted, request.user.id)
+        found = await item_failures.page(connection, wanted, cursor, limit)
+    return FailedItemPage(found, found[-1].item if len(found) == limit else None)

@@ -17,20 +17,11 @@ _RETRY_AFTER = {
 _WAITS = (429, 503)
 
 
-# Codes that only some operations answer with.
-_ONLY_OF: dict[str, set[str]] = {
-    "authorization_pending": {"terminal_token"},
-    "slow_down": {"terminal_token"},
-    "access_denied": {"terminal_token"},
-    "expired_token": {"terminal_token"},
-    "registration_closed": {"login", "approve_terminal"},
-    "quota_exceeded": {"submit_task", "submit_tasks", "begin_upload", "begin_node_upload"},
-    "device_bound": {"register_node"},
-    "stale_lease": {
-        *("append_log", "get_input", "add_files", "keep_checkpoint"),
-        *("begin_node_upload", "put_node_part", "finish_node_upload"),
-    },
-    "destination_refused": {"make_webhook", "change_webhook", "test_webhook"},
+# An operation has these only if it declares them; the others belong to every answer of a status.
+_DECLARED = {
+    *(error.AuthorizationPending, error.SlowDown, error.AccessDenied, error.CodeExpired),
+    *(error.RegistrationClosed, error.QuotaExceeded, error.DeviceBound, error.StaleLease),
+    error.DestinationRefused,
 }
 
 
@@ -39,15 +30,15 @@ def responses(schema: Schema) -> dict[str, Schema]:
     return {
         usual[0].__name__: _response(status, usual, schema)
         for status, found in _by_status().items()
-        if (usual := [kind for kind in found if kind.code not in _ONLY_OF])
+        if (usual := [kind for kind in found if kind not in _DECLARED])
     }
 
 
-def response(status: int, operation: str, schema: Schema) -> Schema:
+def response(status: int, errors: tuple[type[PotluckError], ...], schema: Schema) -> Schema:
     """As everywhere, or with the codes that are this operation's own."""
     found = _by_status()[status]
-    usual = [kind for kind in found if kind.code not in _ONLY_OF]
-    own = [kind for kind in found if operation in _ONLY_OF.get(kind.code, ())]
+    usual = [kind for kind in found if kind not in _DECLARED]
+    own = [kind for kind in found if kind in _DECLARED and kind in errors]
     if own or not usual:
         return _response(status, [*usual, *own], schema)
     return {"$ref": _PLACE + usual[0].__name__}

@@ -1,0 +1,301 @@
+"""One's own account: roles, sessions, keys."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from potluck.model.account import SCOPES, Credential, Quota, Role, Scope
+from potluck.model.audit import AuditKind
+from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound
+from potluck.model.ids import AccountId, is_id
+from potluck.server.accounts import roles
+from potluck.server.api.area import Area
+from potluck.server.api.examples.names import (
+    ACCOUNT,
+    KEY,
+    NODE,
+    NODE_KEY,
+    NODE_KEY_ID,
+    ORIGIN,
+    SESSION,
+    SIGNATURE,
+    WALLET,
+    at,
+)
+from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
+from potluck.server.auth import delegation, idempotent_secret
+from potluck.server.auth import sessions as auth_sessions
+from potluck.server.auth.caller import Caller
+from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
+from potluck.server.flow.lease import lease
+from potluck.server.services import Parts
+from potluck.server.settings import ServerSettings
+from potluck.store.database import Connection
+from potluck.store.files import blobs
+from potluck.store.identity import (
+    accounts,
+    api_keys,
+    audit,
+    node_keys,
+    sessions,
+)
+from potluck.store.nodes import nodes
+from potluck.store.nodes.nodes import Owner
+from potluck.wire import routes
+from potluck.wire.identity import (
+    ChooseRoles,
+    Delegation,
+    KeyList,
+    KeyMade,
+    KeyView,
+    Me,
+    NewKey,
+    NewNodeKey,
+    NodeKeyList,
+    NodeKeyView,
+    SessionList,
+    SessionView,
+)
+
+# For the examples.
+_SCOPES = (Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ)
+_ME = Me(
+    ACCOUNT,
+    WALLET,
+    [Role.CONSUMER, Role.PROVIDER],
+    Credential.SESSION,
+    [Scope.ACCOUNT_READ, Scope.ACCOUNT_WRITE, *_SCOPES],
+    available_micro=4_250_000,
+    held_micro=750_000,
+    quota=Quota(1.0, 64, 1_000, 0, 100 * 2**30),
+    used_blob_bytes=635_000,
+)
+_KEY = KeyView(KEY, "ci", list(_SCOPES), at(9, 30), at(9, 30).replace(year=2027))
+_ISSUED = int(at(9, 30).timestamp())
+_DELEGATION = Delegation(
+    WALLET,
+    NODE_KEY,
+    ORIGIN,
+    ("node",),
+    _ISSUED,
+    _ISSUED + 30 * 86_400,
+    "7Jk3mQ9xT2vB6cR8wL5d",
+    SIGNATURE,
+)
+_NODE_KEY = NodeKeyView(
+    NODE_KEY_ID,
+    NODE_KEY,
+    "attic",
+    ["node"],
+    ORIGIN,
+    at(9, 30),
+    at(9, 30).replace(month=12),
+    NODE,
+    at(9, 31),
+)
+
+AREA: Final = Area(
+    "account",
+    "Who you are here: your roles and credits, where you are signed in, your API keys, and the "
+    "keys of the machines that work for your wallet.",
+)
+
+
+@AREA.operation(routes.ME, (Scope.ACCOUNT_READ, Scope.TASKS_READ), "See your account", response=_ME)
+async def me(request: CallerRequest, parts: Parts) -> Me:
+    """The account behind the credential, and its balance."""
+    return await _me(parts, request.user)
+
+
+@AREA.operation(
+    routes.CHOOSE_ROLES,
+    Scope.ACCOUNT_WRITE,
+    "Choose your roles",
+    request=ChooseRoles((Role.CONSUMER, Role.PROVIDER)),
+    response=_ME,
+)
+async def choose_roles(data: ChooseRoles, request: CallerRequest, parts: Parts) -> Me:
+    """Consumer, provider, both or none: an account's own choice. Admin is not."""
+    caller = request.user
+    if Role.ADMIN in data.roles and Role.ADMIN not in caller.roles:
+        raise Forbidden("Only an admin makes somebody an admin.", "Ask an admin of this pool.")
+    changed = await roles.choose_roles(parts, caller.id, frozenset(data.roles))
+    return await _me(parts, replace(caller, account=changed))
+
+
+@AREA.operation(
+    routes.LIST_KEYS, Scope.ACCOUNT_WRITE, "List your API keys", response=KeyList([_KEY])
+)
+async def list_keys(request: CallerRequest, parts: Parts) -> KeyList:
+    """The API keys in force; what they are is shown when they are made, and never again."""
+    async with parts.database.transaction() as connection:
+        return KeyList(await api_keys.of_account(connection, request.user.id))
+
+
+@AREA.operation(
+    routes.MAKE_KEY,
+    Scope.ACCOUNT_WRITE,
+    "Make an API key",
+    request=NewKey("ci", _SCOPES),
+    response=KeyMade("potluck_key_not-a-real-one", _KEY),
+    errors=(Conflict,),
+)
+async def make_key(
+    data: NewKey, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+) -> KeyMade:
+    """A key for CI or a script. The secret is in this answer and nowhere else."""
+    if beyond := sorted(set(data.scopes) - SCOPES[Credential.KEY]):
+        raise InvalidInput(
+            f"An API key can not carry {', '.join(beyond)}.",
+            f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
+        )
+    asked = idempotent_secret.asked(parts, request.user.id, "make_key", idempotency_key, data)
+    secret = idempotent_secret.secret(parts, KEY_PREFIX, asked)
+    async with parts.database.transaction() as connection:
+        is_first = await idempotent_secret.is_first(connection, asked)
+        key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
+        if key is None and is_first:
+            key = await _add_key(connection, parts, request.user.id, data, secret)
+    if key is None:
+        raise idempotent_secret.gone("API key")
+    return KeyMade(secret, key)
+
+
+@AREA.operation(routes.REVOKE_KEY, Scope.ACCOUNT_WRITE, "Revoke an API key")
+async def revoke_key(key_id: str, request: CallerRequest, parts: Parts) -> None:
+    """The key is worth nothing from now on."""
+    caller = request.user
+    async with parts.database.transaction() as connection:
+        is_one = is_id(key_id, "key")
+        if not (is_one and await api_keys.revoke(connection, key_id, caller.id)):
+            raise _none("key", key_id)
+        await audit.append(connection, parts.keys.audit, AuditKind.KEY_REVOKED, caller.id, key_id)
+
+
+@AREA.operation(
+    routes.LIST_SESSIONS,
+    Scope.ACCOUNT_WRITE,
+    "List your sessions",
+    response=SessionList([SessionView(SESSION, "laptop", at(9, 30), at(9, 42), at(21, 30), True)]),
+)
+async def list_sessions(request: CallerRequest, parts: Parts) -> SessionList:
+    """Where this wallet is signed in."""
+    caller = request.user
+    async with parts.database.transaction() as connection:
+        found = await sessions.of_account(connection, caller.id, caller.credential_id)
+    return SessionList(found)
+
+
+@AREA.operation(routes.END_SESSION, Scope.ACCOUNT_WRITE, "End a session")
+async def end_session(session_id: str, request: CallerRequest, parts: Parts) -> None:
+    """Signs one of them out."""
+    account = request.user.account
+    if not is_id(session_id, "session"):
+        raise _none("session", session_id)
+    async with parts.database.transaction() as connection:
+        ended = await auth_sessions.end_session(
+            connection, parts, account, session_id, AuditKind.SESSION_ENDED
+        )
+    if not ended:
+        raise _none("session", session_id)
+
+
+@AREA.operation(
+    routes.LIST_NODE_KEYS,
+    Scope.ACCOUNT_WRITE,
+    "List your node keys",
+    response=NodeKeyList([_NODE_KEY]),
+)
+async def list_node_keys(request: CallerRequest, parts: Parts) -> NodeKeyList:
+    """The node keys in force: on which machines, for which nodes, until when."""
+    async with parts.database.transaction() as connection:
+        return NodeKeyList(await node_keys.of_account(connection, request.user.id))
+
+
+@AREA.operation(
+    routes.AUTHORISE_NODE_KEY,
+    Scope.ACCOUNT_WRITE,
+    "Authorise a node key",
+    request=NewNodeKey(_DELEGATION, "attic"),
+    response=_NODE_KEY,
+    errors=(Conflict,),
+)
+async def authorise_node_key(data: NewNodeKey, request: CallerRequest, parts: Parts) -> NodeKeyView:
+    """Takes the wallet's word (EIP-712) that a key may work for it. Once more renews it."""
+    now, account = datetime.now(UTC), request.user.account
+    word = await delegation.verify(parts, data.delegation, account.address, now)
+    async with parts.database.transaction() as connection:
+        await delegation.take(connection, parts, word, now)
+        return await delegation.authorise(connection, parts, account, word, data.machine)
+
+
+@AREA.operation(routes.REVOKE_NODE_KEY, Scope.ACCOUNT_WRITE, "Revoke a node key")
+async def revoke_node_key(node_key_id: str, request: CallerRequest, parts: Parts) -> None:
+    """The key is worth nothing from now on: its node leaves, and what it held is given back."""
+    caller = request.user
+    async with parts.database.transaction() as connection:
+        is_one = is_id(node_key_id, "nodekey")
+        key = await node_keys.revoke(connection, node_key_id, caller.id) if is_one else None
+        if key is None:
+            raise NotFound(
+                f"You have no node key {node_key_id[:64]!r}.", "`potluck provider keys` lists them."
+            )
+        await audit.append(
+            connection,
+            parts.keys.audit,
+            AuditKind.NODE_KEY_REVOKED,
+            caller.id,
+            node_key_id,
+            {"key": key},
+        )
+        node_id = await nodes.of_key(connection, node_key_id)
+    if node_id is not None:
+        await lease.leave(parts, Owner(caller.id, node_key_id), node_id)
+
+
+async def _add_key(
+    connection: Connection, parts: Parts, account_id: AccountId, data: NewKey, secret: str
+) -> KeyView:
+    lasting = timedelta(seconds=data.expires_in)
+    with idempotent_secret.once("API key"):
+        key = await api_keys.add(
+            connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
+        )
+    told = {"name": data.name, "scopes": " ".join(key.scopes)}
+    await audit.append(connection, parts.keys.audit, AuditKind.KEY_MADE, account_id, key.id, told)
+    return key
+
+
+async def _me(parts: Parts, caller: Caller) -> Me:
+    async with parts.database.transaction() as connection:
+        balance = await accounts.balance(connection, caller.id)
+        quota = await accounts.quota(connection, caller.id)
+        used_bytes = await blobs.used_bytes(connection, caller.id)
+    assert balance is not None, "every account has a balance row"
+    return Me(
+        caller.id,
+        caller.account.address,
+        sorted(caller.roles),
+        caller.credential,
+        caller.usable,
+        balance.available_micro,
+        balance.held_micro,
+        _in_force(quota, parts.settings),
+        used_bytes,
+    )
+
+
+def _in_force(own: Quota, settings: ServerSettings) -> Quota:
+    running, queued, priority = own.max_running_devices, own.max_queued_tasks, own.max_priority
+    return Quota(
+        own.weight,
+        settings.quota_running_devices if running is None else running,
+        settings.quota_queued_tasks if queued is None else queued,
+        settings.quota_priority if priority is None else priority,
+        settings.quota_blob_bytes if own.max_blob_bytes is None else own.max_blob_bytes,
+    )
+
+
+def _none(kind: str, named: str) -> NotFound:
+    return NotFound(f"You have no {kind} {named[:64]!r}.", f"The list has their ids: {kind}_…")

@@ -1,0 +1,94 @@
+"""Areas of the API and their operations. An operation is declared once, at its handler.
+
+The declaration says who may call it: everyone (OPEN), or a credential with one of these scopes.
+`model/account.py` has the role that a scope requires. An object of another account is not found,
+whatever the scope.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from litestar.enums import HttpMethod
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import Operation as OpenAPIOperation
+from msgspec import Struct
+
+from potluck.model.account import Scope
+from potluck.model.error import PotluckError
+from potluck.server.api.http.body import OctetsOperation
+from potluck.wire.routes import Route
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+OPEN: Final = ()
+
+
+class Operation(Struct, frozen=True):
+    """All that is declared about an operation: policy, document and examples are made from it."""
+
+    area: "Area"
+    route: Route
+    scopes: tuple[Scope, ...]  # any one of them is enough
+    title: str  # a few words, as a list of operations shows it
+    handler: Callable[..., Any]  # its name is the operation's, its docstring the description
+    request: Any  # an example of the type that the handler takes; bytes where it takes those
+    response: Any  # likewise; text for a stream; None where there is no body
+    errors: tuple[type[PotluckError], ...]  # beyond those that every operation of its shape has
+    options: dict[str, Any]  # for the framework
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    def route_handler(self) -> HTTPRouteHandler:
+        """A new one for each application, as the application changes it."""
+        takes_octets = isinstance(self.request, bytes)
+        handler = HTTPRouteHandler(
+            self.route.template,
+            http_method=HttpMethod(self.route.method),
+            operation_id=self.name,
+            operation_class=OctetsOperation if takes_octets else OpenAPIOperation,
+            include_in_schema=self.area.is_documented,
+            opt={_OPERATION: self},
+            **self.options,
+        )
+        return handler(self.handler)
+
+
+class Area:
+    """A tag of the document. The order of its operations is that of their declarations."""
+
+    def __init__(self, name: str, description: str, is_documented: bool = True) -> None:
+        self.name, self.description, self.is_documented = name, description, is_documented
+        self.operations: list[Operation] = []
+
+    def operation(
+        self,
+        route: Route,
+        scopes: Scope | tuple[Scope, ...],
+        title: str,
+        *,
+        request: Any = None,
+        response: Any = None,
+        errors: tuple[type[PotluckError], ...] = (),
+        **options: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Declares the operation that the decorated function handles; it stays a function."""
+        any_of = scopes if isinstance(scopes, tuple) else (scopes,)
+
+        def declare(handler: Handler) -> Handler:
+            declared = Operation(
+                self, route, any_of, title, handler, request, response, errors, options
+            )
+            self.operations.append(declared)
+            return handler
+
+        return declare
+
+
+_OPERATION: Final = "operation"
+
+
+def operation_of(route_handler: Any) -> Operation | None:
+    """What was declared for a handler of the framework; None for one without a declaration."""
+    found = getattr(route_handler, "opt", {}).get(_OPERATION)
+    return found if isinstance(found, Operation) else None

@@ -1,0 +1,1 @@
+"""HTTP for every operation: access, bodies, formats, parameters, pages, errors."""

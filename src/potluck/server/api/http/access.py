@@ -1,0 +1,150 @@
+"""Access control, deny by default: each operation declares the scopes that it requires."""
+
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.connection import ASGIConnection
+from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+
+from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.audit import AuditKind
+from potluck.model.error import Forbidden
+from potluck.server.api.area import operation_of
+from potluck.server.auth import access_tokens, caller
+from potluck.server.auth.access_tokens import Claims
+from potluck.server.auth.caller import Caller, not_signed_in
+from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.identity import (
+    api_keys,
+    audit,
+    node_keys,
+    sessions,
+)
+from potluck.store.identity.accounts import Account
+
+
+class Authentication(AbstractAuthenticationMiddleware):
+    """Finds the caller behind the credential and holds them to the policy of the route."""
+
+    async def authenticate_request(
+        self, connection: ASGIConnection[Any, Any, Any, Any]
+    ) -> AuthenticationResult:
+        parts: Parts = connection.app.state.parts
+        scopes, address = _scopes(connection), _address(connection)
+        if not scopes:
+            await parts.limiter.check_address(address)
+            return AuthenticationResult(user=None, auth=None)
+        said = connection.headers.getall("authorization", [])
+        found = await _find_caller(parts, _credential(said), address)
+        if found is None:
+            await parts.limiter.check_address(address)
+            raise not_signed_in()
+        await _count(parts, found)
+        caller.check(found, scopes)
+        return AuthenticationResult(user=found, auth=None)
+
+
+async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """Whether the caller of something that goes on for long would be let in again now.
+
+    A token that became too old meanwhile ends nothing: what it stood for may still hold.
+    """
+    parts: Parts = connection.app.state.parts
+    before, scopes = connection.user, _scopes(connection)
+    assert scopes, "everybody is let in there"
+    async with parts.database.transaction() as database:
+        if before.credential is Credential.KEY:
+            secret = _credential(connection.headers.getall("authorization", []))
+            found = await _by_key(parts, database, secret)
+        else:
+            claims = Claims(before.id, before.credential, before.credential_id)
+            account = await _by_claims(database, claims)
+            found = None if account is None else msgspec.structs.replace(before, account=account)
+    if found is None:
+        return False
+    try:
+        caller.check(found, scopes)
+    except Forbidden:
+        return False
+    return True
+
+
+def check_policies(app: Litestar) -> None:
+    """Raises AssertionError for a route that is not a declared operation: it has no policy."""
+    for route in app.routes:
+        if route.path.startswith("/schema"):
+            continue
+        for handler in getattr(route, "route_handlers", ()):
+            # The framework itself answers OPTIONS, with the methods that there are.
+            if handler.http_methods != {"OPTIONS"} and operation_of(handler) is None:
+                raise AssertionError(f"{route.path} has no policy: declare it in an area")
+
+
+async def _find_caller(parts: Parts, credential: str, address: str) -> Caller | None:
+    """Junk does not reach the database: it knows no more about it than we do.
+
+    A token of ours is looked up whatever others at that address did. A key could be a guess.
+    """
+    if credential.startswith(KEY_PREFIX):
+        await parts.limiter.check_guesses(address)
+        await parts.limiter.check_crowd(address)
+        async with parts.database.transaction() as connection:
+            return await _by_key(parts, connection, credential)
+    claims = access_tokens.read(parts.keys.access, credential)
+    if claims is None:
+        return None
+    await parts.limiter.check_crowd(address)
+    async with parts.database.statement() as connection:
+        account = await _by_claims(connection, claims)
+    if account is None:
+        return None
+    return Caller(account, claims.credential, claims.credential_id, SCOPES[claims.credential])
+
+
+async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
+    """What the token says was true when it was made; whether it still is, the database knows."""
+    if claims.credential is Credential.SESSION:
+        return await sessions.caller(connection, claims.credential_id, claims.account_id)
+    return await node_keys.caller(connection, claims.credential_id, claims.account_id)
+
+
+async def _by_key(parts: Parts, connection: Connection, secret: str) -> Caller | None:
+    found = await api_keys.caller(connection, secret_hash(secret))
+    if found is None:
+        return None
+    if found.is_noteworthy and await api_keys.note_use(connection, found.key_id):
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
+        )
+    return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
+
+
+async def _count(parts: Parts, found: Caller) -> None:
+    """Machines are counted one by one as well: an account may have a thousand."""
+    if found.credential is Credential.NODE:
+        await parts.limiter.check_machine(found.credential_id, found.id)
+    else:
+        await parts.limiter.check_account(found.id)
+
+
+def _scopes(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Scope, ...]:
+    operation = operation_of(connection.route_handler)
+    assert operation is not None, "the application has started without a policy"
+    return operation.scopes
+
+
+def _credential(headers: list[str]) -> str:
+    """Of exactly one header: with two, a proxy and we might each believe another one.
+
+    Empty, which nobody is known by, where there is none.
+    """
+    scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
+    is_one = scheme.lower() == "bearer" and len(credential) <= access_tokens.LONGEST_TOKEN
+    return credential if is_one else ""
+
+
+def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    return connection.client.host if connection.client else ""

@@ -1,0 +1,109 @@
+"""Bodies: JSON or MessagePack, decoded strictly by our own codec into the handler's own type.
+
+The framework's own reading coerces "5" to 5 and answers 500 to invalid UTF-8 and deep nesting.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request
+from litestar.exceptions import InternalServerException
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
+from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
+from msgspec import Struct
+
+from potluck.model.decode_errors import plain
+from potluck.model.error import InvalidInput, UnsupportedMediaType
+from potluck.server.api.http.formats import JSON, PACKED, PACKED_NAMES
+from potluck.server.flow.lease.check_offer import check_protocol
+from potluck.wire import codec
+from potluck.wire.provider import PROTOCOL
+from potluck.wire.strict_types import StrictRegisterNode
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    async def body(self) -> bytes:
+        """A client that hangs up before its body is whole made a mistake, and not we."""
+        try:
+            return await super().body()
+        except InternalServerException as error:
+            raise _cut_short() from error
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """A body of plain bytes, as it comes in: it may be too large to be held."""
+        self._expect("application/octet-stream")
+        try:
+            async for piece in self.stream():
+                yield piece
+        except InternalServerException as error:
+            raise _cut_short() from error
+
+    async def json(self) -> Any:
+        """The value that the handler names, whichever of the two formats it came in."""
+        if self._is_packed():
+            return codec.decode_packed(await self.body(), self._wanted())
+        self._expect(JSON, f"{JSON}` or `{PACKED}")
+        body, wanted = await self.body(), self._wanted()
+        try:
+            return codec.decode_json(body, wanted)
+        except InvalidInput:
+            if wanted is StrictRegisterNode:
+                _check_protocol(body)
+            raise
+
+    def _is_packed(self) -> bool:
+        return self._said_to_be("") in PACKED_NAMES
+
+    def _expect(self, kind: str, instead: str = "") -> None:
+        """A client that says nothing is taken to mean it."""
+        said = self._said_to_be(kind)
+        if said != kind:
+            raise UnsupportedMediaType(
+                f"The body is said to be {said[:100]!r}.",
+                f"Send `Content-Type: {instead or kind}`.",
+            )
+
+    def _said_to_be(self, otherwise: str) -> str:
+        said = self.headers.get("content-type", otherwise)
+        return str(said).partition(";")[0].strip().lower()
+
+    def _wanted(self) -> Any:
+        field = self.route_handler.parsed_data_field
+        assert field is not None, "only a handler with `data` reads a body"
+        return field.annotation
+
+
+def _cut_short() -> InvalidInput:
+    return InvalidInput("The connection ended before the body did.")
+
+
+class _Machine(Struct, frozen=True):
+    potluck_version: str = "of an unknown version"
+
+
+class _Registration(Struct, frozen=True):
+    """The part of a registration that every protocol has."""
+
+    protocol: int = PROTOCOL
+    description: _Machine = _Machine()
+
+
+def _check_protocol(body: bytes) -> None:
+    """Raises UpgradeRequired if a registration that cannot be read is of another protocol."""
+    try:
+        registration = codec.decode_json(body, _Registration)
+    except InvalidInput:
+        return
+    version = plain(registration.description.potluck_version)[:200]
+    check_protocol(registration.protocol, version)
+
+
+@dataclass
+class OctetsOperation(Operation):
+    """Tells the framework's document of a body of plain bytes, which no handler names."""
+
+    def __post_init__(self) -> None:
+        schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)
+        content = {"application/octet-stream": OpenAPIMediaType(schema)}
+        self.request_body = RequestBody(content, required=True)

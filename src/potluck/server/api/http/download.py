@@ -1,0 +1,105 @@
+"""Bytes of a blob as an answer: whole or a range, for a program to keep and never to be shown."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from litestar import Request, Response
+from litestar.response import Stream
+
+from potluck.model.blob import Sha256Text
+from potluck.model.error import Internal, NotFound, RangeNotSatisfiable
+from potluck.server.api.http.response import is_known
+from potluck.server.services import Parts
+from potluck.store.files.blobs import Stored, no_such_blob
+
+_OCTETS = "application/octet-stream"
+_SHA256 = re.compile("[0-9a-f]{64}")
+# One range; several at once are answered with the whole, as HTTP lets us.
+_RANGE = re.compile(r"bytes=(\d{0,99})-(\d{0,99})")
+
+
+class Span(NamedTuple):
+    """From `start` up to `end`, which is not in it."""
+
+    start: int
+    end: int
+
+
+async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) -> Response[Any]:
+    """From the object store itself, if it signs addresses and its operator wants that."""
+    seconds = parts.settings.presign_seconds
+    address = await parts.blobs.sign(stored.object_key, seconds) if seconds else None
+    if address is not None:
+        return Response(b"", status_code=307, headers={"Location": address}, media_type=_OCTETS)
+    etag = _etag(stored)
+    if is_known(request, etag):
+        return Response(b"", status_code=304, headers={"ETag": etag}, media_type=_OCTETS)
+    size_bytes = stored.blob.size_bytes
+    span = wanted_span(request.headers.get("range"), size_bytes)
+    if not _is_of_these(request.headers.get("if-range"), stored):
+        span = None
+    start, end = span or (0, size_bytes)
+    headers = {
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": "attachment",
+        "Content-Length": str(end - start),
+        "ETag": etag,
+    }
+    if span is not None:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
+    pieces = await _begun(parts.blobs.stream(stored.object_key, start, end - start), stored)
+    status = 200 if span is None else 206
+    return Stream(pieces, status_code=status, headers=headers, media_type=_OCTETS)
+
+
+async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[bytes]:
+    """The first one is there before anything is answered: what can not be read is an error."""
+    try:
+        first = await anext(pieces, b"")
+    except NotFound as error:
+        raise Internal(
+            f"The stored bytes of {stored.blob.sha256} are gone.",
+            "The server's operator should restore them from a backup.",
+        ) from error
+
+    async def all_of_them() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return all_of_them()
+
+
+def wanted_span(said: str | None, size_bytes: int) -> Span | None:
+    """None for the whole: nothing was asked for, or nothing that we understand."""
+    match = _RANGE.fullmatch(said or "")
+    if match is None or match[1] == match[2] == "":
+        return None
+    if not match[1]:
+        start, end = max(0, size_bytes - int(match[2])), size_bytes
+    else:
+        start, end = int(match[1]), size_bytes if not match[2] else int(match[2]) + 1
+        if match[2] and end <= start:
+            return None
+    if start >= size_bytes:
+        raise RangeNotSatisfiable(
+            f"The blob has {size_bytes} bytes, and the range begins behind them.",
+            "If you have so many already, it is whole.",
+        )
+    return Span(start, min(end, size_bytes))
+
+
+def sha256_of(text: str) -> Sha256Text:
+    if not _SHA256.fullmatch(text):
+        raise no_such_blob(text)
+    return text
+
+
+def _is_of_these(said: str | None, stored: Stored) -> bool:
+    """Whether a range of what the client has a part of is a range of this."""
+    return said is None or said == _etag(stored)
+
+
+def _etag(stored: Stored) -> str:
+    return f'"{stored.blob.sha256}"'

@@ -1,0 +1,85 @@
+"""Every answer that is not a success is a problem detail, the framework's own included."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from potluck.model import error
+from potluck.model.decode_errors import plain
+from potluck.model.error import LocalError, PotluckError
+from potluck.server.api.http import query
+from potluck.wire import problem
+
+log = structlog.get_logger()
+
+_FRAMEWORK = {
+    401: error.NotSignedIn,
+    403: error.Forbidden,
+    404: error.NotFound,
+    405: error.MethodNotAllowed,
+    413: error.TooLarge,
+    415: error.UnsupportedMediaType,
+    429: error.RateLimited,
+    503: error.Unavailable,
+}
+
+
+def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response[Any]:
+    known = _translate(request, raised)
+    headers = {}
+    if known.status in (429, 503):
+        headers["Retry-After"] = str(max(1, round(known.retry_after_seconds or 1)))
+    if known.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(
+        problem.to_problem(known),
+        status_code=known.status,
+        media_type=problem.CONTENT_TYPE,
+        headers=headers,
+    )
+
+
+def _translate(request: Request[Any, Any, Any], raised: Exception) -> PotluckError:
+    if isinstance(raised, PotluckError) and not isinstance(raised, LocalError):
+        return raised
+    if isinstance(raised, HTTPException) and raised.status_code < 500:
+        return _framework_error(request, raised)
+    if isinstance(raised, msgspec.MsgspecError | UnicodeError | RecursionError):
+        return error.InvalidInput("The body can not be read.", "Send valid JSON in UTF-8.")
+    if isinstance(raised, asyncio.TimeoutError | ConnectionError):
+        return error.Unavailable("Something the server needs does not answer.", "Try again.", 1.0)
+    log.error("request failed", path=request.url.path, exc_info=raised)
+    if isinstance(raised, LocalError):  # it names files and commands of this machine
+        return error.Internal("Something is wrong with the server's settings.", "See its log.")
+    return error.Internal("The server made a mistake; it has been logged.", "Try again later.")
+
+
+def _framework_error(request: Request[Any, Any, Any], raised: HTTPException) -> PotluckError:
+    kind = _FRAMEWORK.get(raised.status_code, error.InvalidInput)
+    if kind is error.NotFound:
+        return kind(f"There is nothing at {request.url.path}.", "See /schema/openapi.json.")
+    if kind is error.MethodNotAllowed:
+        return kind(f"{request.method} is not offered at {request.url.path}.")
+    if kind is error.TooLarge:
+        return kind("The body is over the limit.", "Send less at once.")
+    return kind(_sentence(request, raised), "Compare the request with /schema/openapi.json.")
+
+
+def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
+    """What exactly was wrong, from the framework's list where it has one."""
+    extra = raised.extra if isinstance(raised.extra, list) else []
+    if any(item.get("key") == "data" for item in extra):
+        return "The request has no body."
+    parts = [_wrong(request.route_handler, **item) for item in extra]
+    return f"{'; '.join(parts)}." if parts else raised.detail
+
+
+def _wrong(handler: Any, key: str = "", message: str = "", **_: Any) -> str:
+    """Of one parameter, as its callers know it, with what it may be instead."""
+    said = f"{query.public_name(handler, key)}: {plain(message)}"
+    choices = query.choices(handler, key)
+    return f"{said} (it may be {', '.join(choices)})" if choices else said

@@ -1,0 +1,37 @@
+"""What is followed, sent as it happens."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from litestar import Request
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from potluck.server.api.http.access import still_allowed
+from potluck.server.services import Parts
+
+T = TypeVar("T")
+
+
+def stream(
+    request: Request[Any, Any, Any],
+    followed: AsyncIterator[T],
+    message: Callable[[T], ServerSentEventMessage],
+) -> ServerSentEvent:
+    """Ends when the credential no longer holds, too: whoever comes again is told so."""
+    return ServerSentEvent(_messages(request, followed, message))
+
+
+async def _messages(
+    request: Request[Any, Any, Any],
+    followed: AsyncIterator[T],
+    message: Callable[[T], ServerSentEventMessage],
+) -> AsyncIterator[ServerSentEventMessage]:
+    parts: Parts = request.app.state.parts
+    looked_at = time.monotonic()
+    async for each in followed:
+        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
+            if not await still_allowed(request):
+                return
+            looked_at = time.monotonic()
+        yield message(each)

@@ -1,0 +1,22 @@
+"""The parameters of a page. Its cursor is the id of the last item of the page before."""
+
+from typing import Annotated
+
+from litestar.params import QueryParameter
+
+from potluck.model.error import InvalidInput
+from potluck.model.ids import is_id
+
+Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
+Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
+LongLimit = Annotated[int, QueryParameter(name="limit", ge=1, le=1000)]
+
+
+def check_cursor(cursor: str | None, kind: str) -> None:
+    """Raises InvalidInput unless it is an id of this kind."""
+    if cursor is not None and not is_id(cursor, kind):
+        raise bad_cursor()
+
+
+def bad_cursor() -> InvalidInput:
+    return InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")

@@ -1,0 +1,71 @@
+"""Values as answers: in the format that the client takes, named by an ETag, with the next page.
+
+The ETag is a hash of the very bytes, so it is strong, differs between the formats, and is right
+whatever an answer is made of: why a task waits changes without the task's version.
+"""
+
+import hashlib
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from litestar import Litestar, Request, Response
+from litestar.response.base import ASGIResponse
+from msgspec import Struct
+
+from potluck.server.api.http import formats
+from potluck.wire import codec
+
+T = TypeVar("T")
+_HASH_BYTES = 16
+
+
+class Answer(Response[T]):
+    def to_asgi_response(
+        self, app: Litestar | None, request: Request[Any, Any, Any], **given: Any
+    ) -> ASGIResponse:
+        content: Any = self.content
+        if isinstance(content, Struct):
+            self.headers.update(next_page(request, content))
+            self._encode(request, content)
+        if request.method == "GET" and isinstance(self.content, bytes) and self._is_found(given):
+            etag = self.headers.setdefault("ETag", etag_of(self.content))
+            if is_known(request, etag):
+                return self._not_modified(request)
+        return super().to_asgi_response(app, request, **given)
+
+    def _encode(self, request: Request[Any, Any, Any], content: Struct) -> None:
+        self.media_type = formats.chosen(request)
+        is_packed = self.media_type == formats.PACKED
+        encoded: Any = codec.encode_packed(content) if is_packed else codec.encode_json(content)
+        self.content = encoded
+        self.headers["Vary"] = "Accept"
+
+    def _is_found(self, given: dict[str, Any]) -> bool:
+        return (self.status_code or given.get("status_code")) == 200
+
+    def _not_modified(self, request: Request[Any, Any, Any]) -> ASGIResponse:
+        empty = Response(b"", status_code=304, headers=self.headers, media_type=formats.JSON)
+        return empty.to_asgi_response(None, request)
+
+
+def etag_of(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=_HASH_BYTES).hexdigest()}"'
+
+
+def is_known(request: Request[Any, Any, Any], etag: str) -> bool:
+    """Whether the client has it already; whether it calls it weak does not matter here."""
+    said = ",".join(request.headers.getall("if-none-match", []))
+    return said.strip() == "*" or etag in {
+        each.strip().removeprefix("W/") for each in said.split(",")
+    }
+
+
+def next_page(request: Request[Any, Any, Any], page: Struct) -> dict[str, str]:
+    """A Link header that leads to the page behind this one, where there is one."""
+    cursor = getattr(page, "next_cursor", None)
+    if cursor is None or request.method != "GET":
+        return {}
+    asked = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    kept = [(name, value) for name, value in asked if name != "cursor"]
+    query = urlencode([*kept, ("cursor", str(cursor))])
+    return {"Link": f'<{quote(request.url.path)}?{query}>; rel="next"'}

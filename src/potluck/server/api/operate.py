@@ -1,0 +1,311 @@
+"""The operator's work, and whether the server is well."""
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+from litestar import Response
+from litestar.params import QueryParameter
+
+from potluck import __version__
+from potluck.model.account import Quota, Role, Scope
+from potluck.model.audit import AuditKind
+from potluck.model.error import Conflict, NotFound, Unavailable
+from potluck.model.ids import AccountId, is_id
+from potluck.server.accounts import roles
+from potluck.server.api.area import OPEN, Area
+from potluck.server.api.examples.names import ACCOUNT, INVITE, WALLET, at
+from potluck.server.api.http.pagination import Cursor, LongLimit, check_cursor
+from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
+from potluck.server.api.http.response import Answer
+from potluck.server.auth import idempotent_secret
+from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
+from potluck.server.encryption import rotation
+from potluck.server.leader.scheduler_health import is_in_trouble
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.identity import accounts, invites
+from potluck.store.identity import audit as audit_log
+from potluck.store.scheduler import leader
+from potluck.wire import routes
+from potluck.wire.consumer import ServerHealth
+from potluck.wire.identity import (
+    AccountPage,
+    AccountView,
+    AuditEntry,
+    AuditPage,
+    AuditVerdict,
+    GrantCredit,
+    InviteList,
+    InviteMade,
+    InviteView,
+    KeyRotation,
+    NewInvite,
+    RotationProgress,
+    SetQuota,
+    SetRoles,
+    Suspend,
+)
+
+_LAST = 2**62
+EntryCursor = Annotated[int, QueryParameter(name="cursor", ge=1, le=_LAST)]
+
+# For the examples.
+_ACCOUNT = AccountView(
+    ACCOUNT,
+    WALLET,
+    [Role.CONSUMER],
+    at(9, 30),
+    available_micro=4_250_000,
+    held_micro=750_000,
+    quota=Quota(2.0, 8),
+)
+_INVITE = InviteView(INVITE, [Role.CONSUMER], 5_000_000, 10, at(9, 0), at(9, 0).replace(day=23))
+_HEAD = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+AREA: Final = Area(
+    "operate",
+    "For admins: who is here and as what, invites, credit, quotas, the record of who did what. "
+    "For load balancers: whether the server lives, and whether it is ready.",
+)
+
+
+@AREA.operation(
+    routes.LIST_ACCOUNTS,
+    Scope.ADMIN,
+    "List the accounts",
+    response=AccountPage([_ACCOUNT], ACCOUNT),
+)
+async def list_accounts(parts: Parts, cursor: Cursor = None, limit: LongLimit = 100) -> AccountPage:
+    """Everybody in the pool, in the order in which they came."""
+    check_cursor(cursor, "account")
+    async with parts.database.transaction() as connection:
+        found = await accounts.page(connection, cursor or "", limit + 1)
+    more = len(found) > limit
+    return AccountPage(found[:limit], found[limit - 1].id if more else None)
+
+
+@AREA.operation(
+    routes.SET_ROLES,
+    Scope.ADMIN,
+    "Set the roles of an account",
+    request=SetRoles((Role.CONSUMER, Role.ADMIN)),
+    errors=(Conflict,),
+    status_code=204,
+)
+async def set_roles(account_id: str, data: SetRoles, request: CallerRequest, parts: Parts) -> None:
+    """All roles of an account, admin among them."""
+    named = account_id_of(account_id)
+    await roles.change_roles(parts, request.user.id, named, frozenset(data.roles))
+
+
+@AREA.operation(
+    routes.SET_QUOTA,
+    Scope.ADMIN,
+    "Set the quota of an account",
+    request=SetQuota(2.0, 8),
+    status_code=204,
+)
+async def set_quota(account_id: str, data: SetQuota, request: CallerRequest, parts: Parts) -> None:
+    """How much of the pool an account may have, and its weight among those who wait."""
+    await roles.set_quota(parts, request.user.id, account_id_of(account_id), data)
+
+
+@AREA.operation(
+    routes.GRANT_CREDIT,
+    Scope.ADMIN,
+    "Grant credit",
+    request=GrantCredit(5_000_000),
+    errors=(Conflict,),
+    status_code=204,
+)
+async def grant_credit(
+    account_id: str,
+    data: GrantCredit,
+    request: CallerRequest,
+    parts: Parts,
+    idempotency_key: IdempotencyKey = None,
+) -> None:
+    """Gives an account credit to spend; with an Idempotency-Key it is counted once."""
+    named, actor = account_id_of(account_id), request.user.id
+    asked = idempotent_secret.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
+    await roles.grant(parts, actor, named, data.amount_micro, asked)
+
+
+@AREA.operation(
+    routes.SUSPEND_ACCOUNT,
+    Scope.ADMIN,
+    "Suspend an account",
+    request=Suspend("asked for by its owner"),
+    status_code=204,
+)
+async def suspend_account(
+    account_id: str, data: Suspend, request: CallerRequest, parts: Parts
+) -> None:
+    """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
+    await roles.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
+
+
+@AREA.operation(routes.RESUME_ACCOUNT, Scope.ADMIN, "Let an account in again", status_code=204)
+async def resume_account(account_id: str, request: CallerRequest, parts: Parts) -> None:
+    """The account may come in again; it has to submit and register anew."""
+    await roles.resume(parts, request.user.id, account_id_of(account_id))
+
+
+@AREA.operation(
+    routes.LIST_INVITES, Scope.ADMIN, "List the open invites", response=InviteList([_INVITE])
+)
+async def list_invites(parts: Parts) -> InviteList:
+    """The invites that can still be used."""
+    async with parts.database.transaction() as connection:
+        return InviteList(await invites.still_open(connection))
+
+
+@AREA.operation(
+    routes.MAKE_INVITE,
+    Scope.ADMIN,
+    "Make an invite",
+    request=NewInvite(credit_micro=5_000_000, uses=10),
+    response=InviteMade("potluck_invite_not-a-real-one", _INVITE),
+    errors=(Conflict,),
+)
+async def make_invite(
+    data: NewInvite, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+) -> InviteMade:
+    """An invite with roles, credit, uses and an end. The code is in this answer alone."""
+    actor = request.user.id
+    asked = idempotent_secret.asked(parts, actor, "make_invite", idempotency_key, data)
+    code = idempotent_secret.secret(parts, INVITE_PREFIX, asked)
+    async with parts.database.transaction() as connection:
+        is_first = await idempotent_secret.is_first(connection, asked)
+        known = asked is not None
+        invite = await invites.by_hash(connection, secret_hash(code)) if known else None
+        if invite is None and is_first:
+            invite = await _add_invite(connection, parts, actor, data, code)
+    if invite is None:
+        raise idempotent_secret.gone("invite")
+    return InviteMade(code, invite)
+
+
+@AREA.operation(routes.REVOKE_INVITE, Scope.ADMIN, "Revoke an invite")
+async def revoke_invite(invite_id: str, request: CallerRequest, parts: Parts) -> None:
+    """Nobody gets in with it any more; who did, stays."""
+    async with parts.database.transaction() as connection:
+        is_one = is_id(invite_id, "invite")
+        if not (is_one and await invites.revoke(connection, invite_id)):
+            raise NotFound(
+                f"There is no invite {invite_id[:64]!r} that can still be used.",
+                "potluck admin invites lists them.",
+            )
+        await audit_log.append(
+            connection, parts.keys.audit, AuditKind.INVITE_REVOKED, request.user.id, invite_id
+        )
+
+
+@AREA.operation(
+    routes.AUDIT,
+    Scope.ADMIN,
+    "Read the audit log",
+    response=AuditPage(
+        [AuditEntry(42, at(9, 30), AuditKind.INVITE_MADE, ACCOUNT, INVITE, {"uses": "10"}, _HEAD)],
+        42,
+    ),
+)
+async def audit(parts: Parts, cursor: EntryCursor = _LAST, limit: LongLimit = 100) -> AuditPage:
+    """What happened, the newest first."""
+    async with parts.database.transaction() as connection:
+        entries = await audit_log.newest(connection, cursor, limit)
+    goes_on = bool(entries) and entries[-1].number > 1
+    return AuditPage(entries, entries[-1].number if goes_on else None)
+
+
+@AREA.operation(
+    routes.VERIFY_AUDIT,
+    Scope.ADMIN,
+    "Verify the audit log",
+    response=AuditVerdict(True, 42, _HEAD),
+    status_code=200,
+)
+async def verify_audit(parts: Parts) -> AuditVerdict:
+    """Follows the chain of hashes from its start, and says where it breaks if it does."""
+    async with parts.database.transaction() as connection:
+        return await audit_log.verify(connection, parts.keys.audit)
+
+
+@AREA.operation(
+    routes.ROTATE_KEY,
+    Scope.ADMIN,
+    "Rotate the encryption key",
+    request=KeyRotation(True),
+    response=RotationProgress("k2", 0, 128),
+    status_code=200,
+)
+async def rotate_key(data: KeyRotation, request: CallerRequest, parts: Parts) -> RotationProgress:
+    """Makes a new key, or rewrites some of what older ones sealed; call until none remains."""
+    if data.new_key:
+        return await rotation.begin(parts, request.user.id)
+    return await rotation.rewrite(parts, request.user.id)
+
+
+@AREA.operation(routes.HEALTHZ, OPEN, "Is the process alive?", response=ServerHealth("ok", "0.1.0"))
+async def healthz() -> ServerHealth:
+    """The process lives."""
+    return ServerHealth("ok", __version__)
+
+
+@AREA.operation(
+    routes.READYZ,
+    OPEN,
+    "Is the server ready?",
+    response=ServerHealth("ok", "0.1.0", {"database": "ok", "live": "ok", "scheduler": "ok"}),
+)
+async def readyz(parts: Parts) -> Response[ServerHealth]:
+    """Everything that a request needs answers.
+
+    A scheduler that fails keeps no request from being answered, so that alone is told with 200:
+    what runs already would be lost if nobody could reach this server any more.
+    """
+    found = {
+        "database": await _database(parts),
+        "live": "ok" if await parts.live.ping() else "does not answer",
+    }
+    if all(state == "ok" for state in found.values()):
+        fails = await is_in_trouble(parts)
+        found["scheduler"] = "fails; the log of the instance that leads says why" if fails else "ok"
+        return Answer(ServerHealth("degraded" if fails else "ok", __version__, found))
+    health = ServerHealth("not ready", __version__, found)
+    return Answer(health, status_code=503, headers={"Retry-After": "1"})
+
+
+def account_id_of(text: str) -> AccountId:
+    if not is_id(text, "account"):
+        raise NotFound(
+            f"There is no account {text[:64]!r}.", "Name it by its id, which starts with account_."
+        )
+    return AccountId(text)
+
+
+async def _add_invite(
+    connection: Connection, parts: Parts, actor: AccountId, data: NewInvite, code: str
+) -> InviteView:
+    lasting = timedelta(seconds=data.expires_in)
+    with idempotent_secret.once("invite"):
+        invite = await invites.add(
+            connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor, lasting
+        )
+    told = {
+        "roles": " ".join(invite.roles),
+        "credit_micro": str(invite.credit_micro),
+        "uses": str(data.uses),
+    }
+    await audit_log.append(
+        connection, parts.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
+    )
+    return invite
+
+
+async def _database(parts: Parts) -> str:
+    try:
+        async with parts.database.transaction() as connection:
+            return "ok" if await leader.is_led(connection) else "no instance leads"
+    except Unavailable as error:
+        return error.detail

@@ -1,0 +1,43 @@
+"""Every operation of the API, by area, in the order in which people meet them. Start here.
+
+An area is a module with the handlers of its operations. Each handler is declared by
+`@AREA.operation(route, scopes, title, ...)`: that is the one place for its policy, its title and
+its examples. `docs/permissions.md` lists them on one page; `make docs` writes it.
+"""
+
+from typing import Final
+
+from potluck.server.api import (
+    account,
+    notify,
+    operate,
+    own_machines,
+    pages,
+    provide,
+    queue,
+    resources,
+    results,
+    settle,
+    sign_in,
+    submit,
+)
+from potluck.server.api.area import Area, Operation
+
+AREAS: Final[tuple[Area, ...]] = (
+    sign_in.AREA,
+    account.AREA,
+    resources.AREA,
+    submit.AREA,
+    queue.AREA,
+    provide.AREA,
+    results.AREA,
+    settle.AREA,
+    own_machines.AREA,
+    notify.AREA,
+    operate.AREA,
+    pages.AREA,
+)
+OPERATIONS: Final[dict[str, Operation]] = {
+    operation.name: operation for area in AREAS for operation in area.operations
+}
+assert len(OPERATIONS) == sum(len(area.operations) for area in AREAS), "two have one name"

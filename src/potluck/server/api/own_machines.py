@@ -1,0 +1,96 @@
+"""One's own machines, from elsewhere."""
+
+from typing import Final
+
+import msgspec
+
+from potluck.model.account import Scope
+from potluck.model.ids import DeviceId, is_id
+from potluck.model.node import NodeState
+from potluck.model.terms import Order, TermsChange
+from potluck.server.api.area import Area
+from potluck.server.api.examples.machine import NODE_VIEW, SAMPLE
+from potluck.server.api.examples.names import DEVICE, GPU, NODE, at
+from potluck.server.api.http.parameters import CallerRequest, node_id_of
+from potluck.server.flow.lease import device_status, owner_requests
+from potluck.server.flow.schedule.explain_node import explain_node as explain_idle_node
+from potluck.server.services import Parts
+from potluck.store.nodes.device_list import no_such_device
+from potluck.wire import routes
+from potluck.wire.consumer import NodeView
+from potluck.wire.own_machines import DeviceHistory, NodeExplanation, NodeReason
+from potluck.wire.owner_request import OwnerOrder, Wish
+
+# For the examples.
+_CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
+_ORDER = OwnerOrder(Order.RECLAIM, (GPU,))
+_MINE = msgspec.structs.replace(NODE_VIEW, is_mine=True)
+_MODEL = "12 tasks ask for another model."
+
+AREA: Final = Area(
+    "machines",
+    "Your own machines, from wherever you are: price, hours and limits of each device, your "
+    "device back now, and why a machine gets no work.",
+)
+
+
+@AREA.operation(
+    routes.CHANGE_TERMS,
+    Scope.NODES_WRITE,
+    "Change the terms of a machine",
+    request=_CHANGE,
+    response=msgspec.structs.replace(_MINE, wishes=[Wish(7, _CHANGE)]),
+    status_code=202,
+)
+async def change_terms(
+    node_id: str, data: TermsChange, request: CallerRequest, parts: Parts
+) -> NodeView:
+    """Asks a machine of yours to change its terms; a pause holds at once."""
+    return await owner_requests.change(parts, request.user, node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.GIVE_ORDER,
+    Scope.NODES_WRITE,
+    "Want devices back, or let a machine end",
+    request=_ORDER,
+    response=msgspec.structs.replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
+    status_code=202,
+)
+async def give_order(
+    node_id: str, data: OwnerOrder, request: CallerRequest, parts: Parts
+) -> NodeView:
+    """Wants devices back, or lets a machine of yours finish what runs and end."""
+    return await owner_requests.order(parts, request.user, node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.EXPLAIN_NODE,
+    Scope.POOL_READ,
+    "Ask why a machine gets no work",
+    response=NodeExplanation(
+        NODE,
+        NodeState.ONLINE,
+        "It has room, and nothing that waits fits it.",
+        waiting=12,
+        reasons=[NodeReason("device_model", 12, _MODEL)],
+        changes=["Nothing: it is next when somebody asks for a device like its own."],
+        at=at(9, 42),
+    ),
+)
+async def explain_node(node_id: str, request: CallerRequest, parts: Parts) -> NodeExplanation:
+    """Why your node gets no work: what keeps waiting tasks from it, and what would help."""
+    return await explain_idle_node(parts, request.user.id, node_id_of(node_id))
+
+
+@AREA.operation(
+    routes.DEVICE_HISTORY,
+    Scope.POOL_READ,
+    "See how a device did in the last hour",
+    response=DeviceHistory(DEVICE, [SAMPLE]),
+)
+async def device_history(device_id: str, request: CallerRequest, parts: Parts) -> DeviceHistory:
+    """How a device of yours did in the last hour, for plots."""
+    if not is_id(device_id, "device"):
+        raise no_such_device(device_id[:64])
+    return await device_status.history(parts, request.user.id, DeviceId(device_id))

@@ -1,0 +1,351 @@
+"""What a provider says: register, lease, execute, report."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Response
+from litestar.params import HeaderParameter, QueryParameter
+
+from potluck.model.account import Scope
+from potluck.model.blob import BlobRef
+from potluck.model.device import Health
+from potluck.model.error import (
+    DeviceBound,
+    InvalidInput,
+    QuotaExceeded,
+    RangeNotSatisfiable,
+    StaleLease,
+    UpgradeRequired,
+)
+from potluck.model.ids import ATTEMPT_PATTERN, AttemptId
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.api.area import Area
+from potluck.server.api.examples.machine import OFFER
+from potluck.server.api.examples.names import (
+    ACCOUNT,
+    ATTEMPT,
+    DEVICE,
+    GPU,
+    LEASE_TOKEN,
+    NODE,
+    ORIGIN,
+    SIGNATURE,
+    TASK,
+    UPLOAD,
+    WALLET,
+    at,
+)
+from potluck.server.api.examples.work import BLOB, LEASE, QUEUED, SOURCE, USAGE
+from potluck.server.api.http import download
+from potluck.server.api.http.body import StrictRequest
+from potluck.server.api.http.parameters import (
+    CallerRequest,
+    node_id_of,
+    owner_of,
+    part_number,
+    upload_id_of,
+)
+from potluck.server.auth import device_statement
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.lease import lease
+from potluck.server.flow.report.report import report as take_reports
+from potluck.server.flow.submit import file_access, upload
+from potluck.server.services import Parts
+from potluck.wire import routes
+from potluck.wire.device_challenge import (
+    PRODUCT_BYTES,
+    ChallengeAnswer,
+    ChallengeAnswers,
+    ChallengesAnswered,
+)
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.files import (
+    PART_BYTES,
+    AddedFile,
+    AddFiles,
+    BeginNodeUpload,
+    KeepCheckpoint,
+    Upload,
+)
+from potluck.wire.own_machines import LeaveNode
+from potluck.wire.provider import (
+    AcquireLeases,
+    Grant,
+    GrantedDevice,
+    Heartbeat,
+    HeartbeatAnswer,
+    LeasesGranted,
+    LogAppended,
+    LogChunk,
+    NodeRegistered,
+    PackedLogPiece,
+    ReportAnswer,
+    ReportAnswers,
+    Started,
+)
+from potluck.wire.signing.device_statement import DeviceStatement
+from potluck.wire.strict_types import (
+    StrictFinished,
+    StrictRegisterNode,
+    StrictReports,
+    StrictUsage,
+)
+
+_MAX_LOG_CHUNK_BYTES = 4 * 2**20
+_MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
+_FOR_NOW = LeaveNode()
+_MAX_FILES_BYTES = 8 * 2**20
+AttemptQuery = Annotated[str, QueryParameter(name="attempt_id", pattern=ATTEMPT_PATTERN)]
+LeaseHeader = Annotated[str, HeaderParameter(name="Potluck-Lease", min_length=16, max_length=128)]
+
+# For the examples.
+_GIB = 2**30
+_STATEMENT = DeviceStatement(GPU, ORIGIN, int(at(9, 30).timestamp()), SIGNATURE)
+_GRANT = Grant(
+    ATTEMPT,
+    LEASE_TOKEN,
+    TASK,
+    ACCOUNT,
+    WALLET,
+    ScriptSpec("hello.py", SOURCE),
+    QUEUED.requirements,
+    QUEUED.limits,
+    [GrantedDevice(DEVICE, GPU, 1000, 24 * _GIB)],
+)
+_DOING = DeviceStatus(
+    GPU, health=Health.WELL, utilisation_percent=97.0, temperature_celsius=66.0, power_watts=412.5
+)
+_REPORTS = StrictReports(
+    (
+        Started(LEASE),
+        StrictFinished(
+            LEASE,
+            EndReason.COMPLETED,
+            0,
+            usage=msgspec.convert(USAGE, StrictUsage, from_attributes=True),
+        ),
+    )
+)
+
+AREA: Final = Area(
+    "provide",
+    "What a machine says that works for a wallet, signed in by its node key: it registers its "
+    "devices, waits for leases, beats, reports, and sends logs and files. `docs/protocol.md` "
+    "tells the whole story.",
+)
+
+
+@AREA.operation(
+    routes.REGISTER_NODE,
+    Scope.NODE,
+    "Register a machine and its devices",
+    request=StrictRegisterNode(OFFER, statements=(_STATEMENT,)),
+    response=NodeRegistered(NODE, [DEVICE], 90.0, 20.0, 20.0, server_version="0.1.0"),
+    errors=(UpgradeRequired, DeviceBound),
+)
+async def register_node(
+    data: StrictRegisterNode, request: CallerRequest, parts: Parts
+) -> NodeRegistered:
+    """Offers a machine and its devices to the pool."""
+    owner = owner_of(request.user)
+    await device_statement.check(parts, owner, data, datetime.now(UTC))
+    return await lease.register(parts, owner, data)
+
+
+@AREA.operation(
+    routes.ACQUIRE_LEASES,
+    Scope.NODE,
+    "Wait for work",
+    request=AcquireLeases(),
+    response=LeasesGranted([_GRANT]),
+    status_code=200,
+)
+async def acquire_leases(
+    node_id: str, data: AcquireLeases, request: CallerRequest, parts: Parts
+) -> LeasesGranted:
+    """Waits for work. One answer carries all that the node was granted."""
+    return await lease.acquire(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.HEARTBEAT,
+    Scope.NODE,
+    "Beat: renew every lease",
+    request=Heartbeat((LEASE,), 31.5, 22 * _GIB, (_DOING,)),
+    response=HeartbeatAnswer(),
+    status_code=200,
+)
+async def heartbeat(
+    node_id: str, data: Heartbeat, request: CallerRequest, parts: Parts
+) -> HeartbeatAnswer:
+    """Renews every lease of the node, and brings back what to stop."""
+    return await lease.heartbeat(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.GET_INPUT,
+    Scope.NODE,
+    "Fetch an input of a task",
+    response=b"foo",
+    errors=(RangeNotSatisfiable, StaleLease),
+    media_type="application/octet-stream",
+)
+async def get_input(
+    node_id: str,
+    sha256: str,
+    request: StrictRequest,
+    parts: Parts,
+    attempt_id: AttemptQuery,
+    token: LeaseHeader,
+) -> Response[Any]:
+    """The bytes of an input or checkpoint of a task that runs here, or a `Range` of them."""
+    lease = Lease(AttemptId(attempt_id), token)
+    owner, node = owner_of(request.user), node_id_of(node_id)
+    stored = await file_access.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
+    return await download.answer(request, parts, stored)
+
+
+@AREA.operation(
+    routes.APPEND_LOG,
+    Scope.NODE,
+    "Send pieces of a log",
+    request=LogChunk(LEASE, 0, (PackedLogPiece("stdout", b"Hello from a GPU.\n"),)),
+    response=LogAppended(1),
+    errors=(StaleLease,),
+    status_code=200,
+    request_max_body_size=_MAX_LOG_CHUNK_BYTES,
+)
+async def append_log(
+    node_id: str, data: LogChunk, request: CallerRequest, parts: Parts
+) -> LogAppended:
+    """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
+    return await attempt_log.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.REPORT,
+    Scope.NODE,
+    "Report how attempts go",
+    request=_REPORTS,
+    response=ReportAnswers([ReportAnswer(ATTEMPT, True), ReportAnswer(ATTEMPT, True)]),
+    status_code=200,
+    request_max_body_size=_MAX_REPORT_BYTES,
+)
+async def report(
+    node_id: str, data: StrictReports, request: CallerRequest, parts: Parts
+) -> ReportAnswers:
+    """How attempts go and how they ended; an answer for each."""
+    return await take_reports(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.BEGIN_NODE_UPLOAD,
+    Scope.NODE,
+    "Begin an upload for a task",
+    request=BeginNodeUpload(LEASE, BLOB),
+    response=Upload(UPLOAD, PART_BYTES, 0, False),
+    errors=(QuotaExceeded, StaleLease),
+)
+async def begin_node_upload(
+    node_id: str, data: BeginNodeUpload, request: StrictRequest, parts: Parts
+) -> Upload:
+    """Begins to send bytes for the account whose task it is, or goes on with it."""
+    owner = owner_of(request.user)
+    return await upload.begin_for_node(parts, owner, node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.PUT_NODE_PART,
+    Scope.NODE,
+    "Send a part for a task",
+    request=b"foo",
+    response=Upload(UPLOAD, PART_BYTES, 1, False),
+    errors=(InvalidInput, StaleLease),
+    request_max_body_size=PART_BYTES,
+)
+async def put_node_part(
+    node_id: str, upload_id: str, number: str, request: StrictRequest, parts: Parts
+) -> Upload:
+    """The next part, as plain bytes. One that is there already may be sent again."""
+    place, wanted = part_number(number), upload_id_of(upload_id)
+    owner, node = owner_of(request.user), node_id_of(node_id)
+    found, _ = await upload.of_node(parts, owner, node, wanted)
+    return await upload.take_part(parts, found, place, request.pieces())
+
+
+@AREA.operation(
+    routes.FINISH_NODE_UPLOAD,
+    Scope.NODE,
+    "Finish an upload for a task",
+    response=Upload(UPLOAD, PART_BYTES, 1, True),
+    errors=(InvalidInput, StaleLease),
+    status_code=200,
+)
+async def finish_node_upload(
+    node_id: str, upload_id: str, request: StrictRequest, parts: Parts
+) -> Upload:
+    """Puts all parts together and checks their hash; until it is complete, ask again."""
+    owner, node = owner_of(request.user), node_id_of(node_id)
+    found, sender = await upload.of_node(parts, owner, node, upload_id_of(upload_id))
+    return await upload.finish(parts, found, sender)
+
+
+@AREA.operation(
+    routes.ADD_FILES,
+    Scope.NODE,
+    "Hand in the files of an attempt",
+    request=AddFiles(LEASE, (AddedFile("results.csv", b"epoch,loss\n1,0.52\n"),)),
+    errors=(StaleLease,),
+    status_code=204,
+    request_max_body_size=_MAX_FILES_BYTES,
+)
+async def add_files(node_id: str, data: AddFiles, request: StrictRequest, parts: Parts) -> None:
+    """What an attempt has left: small files as they are, large ones uploaded before."""
+    await file_access.add(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.KEEP_CHECKPOINT,
+    Scope.NODE,
+    "Keep a checkpoint",
+    request=KeepCheckpoint(LEASE, BlobRef(BLOB.sha256, 3)),
+    errors=(StaleLease,),
+    status_code=204,
+)
+async def keep_checkpoint(
+    node_id: str, data: KeepCheckpoint, request: StrictRequest, parts: Parts
+) -> None:
+    """What the next attempt is to go on from, uploaded before."""
+    await file_access.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.ANSWER_CHALLENGES,
+    Scope.NODE,
+    "Show that devices are here",
+    request=ChallengeAnswers((ChallengeAnswer(GPU, "5e" * 32, bytes(PRODUCT_BYTES)),)),
+    response=ChallengesAnswered([GPU]),
+    status_code=200,
+)
+async def answer_challenges(
+    node_id: str, data: ChallengeAnswers, request: CallerRequest, parts: Parts
+) -> ChallengesAnswered:
+    """Shows that the node can compute on devices that another wallet shows too."""
+    owner = owner_of(request.user)
+    return await lease.answer_challenges(parts, owner, node_id_of(node_id), data)
+
+
+@AREA.operation(
+    routes.LEAVE, Scope.NODE, "Leave the pool", request=LeaveNode(is_for_good=True), status_code=204
+)
+async def leave(
+    node_id: str, request: CallerRequest, parts: Parts, data: LeaveNode = _FOR_NOW
+) -> None:
+    """The node goes: its devices are free, and what it held is given back at once."""
+    owner = owner_of(request.user)
+    await lease.leave(
+        parts, owner, node_id_of(node_id), wish=data.wish, is_for_good=data.is_for_good
+    )

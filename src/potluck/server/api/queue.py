@@ -1,0 +1,166 @@
+"""In the queue and on its way: list, look, explain, cancel."""
+
+from typing import Annotated, Final
+
+from litestar.params import QueryParameter
+
+from potluck.model.account import Scope
+from potluck.model.error import Conflict, InvalidInput, UnaffordableTask
+from potluck.model.ids import TaskId
+from potluck.model.task import MOST_ITEMS, TaskState
+from potluck.server.api.area import Area
+from potluck.server.api.examples.names import TASK, at
+from potluck.server.api.examples.work import AGAIN, CANCELLED, DONE, RAN
+from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
+from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, task_id_of
+from potluck.server.api.http.time_params import Since, Until, moment
+from potluck.server.flow.notify import task_stream
+from potluck.server.flow.schedule.explain_task import explain
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import retry
+from potluck.server.services import Parts
+from potluck.store.attempts import attempt_list
+from potluck.store.tasks import task_list, tasks
+from potluck.store.tasks.task_list import TaskFilter
+from potluck.wire import routes
+from potluck.wire.consumer import AttemptPage, Explanation, RefusalCount, TaskPage, TaskView
+from potluck.wire.retry_request import RetryTask
+
+States = Annotated[
+    list[TaskState] | None, QueryParameter(name="state", max_items=len(TaskState), required=False)
+]
+Name = Annotated[str | None, QueryParameter(name="name", max_length=200, required=False)]
+Kind = Annotated[str | None, QueryParameter(name="kind", max_length=200, required=False)]
+AttemptCursor = Annotated[
+    int | None, QueryParameter(name="cursor", ge=1, le=2**31 - 1, required=False)
+]
+Item = Annotated[int | None, QueryParameter(name="item", ge=0, le=MOST_ITEMS, required=False)]
+
+# For the examples.
+_BUSY = "1 node is busy with other tasks."
+
+AREA: Final = Area(
+    "queue",
+    "Where your tasks are, why they wait, and when they may start. A task is `queued`, "
+    "`assigned`, `running`, and at last `succeeded`, `failed`, `cancelled` or `expired`.",
+)
+
+
+@AREA.operation(
+    routes.LIST_TASKS, Scope.TASKS_READ, "List your tasks", response=TaskPage([DONE], TASK)
+)
+async def list_tasks(
+    request: CallerRequest,
+    parts: Parts,
+    cursor: Cursor = None,
+    states: States = None,
+    task_name: Name = None,
+    task_kind: Kind = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+) -> TaskPage:
+    """Your tasks, newest first: in any of these states, submitted since and before then."""
+    first, last = (None if each is None else moment(each) for each in (since, until))
+    wanted = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
+    _check_filter(wanted)
+    check_cursor(cursor, "task")
+    before = None if cursor is None else TaskId(cursor)
+    async with parts.database.transaction() as connection:
+        ids = await task_list.page(connection, request.user.id, wanted, before, limit)
+        found = await tasks.views(connection, ids, request.user.id)
+    views = await task_stream.as_shown(parts, request.user.id, found)
+    return TaskPage(views, ids[-1] if len(ids) == limit else None)
+
+
+@AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
+async def get_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskView:
+    """One task, with its attempts and, while it waits, the reason."""
+    return await task_stream.view(parts, request.user.id, task_id_of(task_id))
+
+
+@AREA.operation(
+    routes.EXPLAIN_TASK,
+    Scope.TASKS_READ,
+    "Ask why a task waits",
+    response=Explanation(
+        TASK,
+        TaskState.QUEUED,
+        _BUSY,
+        2,
+        [
+            RefusalCount("device_busy", 1, _BUSY),
+            RefusalCount("device_model", 1, "1 node has no device of the wanted model."),
+        ],
+        ["It starts when a device on attic is free."],
+        1,
+        at(9, 52),
+        "what runs there has a time limit",
+        at(9, 41),
+    ),
+)
+async def explain_task(task_id: str, request: CallerRequest, parts: Parts) -> Explanation:
+    """Why a task waits: which nodes refused it, what would help, and when it may start."""
+    return await explain(parts, request.user.id, task_id_of(task_id))
+
+
+@AREA.operation(
+    routes.CANCEL_TASK, Scope.TASKS_WRITE, "Cancel a task", response=CANCELLED, status_code=200
+)
+async def cancel_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskView:
+    """Calls a task off, whatever it is doing."""
+    return await cancel.cancel(parts, request.user.id, task_id_of(task_id))
+
+
+@AREA.operation(
+    routes.RETRY_TASK,
+    Scope.TASKS_WRITE,
+    "Try a task again",
+    request=RetryTask(),
+    response=AGAIN,
+    errors=(UnaffordableTask, Conflict),
+)
+async def retry_task(
+    task_id: str,
+    data: RetryTask,
+    request: CallerRequest,
+    parts: Parts,
+    idempotency_key: IdempotencyKey = None,
+) -> TaskView:
+    """Submits a task that has ended once more, as a new one that names it. Of an array, the
+    items that have not succeeded, under their numbers. With an Idempotency-Key it may be
+    repeated safely."""
+    named = task_id_of(task_id)
+    return await retry.retry_task(parts, request.user.id, named, data, idempotency_key)
+
+
+@AREA.operation(
+    routes.LIST_ATTEMPTS,
+    Scope.TASKS_READ,
+    "List the attempts at a task",
+    response=AttemptPage([RAN]),
+)
+async def list_attempts(
+    task_id: str,
+    request: CallerRequest,
+    parts: Parts,
+    cursor: AttemptCursor = None,
+    limit: Limit = 50,
+    item: Item = None,
+) -> AttemptPage:
+    """Attempts, the newest first; of an array, those that were granted this item.
+
+    A page of these may be empty and still have a `next_cursor`.
+    """
+    async with parts.database.transaction() as connection:
+        task = await tasks.get(connection, task_id_of(task_id), request.user.id)
+        return await attempt_list.page(connection, task, cursor, limit, item)
+
+
+def _check_filter(wanted: TaskFilter) -> None:
+    if wanted.kind is not None and wanted.kind not in task_list.KINDS:
+        raise InvalidInput(
+            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(task_list.KINDS)}."
+        )
+    if "\0" in (wanted.name or ""):
+        raise InvalidInput("A name has no NUL in it.", "Leave it out.")

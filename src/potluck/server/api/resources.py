@@ -1,0 +1,115 @@
+"""What is on offer."""
+
+from typing import Annotated, Final
+
+from litestar.params import QueryParameter
+
+from potluck.model.account import Scope
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.error import InvalidInput
+from potluck.model.ids import DeviceId, NodeId
+from potluck.server.api.area import Area
+from potluck.server.api.examples.machine import NODE_VIEW, POOL_DEVICE
+from potluck.server.api.http.pagination import Cursor, Limit, LongLimit, check_cursor
+from potluck.server.api.http.parameters import CallerRequest, node_id_of
+from potluck.server.flow.lease import device_status, owner_requests
+from potluck.server.services import Parts
+from potluck.store.nodes import device_list, nodes, pool_totals
+from potluck.store.nodes.device_list import DeviceFilter
+from potluck.wire import routes
+from potluck.wire.consumer import DeviceCounts, DevicePage, NodeList, NodeView, PoolView
+
+Kind = Annotated[DeviceKind | None, QueryParameter(name="kind", required=False)]
+Model = Annotated[
+    str | None, QueryParameter(name="model", min_length=1, max_length=200, required=False)
+]
+MemoryBytes = Annotated[int, QueryParameter(name="memory_bytes", ge=0, le=2**60)]
+MaxPrice = Annotated[
+    int | None, QueryParameter(name="max_price_micro_per_hour", ge=0, le=2**60, required=False)
+]
+Vendor = Annotated[
+    str | None, QueryParameter(name="vendor", min_length=1, max_length=200, required=False)
+]
+Labels = Annotated[list[str] | None, QueryParameter(name="label", max_items=64, required=False)]
+MinReliability = Annotated[float, QueryParameter(name="min_reliability", ge=0, le=1)]
+FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVICE_MILLI)]
+
+
+AREA: Final = Area(
+    "resources",
+    "What is on offer: machines and their devices, with model, memory, price, and how much of "
+    "each is free.",
+)
+
+
+@AREA.operation(
+    routes.LIST_DEVICES,
+    Scope.POOL_READ,
+    "List the pool's devices",
+    response=DevicePage([POOL_DEVICE]),
+)
+async def list_devices(
+    request: CallerRequest,
+    parts: Parts,
+    cursor: Cursor = None,
+    kind: Kind = None,
+    model: Model = None,
+    free_milli: FreeMilli = 0,
+    memory_bytes: MemoryBytes = 0,
+    max_price: MaxPrice = None,
+    vendor: Vendor = None,
+    labels: Labels = None,
+    min_reliability: MinReliability = 0.0,
+    limit: Limit = 100,
+) -> DevicePage:
+    """Every device that is as a task may want it, and how much of it each attempt has: which,
+    only if it is yours.
+    """
+    _check(model, vendor, *(labels or ()))
+    where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
+    wanted = DeviceFilter(kind, model, free_milli, *where)
+    check_cursor(cursor, "device")
+    behind = None if cursor is None else DeviceId(cursor)
+    async with parts.database.transaction() as connection:
+        found = await device_list.page(connection, request.user.id, wanted, behind, limit)
+    shown = await device_status.with_samples(parts, found)
+    return DevicePage(shown, found[-1].id if len(found) == limit else None)
+
+
+@AREA.operation(
+    routes.LIST_NODES, Scope.POOL_READ, "List the pool's machines", response=NodeList([NODE_VIEW])
+)
+async def list_nodes(
+    request: CallerRequest, parts: Parts, cursor: Cursor = None, limit: LongLimit = 500
+) -> NodeList:
+    """The machines of this pool, with their devices."""
+    check_cursor(cursor, "node")
+    behind = None if cursor is None else NodeId(cursor)
+    async with parts.database.transaction() as connection:
+        found = await nodes.page(connection, request.user.id, behind, limit)
+    shown = await device_status.with_telemetry(parts, found)
+    return NodeList(shown, found[-1].id if len(found) == limit else None)
+
+
+@AREA.operation(
+    routes.SHOW_POOL,
+    Scope.POOL_READ,
+    "See the pool in numbers",
+    response=PoolView(12, 1, DeviceCounts(9, 6, 1), DeviceCounts(4), 37, 8, 100_000),
+)
+async def show_pool(parts: Parts) -> PoolView:
+    """How many nodes and devices there are, how many are free, and how much waits and runs."""
+    async with parts.database.transaction() as connection:
+        return await pool_totals.counted(connection)
+
+
+@AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)
+async def get_node(node_id: str, request: CallerRequest, parts: Parts) -> NodeView:
+    """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
+    return await owner_requests.show(parts, request.user.id, node_id_of(node_id))
+
+
+def _check(*words: str | None) -> None:
+    """Of what is compared with text in the database."""
+    if any("\0" in (word or "") for word in words):
+        raise InvalidInput("Models, vendors and labels have no NUL in them.", "Leave it out.")

@@ -1,0 +1,344 @@
+"""Signing in: a wallet, a terminal through a browser, a node."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from litestar import Request, Response
+from litestar.response import Stream
+
+from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.audit import AuditKind
+from potluck.model.error import (
+    AccessDenied,
+    AuthorizationPending,
+    CodeExpired,
+    Conflict,
+    Forbidden,
+    NotFound,
+    NotSignedIn,
+    RegistrationClosed,
+    SlowDown,
+)
+from potluck.server.accounts.get_or_create import enter
+from potluck.server.api.area import OPEN, Area
+from potluck.server.api.examples.names import (
+    ACCOUNT,
+    NODE_KEY,
+    ORIGIN,
+    SHA256,
+    SIGNATURE,
+    USER_CODE,
+    WALLET,
+    WHEEL,
+    at,
+)
+from potluck.server.api.http.parameters import CallerRequest
+from potluck.server.api.http.response import is_known
+from potluck.server.auth import access_tokens, sessions, sign_in
+from potluck.server.auth.access_tokens import Claims
+from potluck.server.auth.caller import suspended
+from potluck.server.auth.device_flow import flow
+from potluck.server.auth.device_flow.sign_in_draft import draft, statement
+from potluck.server.auth.nonce import new_nonce
+from potluck.server.package_wheel import OwnWheel
+from potluck.server.services import Parts
+from potluck.store.identity import audit, node_keys
+from potluck.wire import routes
+from potluck.wire.identity import (
+    Challenge,
+    Login,
+    NodeLogin,
+    NodeToken,
+    Refresh,
+    TerminalApproval,
+    TerminalAsk,
+    TerminalAsked,
+    TerminalDraft,
+    TerminalPoll,
+    TerminalView,
+    TerminalWallet,
+    Tokens,
+)
+from potluck.wire.package import Package
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn, write
+
+_WHEEL = "application/octet-stream"
+# The name holds a mark of the content: what it names never changes.
+_FOR_GOOD = "public, max-age=31536000, immutable"
+# In pieces, so that what somebody reads slowly does not lie in memory once for each of them.
+_PIECE_BYTES = 65_536
+
+# For the examples.
+_NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
+_STATEMENT = f"{TERMINAL_STATEMENT}{USER_CODE}."
+_ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
+_REFRESH = "potluck_refresh_not-a-real-one"
+_DEVICE_CODE = "potluck_terminal_not-a-real-one"
+_PEM = "-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n"
+_PACKAGE = Package("potluck", "0.1.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
+
+
+def _message(address: str, statement: str | None = None) -> str:
+    said = SignIn(
+        domain=ORIGIN.partition("://")[2],
+        address=address,
+        uri=ORIGIN,
+        version="1",
+        chain_id=1,
+        nonce=_NONCE,
+        issued_at="2026-11-16T09:30:00Z",
+        statement=statement,
+    )
+    return write(said)
+
+
+_TOKENS = Tokens(_ACCESS, 900.0, _REFRESH, ACCOUNT, WALLET)
+
+AREA: Final = Area(
+    "sign in",
+    "An account is a wallet. Ask for a challenge, sign the EIP-4361 message that it makes, and "
+    "trade it for a session; the first one makes the account. For CI and scripts make an API key "
+    "once, and send it as the bearer.",
+)
+
+
+@AREA.operation(
+    routes.CHALLENGE,
+    OPEN,
+    "Ask for a challenge",
+    response=Challenge(_NONCE, at(9, 35), [ORIGIN], [1]),
+    status_code=200,
+)
+async def challenge(parts: Parts) -> Challenge:
+    """A nonce to sign within minutes, and the names and chains that the message may say."""
+    now, settings = datetime.now(UTC), parts.settings
+    return Challenge(
+        new_nonce(parts.keys.nonce, now),
+        now + timedelta(seconds=settings.nonce_seconds),
+        list(parts.origins),
+        list(settings.chain_ids),
+        settings.node_key_seconds,
+    )
+
+
+@AREA.operation(
+    routes.LOGIN,
+    OPEN,
+    "Sign in with a wallet",
+    request=Login(_message(WALLET), SIGNATURE, machine="laptop"),
+    response=_TOKENS,
+    errors=(NotSignedIn, RegistrationClosed),
+)
+async def login(data: Login, parts: Parts) -> Tokens:
+    """Trades a signed EIP-4361 message for a session. The first one makes the account."""
+    now = datetime.now(UTC)
+    said = await sign_in.verify(parts, data.message, data.signature, now)
+    async with parts.database.transaction() as connection:
+        await sign_in.use_nonce(connection, parts, said.nonce, now)
+        account = await enter(connection, parts, said.address, data.invite)
+        return await sessions.open_session(connection, parts, account, data.machine)
+
+
+@AREA.operation(
+    routes.REFRESH,
+    OPEN,
+    "Get the next pair of tokens",
+    request=Refresh(_REFRESH),
+    response=_TOKENS,
+    errors=(NotSignedIn, Forbidden),
+    status_code=200,
+)
+async def refresh(data: Refresh, parts: Parts) -> Tokens:
+    """The next pair of tokens. Each refresh token is good for one use."""
+    return await sessions.refresh(parts, data.refresh_token)
+
+
+@AREA.operation(routes.LOGOUT, Scope.ACCOUNT_WRITE, "Sign out", status_code=204)
+async def logout(request: CallerRequest, parts: Parts) -> None:
+    """Ends this session: its tokens are worth nothing from now on."""
+    caller = request.user
+    async with parts.database.transaction() as connection:
+        await sessions.end_session(
+            connection, parts, caller.account, caller.credential_id, AuditKind.SIGNED_OUT
+        )
+
+
+@AREA.operation(
+    routes.ASK_FOR_TERMINAL,
+    OPEN,
+    "Ask to sign a terminal in",
+    request=TerminalAsk("laptop"),
+    response=TerminalAsked(
+        _DEVICE_CODE, USER_CODE, f"{ORIGIN}/device", f"{ORIGIN}/device#{USER_CODE}", 900.0, 2.0
+    ),
+)
+async def ask_for_terminal(data: TerminalAsk, parts: Parts) -> TerminalAsked:
+    """A terminal asks to be let in: a code for the person, a secret for the terminal."""
+    return await flow.ask(parts, data, datetime.now(UTC))
+
+
+@AREA.operation(
+    routes.TERMINAL_TOKEN,
+    OPEN,
+    "Poll for a terminal's session",
+    request=TerminalPoll(_DEVICE_CODE),
+    response=_TOKENS,
+    errors=(Forbidden, AuthorizationPending, SlowDown, AccessDenied, CodeExpired),
+    status_code=200,
+)
+async def terminal_token(data: TerminalPoll, parts: Parts) -> Tokens:
+    """The session once a wallet has approved it; until then, why not, as a code."""
+    return await flow.poll(parts, data.device_code, datetime.now(UTC))
+
+
+@AREA.operation(
+    routes.SHOW_TERMINAL,
+    OPEN,
+    "See which terminal asks",
+    response=TerminalView(
+        USER_CODE, "laptop", sorted(SCOPES[Credential.SESSION]), _STATEMENT, at(9, 45)
+    ),
+)
+async def show_terminal(user_code: str, parts: Parts) -> TerminalView:
+    """Who asks, and for what: read it before you sign."""
+    pending = await flow.find(parts, user_code, datetime.now(UTC))
+    return TerminalView(
+        pending.user_code,
+        pending.machine,
+        sorted(SCOPES[Credential.SESSION]),
+        statement(pending),
+        pending.expires_at,
+        pending.node_key,
+    )
+
+
+@AREA.operation(
+    routes.DRAFT_TERMINAL,
+    OPEN,
+    "Draft what approves a terminal",
+    request=TerminalWallet(WALLET, 1, ORIGIN),
+    response=TerminalDraft(_message(WALLET, _STATEMENT), 1),
+    status_code=200,
+)
+async def draft_terminal(user_code: str, data: TerminalWallet, parts: Parts) -> TerminalDraft:
+    """What this wallet has to sign to approve it, good for minutes."""
+    now = datetime.now(UTC)
+    return draft(parts, await flow.find(parts, user_code, now), data, now)
+
+
+@AREA.operation(
+    routes.APPROVE_TERMINAL,
+    OPEN,
+    "Approve a terminal",
+    request=TerminalApproval(_message(WALLET, _STATEMENT), SIGNATURE),
+    errors=(NotSignedIn, Conflict, RegistrationClosed),
+    status_code=204,
+)
+async def approve_terminal(user_code: str, data: TerminalApproval, parts: Parts) -> None:
+    """The wallet's yes. The first one makes the account, as a login does."""
+    now = datetime.now(UTC)
+    await flow.approve(parts, await flow.find(parts, user_code, now), data, now)
+
+
+@AREA.operation(routes.DENY_TERMINAL, OPEN, "Deny a terminal", errors=(Conflict,), status_code=204)
+async def deny_terminal(user_code: str, parts: Parts) -> None:
+    """No. The code is worth nothing from now on, and the terminal is told."""
+    now = datetime.now(UTC)
+    await flow.deny(parts, await flow.find(parts, user_code, now), now)
+
+
+@AREA.operation(
+    routes.NODE_LOGIN,
+    OPEN,
+    "Sign in with a node key",
+    request=NodeLogin(_message(NODE_KEY, NODE_STATEMENT), SIGNATURE),
+    response=NodeToken(_ACCESS, 900.0, ACCOUNT),
+    errors=(NotSignedIn, Forbidden),
+    status_code=200,
+)
+async def node_login(data: NodeLogin, parts: Parts) -> NodeToken:
+    """Trades an EIP-4361 message that a node key signed for a token of a few minutes."""
+    now = datetime.now(UTC)
+    said = await sign_in.verify(
+        parts, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
+    )
+    async with parts.database.transaction() as connection:
+        holder = await node_keys.by_address(connection, said.address)
+        if holder is None:
+            raise sign_in.refused()
+        await sign_in.use_nonce(connection, parts, said.nonce, now)
+        if await node_keys.note_use(connection, holder.node_key_id):
+            actor, subject = holder.account.id, holder.node_key_id
+            await audit.append(
+                connection, parts.keys.audit, AuditKind.NODE_KEY_USED, actor, subject
+            )
+    if holder.account.suspended_at is not None:
+        raise suspended(holder.account)
+    lifetime = timedelta(seconds=parts.settings.access_seconds)
+    claims = Claims(holder.account.id, Credential.NODE, holder.node_key_id)
+    token = access_tokens.issue(parts.keys.access, claims, now, lifetime)
+    return NodeToken(token, lifetime.total_seconds(), holder.account.id)
+
+
+@AREA.operation(
+    routes.PACKAGE, OPEN, "See what this pool installs", response=_PACKAGE, errors=(NotFound,)
+)
+async def package(parts: Parts) -> Package:
+    """What this server runs, and how its wheel is called; for `pip install` with its hash."""
+    return _wheel(parts).package
+
+
+@AREA.operation(
+    routes.PACKAGE_FILE, OPEN, "Fetch the pool's own wheel", response=b"PK", media_type=_WHEEL
+)
+async def package_file(request: Request[Any, Any, Any], parts: Parts, file: str) -> Response[Any]:
+    """The wheel, under its own name and no other."""
+    wheel = _wheel(parts)
+    if file != wheel.package.file:
+        raise NotFound(
+            f"There is no file {file[:64]!r} here.",
+            f"This server hands out {wheel.package.file}; ask for its join line again.",
+        )
+    etag = f'"{wheel.package.sha256}"'
+    headers = {"Cache-Control": _FOR_GOOD, "ETag": etag}
+    if is_known(request, etag):
+        return Response(b"", status_code=304, headers=headers, media_type=_WHEEL)
+    headers |= {
+        "Content-Disposition": "attachment",
+        "Content-Length": str(wheel.package.size_bytes),
+    }
+    return Stream(_pieces(wheel.data), headers=headers, media_type=_WHEEL)
+
+
+@AREA.operation(
+    routes.CA_CERTIFICATE,
+    OPEN,
+    "Fetch the pool's certificate authority",
+    response=_PEM,
+    errors=(NotFound,),
+    media_type="text/plain",
+)
+async def ca_certificate(parts: Parts) -> Response[bytes]:
+    """The certificate, as PEM. Whoever fetches it compares it with what the server printed."""
+    if parts.authority_pem is None:
+        raise NotFound(
+            "This server has no certificate authority of its own.",
+            "Its certificate, if it has one, is checked as those of other sites are.",
+        )
+    return Response(parts.authority_pem, media_type="text/plain")
+
+
+def _wheel(parts: Parts) -> OwnWheel:
+    if parts.wheel is None:
+        raise NotFound(
+            "This server has no package to hand out: its code was not installed.",
+            "Ask its operator where to get Potluck from.",
+        )
+    return parts.wheel
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for begin in range(0, len(data), _PIECE_BYTES):
+        yield data[begin : begin + _PIECE_BYTES]
