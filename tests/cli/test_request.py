@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.cli.request.check import checked, device_needs, parse_environment
 from potluck.model.device import DeviceKind
@@ -35,13 +35,13 @@ def test_what_the_server_would_refuse_is_named_by_its_option(
     changes: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InvalidInput) as raised:
-        checked(msgspec.structs.replace(GOOD, **changes))
+        checked(replace(GOOD, **changes))
     assert raised.value.detail.startswith(option)
 
 
 def test_an_argument_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not valid UTF-8"):
-        checked(msgspec.structs.replace(GOOD, spec=ScriptSpec("a.py", "1", ("\udcff",))))
+        checked(replace(GOOD, spec=ScriptSpec("a.py", "1", ("\udcff",))))
 
 
 def test_environment() -> None:

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.invariants import violations
 from potluck.decide.settle import grant_entries
@@ -75,7 +75,7 @@ def description(
         sandbox=SandboxReport("bwrap", kinds=tuple(TaskKind)),
         devices=devices,
     )
-    return msgspec.structs.replace(offered, **changes)
+    return replace(offered, **changes)
 
 
 def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:

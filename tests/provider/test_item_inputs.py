@@ -37,7 +37,7 @@ def packed(given: list[ItemInputs]) -> Value:
 
 def a_given_range(source: str, **changes: Any) -> Grant:
     grant = a_range(source, range(len(GIVEN)))
-    spec = msgspec.structs.replace(
+    spec = replace(
         grant.spec,
         inputs=packed(GIVEN),
         environment={"SEED": "0"},

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 
-import msgspec
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from potluck.cli.main import execute
 from potluck.model.device import Availability
@@ -156,7 +156,7 @@ def test_large_tasks_that_starve_among_small_ones_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is ever kept for who has waited long."""
-    monkeypatch.setattr(instance, "SOON", msgspec.structs.replace(instance.SOON, after_seconds=1e9))
+    monkeypatch.setattr(instance, "SOON", replace(instance.SOON, after_seconds=1e9))
     large = range(15, 16 * 40, 16)
     assert all(map(has_large_tasks, large))
     assert any("starves" in each for each in _broken_by(large, Plan(2, steps=50)).violations)

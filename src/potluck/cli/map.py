@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import msgspec
 import typer
+from msgspec.structs import replace
 
 from potluck.cli.dry_run import dry_run as shown_dry
 from potluck.cli.enter import EntryOptions, entered
@@ -175,7 +175,7 @@ def _with_items(draft: Draft, items: Sequence[Item]) -> Draft:
     files = [InputFile(item.file, item.value) for item in items if item.file is not None]
     inputs = with_item_files(draft.inputs, files)
     packed = pack([encode_json(each) for each in own])
-    return msgspec.structs.replace(draft, inputs=msgspec.structs.replace(inputs, items=packed))
+    return replace(draft, inputs=replace(inputs, items=packed))
 
 
 def _words(spec: TaskSpec) -> tuple[str, ...]:

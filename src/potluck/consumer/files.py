@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.ask import ask
 from potluck.consumer.at_once import at_once
@@ -92,7 +92,7 @@ class Files:
             page = self._page(task_id, found.attempt, cursor)
             files += page.files
             cursor = page.next_cursor
-        return msgspec.structs.replace(found, files=files, next_cursor=None)
+        return replace(found, files=files, next_cursor=None)
 
     def fetch(
         self,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.spec import FunctionSpec, ScriptSpec
 from potluck.model.task import EndReason
@@ -63,7 +63,7 @@ class RangeRun:
         grant = job.grant
         self._limits = grant.limits
         self._is_script = isinstance(grant.spec, ScriptSpec)
-        self._confinement = msgspec.structs.replace(
+        self._confinement = replace(
             confinement,
             environment={**confinement.environment, "POTLUCK_ITEMS": str(grant.items_total)},
         )
@@ -94,9 +94,7 @@ class RangeRun:
                     return spent
                 self._conclude(_own(ended) if has_image else _as_outcome(ended))
             self._started = unnoticed
-        return msgspec.structs.replace(
-            spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
-        )
+        return replace(spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail)
 
     def _whose(self, ended: Ended) -> Blame:
         has_begun = self._began is not None
@@ -127,7 +125,7 @@ class RangeRun:
         self._log.begin(item)
         self._began = time.monotonic()
         return await driver.run(
-            msgspec.structs.replace(
+            replace(
                 alike,
                 command=alike.command if given.arguments is None else given.arguments,
                 environment={
@@ -147,7 +145,7 @@ class RangeRun:
         if self._is_script:
             words, interpreter, manner = words[2:], words[0], each.SCRIPT
         source = Path(each.__file__).read_text()
-        return msgspec.structs.replace(
+        return replace(
             self._confinement,
             command=(interpreter, "-u", "-c", source, scope, manner, *words),
             own_processes=1,
@@ -248,7 +246,7 @@ def _as_outcome(ended: Ended) -> Verdict:
 
 
 def _together(before: Ended, ended: Ended) -> Ended:
-    return msgspec.structs.replace(
+    return replace(
         ended,
         run_seconds=before.run_seconds + ended.run_seconds,
         cpu_seconds=before.cpu_seconds + ended.cpu_seconds,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.functions.capture import captured, is_same
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
@@ -127,7 +127,7 @@ class Order:
                 "None of the owners that it may run at is one whose pickles are opened.",
                 "Name them with from_wallets= as well.",
             )
-        return msgspec.structs.replace(wanted, owners=owners)
+        return replace(wanted, owners=owners)
 
     def _trusted(self, dispatch: Dispatch) -> tuple[str, ...]:
         return (dispatch.wallet, *self.options.from_wallets)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import msgspec
 from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+from msgspec.structs import replace
 
 from potluck.model.account import SCOPES, Credential
 from potluck.model.audit import AuditKind
@@ -58,7 +58,7 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
         else:
             claims = Claims(before.id, before.credential, before.credential_id)
             account = await _by_claims(database, claims)
-            found = None if account is None else msgspec.structs.replace(before, account=account)
+            found = None if account is None else replace(before, account=account)
     if found is None:
         return False
     try:

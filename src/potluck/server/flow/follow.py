@@ -8,8 +8,8 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
@@ -68,9 +68,7 @@ async def as_shown(parts: Parts, account_id: AccountId, found: list[TaskView]) -
     """With why they wait, and with how long what they leave is kept."""
     kept = timedelta(seconds=parts.settings.keep_results_seconds)
     return [
-        task
-        if task.finished_at is None
-        else msgspec.structs.replace(task, kept_until=task.finished_at + kept)
+        task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
         for task in await _with_reasons(parts, account_id, found)
     ]
 
@@ -112,7 +110,7 @@ async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list
 def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
     if said is None:
         return task
-    return msgspec.structs.replace(task, waiting=codec.decode_json(said, WaitingReason))
+    return replace(task, waiting=codec.decode_json(said, WaitingReason))
 
 
 async def follow(
@@ -129,7 +127,7 @@ async def follow(
                 position = followed.position
                 yield followed
             if task.version > position.version or task.waiting != waiting:
-                position = msgspec.structs.replace(position, version=task.version)
+                position = replace(position, version=task.version)
                 waiting = task.waiting
                 yield Followed(position, FollowedState(task))
             if task.state.is_final or parts.stopping.is_set():

@@ -12,8 +12,8 @@ transaction of its own, so that nobody fails for another.
 import hashlib
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept as judge
 from potluck.decide.arrays.items import sort_out
@@ -241,7 +241,7 @@ async def _start_together(
         if attempt.node_id != node_id or not attempt.state.is_live:
             continue
         if attempt.task_id in begun:
-            attempt = msgspec.structs.replace(attempt, task_state=TaskState.RUNNING)
+            attempt = replace(attempt, task_state=TaskState.RUNNING)
         courses.append(start(Course(attempt)))
         begun.add(attempt.task_id)
     await write(parts, connection, courses)
@@ -256,7 +256,7 @@ async def _accept(connection: Connection, course: Course, each: ItemsDone) -> Co
     if told is None:
         raise InvalidInput("Some of the items that were returned together count, and some do not.")
     returned = [each.returned[place] for place in told.runs]
-    held = msgspec.structs.replace(attempt.held, remaining=told.remaining)
+    held = replace(attempt.held, remaining=told.remaining)
     failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
     before = await items.failures(connection, attempt.task_id, failed)
     accepted = judge(each.outcomes, held, before, returned)

@@ -4,7 +4,7 @@ What it was made of is still here, and so are its files as long as they are kept
 is not waited for again, and its secrets were forgotten when it ended: they have to be given again.
 """
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.arrays.again import again
 from potluck.model.error import Conflict, InvalidInput
@@ -78,7 +78,7 @@ def _with_secrets(task_id: TaskId, once: TaskOnce, asked: RetryTask) -> TaskRequ
             f"{task_id} had {many}, forgotten when it ended.",
             "Give them again: `potluck retry TASK --secret NAME`, or `secrets` in the request.",
         )
-    return msgspec.structs.replace(
+    return replace(
         once.request,
         secrets=asked.secrets,
         trust=asked.trust,

@@ -6,8 +6,8 @@ Report, cancel, expiry and shutdown all come through `end_attempts`; there is no
 import random
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide import retry
 from potluck.decide.arrays.items import ArrayPart, ItemFailure, RangeEnd, after_range
@@ -150,7 +150,7 @@ def _charge(attempt: EndingAttempt, state: AttemptState, usage: Usage | None) ->
     reported = usage.run_seconds if usage else None
     if state is AttemptState.LOST:
         reported = billable.items_seconds
-    work = msgspec.structs.replace(billable, reported_run_seconds=reported)
+    work = replace(billable, reported_run_seconds=reported)
     return charge_micro(work, attempt.now)
 
 

@@ -6,7 +6,7 @@ either seen as ended, or sees that it is waited for.
 
 from collections.abc import Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.admit import admit, admit_after, admit_priority, queue_is_full
 from potluck.decide.effective import effective
@@ -119,11 +119,11 @@ def admitted(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTas
     wanted = effective(asked.request, may.wallet)
     for wallet in (*asked.request.trust, *asked.request.requirements.owners):
         checksummed(wallet)  # a mistyped one would see what it is not meant to
-    request = msgspec.structs.replace(asked.request, requirements=wanted)
+    request = replace(asked.request, requirements=wanted)
     cheapest = may.cheapest_micro_per_hour(wanted) if must_pay else None
     admit(request, may.available_micro, cheapest)
     admit_priority(request.priority, may.quotas.priority)
-    return msgspec.structs.replace(asked, request=request)
+    return replace(asked, request=request)
 
 
 async def check_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:

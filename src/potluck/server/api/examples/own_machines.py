@@ -2,7 +2,7 @@
 
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.node import NodeState
 from potluck.model.terms import Order, TermsChange
@@ -14,7 +14,7 @@ from potluck.wire.wish import OwnerOrder, Wish
 
 _CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
 _ORDER = OwnerOrder(Order.RECLAIM, (GPU,))
-_MINE = msgspec.structs.replace(NODE_VIEW, is_mine=True)
+_MINE = replace(NODE_VIEW, is_mine=True)
 _MODEL = "12 tasks ask for another model."
 
 AREA: Final = Area(
@@ -25,12 +25,12 @@ AREA: Final = Area(
         "change_terms": Example(
             "Change the terms of a machine",
             _CHANGE,
-            msgspec.structs.replace(_MINE, wishes=[Wish(7, _CHANGE)]),
+            replace(_MINE, wishes=[Wish(7, _CHANGE)]),
         ),
         "give_order": Example(
             "Want devices back, or let a machine end",
             _ORDER,
-            msgspec.structs.replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
+            replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
         ),
         "explain_node": Example(
             "Ask why a machine gets no work",
