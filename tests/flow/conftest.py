@@ -9,8 +9,8 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.keys import derive
 from potluck.server.limiter import Limiter
 from potluck.server.outward.allowed import read_allowed
 from potluck.server.outward.send import Outward

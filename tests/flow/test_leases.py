@@ -20,8 +20,8 @@ from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.assign import apply
 from potluck.server.flow.endings import end_many
-from potluck.server.flow.heard import Heard
 from potluck.server.flow.settle import Ending
+from potluck.server.recently_seen import RecentlySeen
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -382,7 +382,7 @@ async def test_what_was_heard_a_moment_ago_is_not_written_down_again(pool: Pool)
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '2 seconds'")
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at < now() - interval '1 second' FROM nodes")
-    pool.parts = replace(pool.parts, heard=Heard())  # as another instance
+    pool.parts = replace(pool.parts, recently_seen=RecentlySeen())  # as another instance
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at > now() - interval '1 second' FROM nodes")
 

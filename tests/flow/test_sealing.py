@@ -11,11 +11,11 @@ from potluck.model.error import BadSettings, Conflict, Unopenable
 from potluck.model.ids import TaskId
 from potluck.model.spec import ScriptSpec, TaskSpec
 from potluck.model.task import EndReason, TaskRequest, TaskState
-from potluck.server.auth.keys import derive
 from potluck.server.encryption import rotation
 from potluck.server.encryption.places import KeyFile
 from potluck.server.encryption.start import open_vault
 from potluck.server.flow import submit
+from potluck.server.keys import derive
 from potluck.store import audit, sealed
 from potluck.store.key_ring import key_id, new_key
 from potluck.store.vault import Vault

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from potluck.blobs.interface import Blobs
 from potluck.model.error import PotluckError
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.keys import derive
 from potluck.server.limiter import Limiter
 from potluck.server.outward.answered import Sender
 from potluck.server.parts import Parts

@@ -24,7 +24,7 @@ from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.accounts.operator import install_operator
 from potluck.server.api.app import make_app
-from potluck.server.auth.contract_wallet import ContractWallets
+from potluck.server.contract_wallet import ContractWallets
 from potluck.server.encryption.start import open_vault
 from potluck.server.http.server import first, http_server
 from potluck.server.http.tls import Tls, open_tls

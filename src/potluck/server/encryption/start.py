@@ -7,8 +7,8 @@ the server starts with the keys of all that is sealed, or not at all.
 import secrets
 
 from potluck.model.error import BadSettings, Unopenable
-from potluck.server.auth.keys import Keys, derive
 from potluck.server.encryption.places import KeyFile, key_place
+from potluck.server.keys import Keys, derive
 from potluck.server.settings import ServerSettings
 from potluck.store import installation, sealed
 from potluck.store.database import Database

@@ -93,11 +93,11 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     this instance has just heard it, nothing is asked: what it says is fenced by what it is about.
     """
     seconds = _moment_seconds(parts)
-    if parts.heard.was_just_heard(node_id, owner, seconds):
+    if parts.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with parts.database.statement() as connection:
         await nodes.hear(connection, node_id, owner, seconds)
-    parts.heard.note(node_id, owner)
+    parts.recently_seen.note(node_id, owner)
 
 
 def _moment_seconds(parts: Parts) -> float:
@@ -154,7 +154,7 @@ async def _ask(parts: Parts, owner: Owner, node_id: NodeId, held: Sequence[Attem
     if known.lost:
         known = await take_back(parts, owner, node_id, known)
         asked = await _ask_once(parts, owner, node_id, ())
-    parts.heard.note(node_id, owner)
+    parts.recently_seen.note(node_id, owner)
     if asked.is_news:
         await hurry(parts)
     if asked.state is NodeState.SILENT:
@@ -215,7 +215,7 @@ async def leave(
         await wishes.carry_out(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, [*revoked, *facts])
-    parts.heard.forget(node_id, owner)
+    parts.recently_seen.forget(node_id, owner)
     await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)

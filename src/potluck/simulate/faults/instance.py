@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
 from potluck.decide.ahead.reserve import ReserveSettings
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.keys import derive
 from potluck.server.leader.memory import Memory
 from potluck.server.limiter import Limiter
 from potluck.server.loops.expire import ExpireLoop
