@@ -16,7 +16,7 @@ from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.model.usage import Usage
-from potluck.server.flow import execute, lease, report, schedule, settle, submit
+from potluck.server.flow import execute, follow, lease, report, schedule, settle, submit
 from potluck.server.flow.course import Course
 from potluck.server.flow.schedule import Round
 from potluck.server.leader.memory import Memory
@@ -163,7 +163,7 @@ class Pool:
 
     async def task(self, task_id: TaskId) -> TaskView:
         async with self.parts.database.transaction() as connection:
-            return await tasks.get(connection, task_id, self.alice)
+            return follow.add_pause_reason(await tasks.get(connection, task_id, self.alice))
 
     async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
         """One node and one task that runs on it."""

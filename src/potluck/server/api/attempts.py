@@ -35,4 +35,4 @@ class AttemptController(Controller):
         """
         async with parts.database.transaction() as connection:
             task = await tasks.get(connection, task_id_of(task_id), request.user.id)
-            return await attempt_list.page(connection, task, cursor, limit, item)
+            return await attempt_list.page(connection, task.view, cursor, limit, item)

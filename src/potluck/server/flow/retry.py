@@ -11,6 +11,7 @@ from potluck.model.error import Conflict, InvalidInput
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.spec import blobs_of
 from potluck.model.task import TaskRequest
+from potluck.server.flow.follow import add_pause_reason
 from potluck.server.flow.notify import hurry
 from potluck.server.flow.submit import enter_without_files, new_task
 from potluck.server.parts import Parts
@@ -35,9 +36,9 @@ async def retry_task(
         entered = await enter_without_files(parts, connection, new)
         if entered == new.id:
             await _bring_along(connection, new, task_id)
-        view = await tasks.get(connection, entered, account_id)
+        found = await tasks.get(connection, entered, account_id)
     await hurry(parts)
-    return view
+    return add_pause_reason(found)
 
 
 async def _bring_along(connection: Connection, new: NewTask, task_id: TaskId) -> None:

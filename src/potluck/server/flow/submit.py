@@ -15,6 +15,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.spec import blobs_of
 from potluck.model.task import TaskRequest
 from potluck.server.flow.depend import call_off
+from potluck.server.flow.follow import add_pause_reason
 from potluck.server.flow.notify import hurry
 from potluck.server.parts import Parts
 from potluck.store import blobs, dependencies, tasks
@@ -32,9 +33,9 @@ async def submit(
     new = new_task(parts, account_id, request, idempotency_key)
     async with parts.database.transaction() as connection:
         task_id = await enter(parts, connection, new)
-        view = await tasks.get(connection, task_id, account_id)
+        found = await tasks.get(connection, task_id, account_id)
     await hurry(parts)
-    return view
+    return add_pause_reason(found)
 
 
 def new_task(
