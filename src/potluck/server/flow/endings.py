@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from potluck.model.error import Unavailable
-from potluck.model.ids import AttemptId, NodeId
+from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason
+from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.course import Course
 from potluck.server.flow.settle import Ending, end_attempts
 from potluck.server.parts import Parts
@@ -36,14 +37,16 @@ async def end_many(
 ) -> list[EndingAttempt]:
     """Those that ended: whoever ended one meanwhile wins. Of a term, only while it runs."""
     ended: list[EndingAttempt] = []
+
+    async def end(batch: Sequence[AttemptId]) -> dict[AttemptId, EndingAttempt | None]:
+        answers = await _end(parts, batch, choose, leadership)
+        ended.extend(attempt for attempt in answers.values() if attempt is not None)
+        return answers
+
     try:
         for start in range(0, len(attempt_ids), _TOGETHER):
             batch = attempt_ids[start : start + _TOGETHER]
-            done, left = await _survive(parts, batch, choose, leadership)
-            ended += done
-            for attempt_id in left:
-                done, _ = await _survive(parts, [attempt_id], choose, leadership)
-                ended += done
+            await try_batch_then_each(batch, end, but=Unavailable)
     except Unavailable as error:
         count = len(attempt_ids) - len(ended)
         log.warning("attempts wait for the database", count=count, detail=str(error))
@@ -64,37 +67,24 @@ def _withdrawal(attempt: EndingAttempt) -> Ending | None:
     return Ending(EndReason.WITHDRAWN)
 
 
-async def _survive(
-    parts: Parts, batch: Sequence[AttemptId], choose: Choose, leadership: Leadership | None
-) -> tuple[list[EndingAttempt], Sequence[AttemptId]]:
-    try:
-        return await _end(parts, batch, choose, leadership)
-    except Unavailable:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the others go on
-        if len(batch) == 1:
-            log.error("an attempt could not be ended", attempt_id=batch[0], error=repr(error))
-        return [], batch
-
-
 async def _end(
     parts: Parts, batch: Sequence[AttemptId], choose: Choose, leadership: Leadership | None
-) -> tuple[list[EndingAttempt], list[AttemptId]]:
-    """One attempt of each task: what becomes of the task depends on the one before."""
-    ready: dict[str, tuple[EndingAttempt, Ending]] = {}
-    left: list[AttemptId] = []
+) -> dict[AttemptId, EndingAttempt | None]:
+    """Those that ended, and None for the others; but of each task only the first has an answer, as
+    what becomes of the task depends on the one before.
+    """
+    answers = dict[AttemptId, EndingAttempt | None].fromkeys(batch)
+    ready: dict[TaskId, tuple[EndingAttempt, Ending]] = {}
     async with parts.database.transaction() as connection:
         if leadership is not None and not await leader.holds(connection, leadership):
-            return [], []
+            return answers
         for attempt in await attempts.lock_many_for_end(connection, batch):
             ending = choose(attempt) if attempt.state.is_live else None
-            if ending is None:
-                continue
-            if attempt.task_id in ready:
-                left.append(attempt.id)
-            else:
+            if ending is not None and attempt.task_id in ready:
+                del answers[attempt.id]
+            elif ending is not None:
                 ready[attempt.task_id] = (attempt, ending)
         if ready:
             ends = [(Course(attempt), ending) for attempt, ending in ready.values()]
             await end_attempts(parts, connection, ends)
-    return [attempt for attempt, _ in ready.values()], left
+    return answers | {attempt.id: attempt for attempt, _ in ready.values()}

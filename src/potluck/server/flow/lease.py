@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import potluck
 from potluck.model.audit import AuditKind
-from potluck.model.error import StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
@@ -15,7 +14,7 @@ from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow import binding, status, terms
-from potluck.server.flow.adopt import take_back
+from potluck.server.flow.adopt import stale, take_back
 from potluck.server.flow.binding import Told
 from potluck.server.flow.endings import call_off, end_many
 from potluck.server.flow.notify import hurry, tell
@@ -233,11 +232,6 @@ async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
 def check_token(parts: Parts, lease: Lease) -> None:
     if not _is_true(parts, lease):
         raise stale(lease.attempt_id)
-
-
-def stale(attempt_id: AttemptId) -> StaleLease:
-    """The same sentence for what has ended and for what never was the caller's."""
-    return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
 def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:

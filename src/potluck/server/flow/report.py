@@ -12,7 +12,6 @@ transaction of its own, so that nobody fails for another.
 import hashlib
 from collections.abc import Iterator, Sequence
 
-import structlog
 from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept as judge
@@ -25,9 +24,10 @@ from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow import values
-from potluck.server.flow.adopt import readopt
+from potluck.server.flow.adopt import find_live, stale
+from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.course import Course, accept, prepare, start, write
-from potluck.server.flow.lease import check_token, hear, stale
+from potluck.server.flow.lease import check_token, hear
 from potluck.server.flow.notify import hurry
 from potluck.server.flow.settle import Ending, end_attempt, end_attempts
 from potluck.server.parts import Parts
@@ -47,69 +47,59 @@ from potluck.wire.provider import (
     Started,
 )
 
-log = structlog.get_logger()
-
 # Their rows are locked for as long as all of them take.
 _TOGETHER = 100
 
 
 async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
     await hear(parts, owner, node_id)
-    whole = await _take_whole(parts, node_id, reports.reports)
-    if whole is not None:
-        await hurry(parts)
-        return ReportAnswers(whole)
+    said = reports.reports
     answers: dict[int, ReportAnswer] = {}
-    for batch in _batches(reports.reports):
-        taken = await _take_together(parts, node_id, [each for _, each in batch])
-        for place, each in batch:
-            attempt_id = each.lease.attempt_id
-            answers[place] = (
-                ReportAnswer(attempt_id, accepted=True)
-                if attempt_id in taken
-                else await _answer(parts, node_id, each)
-            )
+
+    async def whole(places: Sequence[int]) -> dict[int, ReportAnswer]:
+        await _take_in_turn(parts, node_id, said)
+        return {place: _accepted(said[place]) for place in places}
+
+    async def together(places: Sequence[int]) -> dict[int, ReportAnswer]:
+        taken = await _take_together(parts, node_id, [said[place] for place in places])
+        return {p: _accepted(said[p]) for p in places if said[p].lease.attempt_id in taken}
+
+    async def alone(place: int) -> ReportAnswer:
+        return await _answer(parts, node_id, said[place])
+
+    if _is_of_one_attempt(parts, said):
+        refused = (Conflict, InvalidInput)
+        answers = await try_batch_then_each(range(len(said)), whole, alone, catch=refused)
+    else:
+        for batch in _batches(said):
+            answers |= await try_batch_then_each(batch, together, alone, but=PotluckError)
     await hurry(parts)
-    return ReportAnswers([answers[place] for place in sorted(answers)])
+    return ReportAnswers([answers[place] for place in range(len(said))])
 
 
-async def _take_whole(
-    parts: Parts, node_id: NodeId, reports: Sequence[Report]
-) -> list[ReportAnswer] | None:
-    """All that is said of one attempt, in one transaction; None if they are for one at a time.
+def _is_of_one_attempt(parts: Parts, said: Sequence[Report]) -> bool:
+    """Whether all of it is taken in one transaction: a short call is started and finished at once.
 
-    A short call is started and finished in one request. Of one attempt only: rows of several are
-    locked kind by kind. What is said after its end is for one at a time too.
+    Of one attempt only: rows of several are locked kind by kind. What is said after its end is for
+    one at a time too.
     """
-    attempt_ids = {each.lease.attempt_id for each in reports}
-    good = all(_has_true_token(parts, each) for each in reports)
-    is_over = any(isinstance(each, Finished) for each in reports[:-1])
-    if len(attempt_ids) > 1 or len(reports) < 2 or is_over or not good:
-        return None
-    try:
-        async with parts.database.transaction() as connection:
-            task_id = await _take(parts, connection, node_id, reports)
-    except (Conflict, InvalidInput):
-        return None
-    if task_id is not None:
-        await _wake(parts, task_id)
-    return [ReportAnswer(each.lease.attempt_id, accepted=True) for each in reports]
+    is_one = len(said) > 1 and len({each.lease.attempt_id for each in said}) == 1
+    is_over = any(isinstance(each, Finished) for each in said[:-1])
+    return is_one and not is_over and all(_has_true_token(parts, each) for each in said)
 
 
-def _batches(reports: Sequence[Report]) -> Iterator[list[tuple[int, Report]]]:
-    """Reports of one kind, each attempt once; what is said of one attempt stays in its order."""
-    waiting = list(enumerate(reports))
+def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
+    """Places of reports of one kind, each attempt once; those of one attempt stay in order."""
+    waiting = list(range(len(reports)))
     while waiting:
-        kind, said = type(waiting[0][1]), set[AttemptId]()
-        batch: list[tuple[int, Report]] = []
-        later: list[tuple[int, Report]] = []
-        for place, each in waiting:
-            fits = type(each) is kind and len(batch) < _TOGETHER
-            if fits and each.lease.attempt_id not in said:
-                batch.append((place, each))
-            else:
-                later.append((place, each))
-            said.add(each.lease.attempt_id)
+        kind, said = type(reports[waiting[0]]), set[AttemptId]()
+        batch: list[int] = []
+        later: list[int] = []
+        for place in waiting:
+            attempt_id = reports[place].lease.attempt_id
+            fits = type(reports[place]) is kind and len(batch) < _TOGETHER
+            (batch if fits and attempt_id not in said else later).append(place)
+            said.add(attempt_id)
         yield batch
         waiting = later
 
@@ -121,16 +111,10 @@ async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report])
     finished = [each for each in good if isinstance(each, Finished)]
     if len(good) < 2 or not (started or finished):
         return set()
-    try:
-        async with parts.database.transaction() as connection:
-            if started:
-                return await _start_together(parts, connection, node_id, started)
-            ended = await _finish_together(parts, connection, node_id, finished)
-    except PotluckError:
-        raise
-    except Exception:
-        log.warning("reports could not be taken together; one by one", exc_info=True)
-        return set()
+    async with parts.database.transaction() as connection:
+        if started:
+            return await _start_together(parts, connection, node_id, started)
+        ended = await _finish_together(parts, connection, node_id, finished)
     for task_id in ended.values():
         await _wake(parts, task_id)
     return set(ended)
@@ -144,13 +128,22 @@ async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
     """One report in a transaction of its own."""
     try:
         check_token(parts, each.lease)
-        async with parts.database.transaction() as connection:
-            progressed = await _take(parts, connection, node_id, [each])
+        await _take_in_turn(parts, node_id, [each])
     except (Conflict, InvalidInput) as refused:
         return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
-    if progressed is not None:
-        await _wake(parts, progressed)
+    return _accepted(each)
+
+
+def _accepted(each: Report) -> ReportAnswer:
     return ReportAnswer(each.lease.attempt_id, accepted=True)
+
+
+async def _take_in_turn(parts: Parts, node_id: NodeId, said: Sequence[Report]) -> None:
+    """All that is said of one attempt, in one transaction."""
+    async with parts.database.transaction() as connection:
+        task_id = await _take(parts, connection, node_id, said)
+    if task_id is not None:
+        await _wake(parts, task_id)
 
 
 async def _wake(parts: Parts, task_id: TaskId) -> None:
@@ -206,16 +199,19 @@ async def _held(
 ) -> EndingAttempt:
     """The attempt under lock: live, or ended, or taken back if it was given up."""
     attempt_id = first.lease.attempt_id
-    attempt = await attempts.lock_for_end(connection, attempt_id)
-    if attempt is not None and attempt.reason is EndReason.LEASE_EXPIRED:
-        is_over = isinstance(first, Finished)
+
+    async def look() -> EndingAttempt | None:
+        attempt = await attempts.lock_for_end(connection, attempt_id)
+        if attempt is None or attempt.node_id != node_id:
+            raise stale(attempt_id)
+        if attempt.reason is not EndReason.LEASE_EXPIRED:
+            return attempt
         if isinstance(first, Finished) and _is_incomplete(attempt, first):
             raise stale(attempt_id)  # its outcomes came too late
-        await readopt(parts, connection, attempt_id, node_id, is_over=is_over)
-        attempt = await attempts.lock_for_end(connection, attempt_id)
-    if attempt is None or attempt.node_id != node_id:
-        raise stale(attempt_id)
-    return attempt
+        return None
+
+    is_over = isinstance(first, Finished)
+    return await find_live(parts, connection, attempt_id, node_id, look, is_over=is_over)
 
 
 def _live(course: Course) -> Course:
