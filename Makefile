@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures lock clean
+.PHONY: help up test check format test-long docs prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,6 +28,9 @@ check: $(VENV)/.dev  ## format, lint, types and the import contract
 format: $(VENV)/.dev  ## let ruff put the code in order
 	@$(RUN)/ruff format .
 	@$(RUN)/ruff check --fix .
+
+docs: $(VENV)/.dev  ## write the parts of the documentation that are made from the code
+	@$(RUN)/python scripts/docs.py
 
 test-long:  ## the tests that take minutes
 	@./scripts/test-needs.sh

@@ -75,4 +75,4 @@ def _why(item: FailedItem) -> str:
         return printable(item.detail)
     if item.reason is EndReason.EXIT_STATUS:
         return f"exit status {item.exit_code}"
-    return item.reason.value.replace("_", " ")
+    return item.reason.facts.meaning

@@ -20,13 +20,6 @@ TONES = {
 }
 
 
-# Where the name of the reason alone would be a riddle.
-_WORDS = {
-    EndReason.DEADLINE: "it was not started in time",
-    EndReason.DEPENDENCY: "a task that it was to come after did not succeed",
-}
-
-
 def why(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
     if not task.state.is_final:
@@ -37,7 +30,7 @@ def why(task: TaskView) -> str:
         return printable(task.detail)
     if task.reason is EndReason.EXIT_STATUS:
         return f"exit status {task.exit_code}"
-    return _WORDS.get(task.reason) or task.reason.value.replace("_", " ")
+    return task.reason.facts.meaning
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:

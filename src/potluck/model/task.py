@@ -1,12 +1,13 @@
 """What a consumer asks to be run, and the states it goes through."""
 
-from enum import StrEnum
-from typing import Annotated
+from enum import Enum, StrEnum
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from potluck.model.device import ComputeCapability, DeviceKind, Milli
 from potluck.model.ids import TaskIdText
+from potluck.model.lease import AttemptState
 from potluck.model.node import Labels, SandboxStrength
 from potluck.model.spec import TaskSpec
 from potluck.model.terms import Wallets
@@ -35,37 +36,177 @@ class TaskState(StrEnum):
 _FINAL = {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.EXPIRED}
 
 
-class EndReason(StrEnum):
-    """Why an attempt, and with it perhaps the task, ended."""
+class Reporter(Enum):
+    """Who may say that an attempt ended for a reason."""
 
-    COMPLETED = "completed"  # the code ended with exit status 0
-    EXIT_STATUS = "exit_status"  # the code ended with another exit status
-    EXCEPTION = "exception"  # the function raised an exception, or returned what is no plain data
-    SIGNAL = "signal"  # the code was killed by a signal that was not ours
-    MEMORY_LIMIT = "memory_limit"  # it used more memory than it asked for
-    PROCESS_LIMIT = "process_limit"  # it started more processes than it may
-    DISK_LIMIT = "disk_limit"  # it filled its disk
-    LOG_LIMIT = "log_limit"  # it wrote more log than it may
-    TIME_LIMIT = "time_limit"  # it ran past its wall-clock limit
-    INPUT_FAILED = "input_failed"  # a file that it needs could not be unpacked
-    PREPARE_FAILED = "prepare_failed"  # its dependencies could not be installed
-    PREPARE_TIME_LIMIT = "prepare_time_limit"  # installing its dependencies took too long
-    SANDBOX_FAILED = "sandbox_failed"  # the node could not set the sandbox up
-    LEASE_EXPIRED = "lease_expired"  # the node fell silent
-    NODE_RESTARTED = "node_restarted"  # the provider restarted in the middle of it
-    NODE_LEFT = "node_left"  # the node's owner took it away in the middle of it
-    DEVICE_LOST = "device_lost"  # the device failed in the middle of it
-    RECLAIMED = "reclaimed"  # the device's owner wanted it back
-    DECLINED = "declined"  # the node's owner does not take such tasks, or not now
-    WITHDRAWN = "withdrawn"  # the node never fetched the assignment
-    CANCELLED = "cancelled"  # the task's owner called it off
-    DEADLINE = "deadline"  # it was not started in time
-    DEPENDENCY = "dependency"  # a task that it was to come after did not succeed
-    SILENCE = "silence"  # the node stopped it because the server was silent for too long
-    ITEMS_FAILED = "items_failed"  # more items of the array failed than it allows
-    POISON = "poison"  # it was lost on three different nodes
-    SPEC_UNREADABLE = "spec_unreadable"  # the server can not open what it is made of
-    TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
+    SERVER = "server"  # by its own conclusion
+    NODE = "node"  # of an attempt
+    ITEM = "node, item"  # a node, of an attempt and of one item of an array
+
+
+class NodeFault(Enum):
+    """Whether the loss of an attempt is held against its node."""
+
+    NO = "no"
+    YES = "yes"
+    IF_OPEN = "if its devices take work"
+    UNLESS_AGREED = "unless its terms said so and its devices take no work"
+    UNLESS_IMAGE = "unless it is a container"
+
+
+class NextTry(Enum):
+    """When a task is tried again after an attempt of it; other ranges of an array go on."""
+
+    NONE = "–"
+    NEVER = "never"  # it would end in the same way, or it has been tried often enough
+    AT_ONCE = "at once"  # the task left no mark on the node
+    SHORT_PAUSE = "after the shortest pause"
+    PAUSE = "after a pause"  # that doubles with each failure, or loss
+    DECLINE_PAUSE = "after a pause for each decline"  # what a node lacks may never come
+
+
+class EndReason(StrEnum):
+    """Why an attempt, and with it perhaps the task, ended. All that follows is in its facts."""
+
+    COMPLETED = "completed"
+    EXIT_STATUS = "exit_status"
+    EXCEPTION = "exception"
+    SIGNAL = "signal"
+    MEMORY_LIMIT = "memory_limit"
+    PROCESS_LIMIT = "process_limit"
+    DISK_LIMIT = "disk_limit"
+    LOG_LIMIT = "log_limit"
+    TIME_LIMIT = "time_limit"
+    INPUT_FAILED = "input_failed"
+    PREPARE_FAILED = "prepare_failed"
+    PREPARE_TIME_LIMIT = "prepare_time_limit"
+    SANDBOX_FAILED = "sandbox_failed"
+    LEASE_EXPIRED = "lease_expired"
+    NODE_RESTARTED = "node_restarted"
+    NODE_LEFT = "node_left"
+    DEVICE_LOST = "device_lost"
+    RECLAIMED = "reclaimed"
+    DECLINED = "declined"
+    WITHDRAWN = "withdrawn"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    DEPENDENCY = "dependency"
+    SILENCE = "silence"
+    ITEMS_FAILED = "items_failed"
+    POISON = "poison"
+    SPEC_UNREADABLE = "spec_unreadable"
+    TOO_MANY_LOSSES = "too_many_losses"
+
+    @property
+    def facts(self) -> "EndFacts":
+        return END_REASONS[self]
+
+
+class EndFacts(Struct, frozen=True):
+    """Everything that is known of an end reason."""
+
+    meaning: str  # for a person, where nothing more exact is said
+    attempt_state: AttemptState
+    reporter: Reporter
+    next_try: NextTry = NextTry.PAUSE
+    is_counted: bool = True  # as a failure or a loss of the task; the server's SQL lists the others
+    node_fault: NodeFault = NodeFault.NO
+    has_value: bool = False  # a function may end so with what it returned or raised
+
+
+def _failure(
+    meaning: str, reporter: Reporter = Reporter.ITEM, next_try: NextTry = NextTry.PAUSE
+) -> EndFacts:
+    """The task's own."""
+    return EndFacts(meaning, AttemptState.FAILED, reporter, next_try)
+
+
+def _loss(
+    meaning: str,
+    reporter: Reporter = Reporter.NODE,
+    next_try: NextTry = NextTry.PAUSE,
+    node_fault: NodeFault = NodeFault.YES,
+) -> EndFacts:
+    """The task has no part in it. It counts if the next try has to wait longer for each of them."""
+    is_counted = next_try in (NextTry.PAUSE, NextTry.NEVER)
+    return EndFacts(meaning, AttemptState.LOST, reporter, next_try, is_counted, node_fault)
+
+
+def _cancellation(meaning: str) -> EndFacts:
+    return EndFacts(meaning, AttemptState.CANCELLED, Reporter.SERVER, NextTry.NONE)
+
+
+END_REASONS: Final = {
+    EndReason.COMPLETED: EndFacts(
+        "the code ended with exit status 0",
+        AttemptState.SUCCEEDED,
+        Reporter.ITEM,
+        NextTry.NONE,
+        has_value=True,
+    ),
+    EndReason.EXIT_STATUS: _failure("the code ended with another exit status than 0"),
+    EndReason.EXCEPTION: EndFacts(
+        "the function raised an exception, or returned what is no plain data",
+        AttemptState.FAILED,
+        Reporter.ITEM,
+        has_value=True,
+    ),
+    EndReason.SIGNAL: _failure("the code was killed by a signal that was not ours"),
+    EndReason.MEMORY_LIMIT: _failure("it used more memory than it asked for"),
+    EndReason.PROCESS_LIMIT: _failure("it started more processes than it may"),
+    EndReason.DISK_LIMIT: _failure("it filled its disk"),
+    EndReason.LOG_LIMIT: _failure("it wrote more log than it may"),
+    EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
+    EndReason.INPUT_FAILED: _failure("a file that it needs could not be unpacked", Reporter.NODE),
+    EndReason.PREPARE_FAILED: _failure("its dependencies could not be installed", Reporter.NODE),
+    EndReason.PREPARE_TIME_LIMIT: _failure(
+        "installing its dependencies took too long", Reporter.NODE
+    ),
+    EndReason.SANDBOX_FAILED: _loss("the node could not set the sandbox up"),
+    EndReason.LEASE_EXPIRED: _loss(
+        "the node fell silent, or kept it far past its limit, and its lease ran out",
+        Reporter.SERVER,
+    ),
+    EndReason.NODE_RESTARTED: _loss("the provider restarted in the middle of it"),
+    EndReason.NODE_LEFT: _loss(
+        "the node's owner took the node away in the middle of it", next_try=NextTry.AT_ONCE
+    ),
+    EndReason.DEVICE_LOST: _loss("the device failed in the middle of it"),
+    EndReason.RECLAIMED: _loss(
+        "the owner of the device wanted it back",
+        next_try=NextTry.SHORT_PAUSE,
+        node_fault=NodeFault.UNLESS_AGREED,
+    ),
+    EndReason.DECLINED: _loss(
+        "the node's owner does not take such tasks, or not now",
+        next_try=NextTry.DECLINE_PAUSE,
+        node_fault=NodeFault.UNLESS_IMAGE,
+    ),
+    EndReason.WITHDRAWN: _loss(
+        "the node never fetched the assignment",
+        Reporter.SERVER,
+        NextTry.AT_ONCE,
+        NodeFault.IF_OPEN,
+    ),
+    EndReason.CANCELLED: _cancellation("the task's owner cancelled it"),
+    EndReason.DEADLINE: _cancellation("it was not started in time"),
+    EndReason.DEPENDENCY: _cancellation("a task that it was to come after did not succeed"),
+    EndReason.SILENCE: _loss(
+        "the server was silent for longer than the task or the node's owner allows",
+        next_try=NextTry.AT_ONCE,
+        node_fault=NodeFault.NO,
+    ),
+    EndReason.ITEMS_FAILED: _failure(
+        "more items of the array failed than it allows", Reporter.SERVER, NextTry.NEVER
+    ),
+    EndReason.POISON: _loss("it was lost on three different nodes", Reporter.SERVER, NextTry.NEVER),
+    EndReason.SPEC_UNREADABLE: _failure(
+        "the server cannot open what the task is made of", Reporter.SERVER, NextTry.NEVER
+    ),
+    EndReason.TOO_MANY_LOSSES: _loss(
+        "its attempts were lost too often", Reporter.SERVER, NextTry.NEVER
+    ),
+}
 
 
 class Requirements(Struct, frozen=True):

@@ -2,11 +2,8 @@
 
 from enum import StrEnum
 
-from potluck.model.task import EndReason
+from potluck.model.task import EndReason, Reporter
 from potluck.provider.sandbox.driver import Touched
-
-# What is no item's own doing, and would meet the next one too.
-_FOR_ALL = (EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED)
 
 
 class Blame(StrEnum):
@@ -25,7 +22,7 @@ def blamed(
     Where none is, `can_go_on` says whether another try would be more than the same once more.
     """
     is_recalled = recalled is not None and ended is recalled.reason
-    if is_recalled or ended in _FOR_ALL:
+    if is_recalled or ended.facts.reporter is not Reporter.ITEM:  # no item's own doing
         return Blame.ALL
     if is_item_known:
         return Blame.ITEM

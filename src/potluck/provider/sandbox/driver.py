@@ -69,11 +69,6 @@ class Ended(Struct, frozen=True):
     log_bytes: int
 
 
-_RECALLED = {
-    EndReason.RECLAIMED: "the owner of the device wanted it back",
-    EndReason.DEVICE_LOST: "the device failed",
-}
-
 # Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
 # Where the log is cut, called once more with "potluck" and a line that says so.
 Output = Callable[[str, bytes], Awaitable[None]]
@@ -114,7 +109,7 @@ class Recall:
     def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
         """The detail is a sentence for the owner of the task."""
         if self.said is None:
-            self.said = Touched(reason, detail or _RECALLED.get(reason, "it was called back"))
+            self.said = Touched(reason, detail or reason.facts.meaning)
         self._deadline = min(self._deadline, time.monotonic() + grace_seconds)
         self._asked.set()
         self._nearer.set()

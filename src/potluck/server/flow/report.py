@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept as judge
 from potluck.decide.arrays.items import sort_out
-from potluck.decide.lifecycle import ITEM_REPORTABLE, REPORTABLE, is_consistent
+from potluck.decide.lifecycle import is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, TaskState
+from potluck.model.task import EndReason, Reporter, TaskState
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow import values
@@ -188,7 +188,7 @@ def _check(each: Report) -> None:
         case ItemsDone():
             _check_items(each)
         case Finished():
-            if each.reason not in REPORTABLE:
+            if each.reason.facts.reporter is Reporter.SERVER:
                 raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
             _check_consistent(each.reason, each.exit_code)
             values.check(each.value)
@@ -265,7 +265,7 @@ async def _accept(connection: Connection, course: Course, each: ItemsDone) -> Co
 
 def _check_items(each: ItemsDone) -> None:
     for outcome in each.outcomes:
-        if outcome.reason not in ITEM_REPORTABLE:
+        if outcome.reason.facts.reporter is not Reporter.ITEM:
             raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
         _check_consistent(outcome.reason, outcome.exit_code)
     for run in each.returned:
@@ -309,7 +309,8 @@ async def _finish(parts: Parts, connection: Connection, course: Course, each: Fi
 
 
 def _is_reportable(each: Finished) -> bool:
-    is_usual = each.reason in REPORTABLE and is_consistent(each.reason, each.exit_code)
+    is_nodes = each.reason.facts.reporter is not Reporter.SERVER
+    is_usual = is_nodes and is_consistent(each.reason, each.exit_code)
     # What was uploaded may be in the way of one, and not of the others.
     return is_usual and (each.value is None or each.value.blob is None)
 

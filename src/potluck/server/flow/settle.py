@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from potluck.decide import retry
 from potluck.decide.arrays.items import ArrayPart, ItemFailure, RangeEnd, after_range
 from potluck.decide.lifecycle import (
-    ATTEMPT_STATE_AFTER,
     attempt_may_become,
     is_nodes_fault,
     task_may_become,
@@ -120,7 +119,7 @@ async def _apply(
 
 
 def _end(course: Course, ending: Ending) -> AttemptChange:
-    attempt, state = course.attempt, ATTEMPT_STATE_AFTER[ending.reason]
+    attempt, state = course.attempt, ending.reason.facts.attempt_state
     assert attempt_may_become(attempt.state, state)
     return AttemptChange(
         attempt_id=attempt.id,
@@ -156,8 +155,8 @@ def _charge(attempt: EndingAttempt, state: AttemptState, usage: Usage | None) ->
 
 def _after(parts: Parts, attempt: EndingAttempt, ending: Ending) -> RangeEnd:
     """What becomes of the task; a single one is a range without items."""
-    before, loss = attempt.history, int(_is_counted_loss(ending.reason))
-    is_failure = ATTEMPT_STATE_AFTER[ending.reason] is AttemptState.FAILED
+    before, loss = attempt.history, int(retry.is_counted_loss(ending.reason))
+    is_failure = ending.reason.facts.attempt_state is AttemptState.FAILED
     history = retry.History(
         failures=before.failures + is_failure,
         losses=before.losses + loss,
@@ -169,10 +168,6 @@ def _after(parts: Parts, attempt: EndingAttempt, ending: Ending) -> RangeEnd:
     if attempt.array is None:
         return RangeEnd(retry.after(ending.reason, history, attempt.now, wait), ())
     return after_range(ending.reason, history, attempt.array, attempt.now, wait)
-
-
-def _is_counted_loss(reason: EndReason) -> bool:
-    return ATTEMPT_STATE_AFTER[reason] is AttemptState.LOST and reason not in retry.UNCOUNTED
 
 
 def _wait(parts: Parts) -> retry.Wait:
@@ -194,8 +189,8 @@ def _change(
         not_before=after.next.not_before,
         exit_code=ending.exit_code if attempt.array is None else None,
         detail=_detail(attempt.array, ending, after),
-        failures=int(ATTEMPT_STATE_AFTER[ending.reason] is AttemptState.FAILED),
-        losses=int(_is_counted_loss(ending.reason)),
+        failures=int(ending.reason.facts.attempt_state is AttemptState.FAILED),
+        losses=int(retry.is_counted_loss(ending.reason)),
         charge_micro=sum(end.charge_micro for end in ends),
         back=after.back,
         items_failed=int(after.given_up is not None),

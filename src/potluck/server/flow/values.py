@@ -18,8 +18,6 @@ from potluck.store.database import Connection
 from potluck.store.results import NewResult
 from potluck.wire.provider import Finished, ItemsDone, ReturnedItems
 
-_WITH_VALUE = (EndReason.COMPLETED, EndReason.EXCEPTION)
-
 
 def check(value: Value | None) -> None:
     if value is not None and value.blob is not None and value.data:
@@ -29,7 +27,7 @@ def check(value: Value | None) -> None:
 def misfit(attempt: EndingAttempt, each: Finished) -> str:
     """Why an attempt can not end with the value that it has, or lacks; empty if it can."""
     is_call = attempt.kind is TaskKind.FUNCTION and attempt.array is None
-    if each.value is not None and not (is_call and each.reason in _WITH_VALUE):
+    if each.value is not None and not (is_call and each.reason.facts.has_value):
         return "Only a function that is no array ends with a value or an error."
     if each.value is None and is_call and each.reason is EndReason.COMPLETED:
         return "A function that completed ends with what it returned."
