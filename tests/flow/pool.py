@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from potluck.decide.attempt_change import AttemptChange, end
 from potluck.decide.invariants import violations
 from potluck.decide.settle import grant_entries
 from potluck.model.account import Role
@@ -17,7 +18,6 @@ from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
 from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.model.usage import Usage
 from potluck.server.flow import execute, follow, lease, report, schedule, settle, submit
-from potluck.server.flow.course import Course
 from potluck.server.flow.schedule import Round
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.reasons import Reasons
@@ -179,9 +179,9 @@ class Pool:
         async with self.parts.database.transaction() as connection:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
-            await settle.end_attempt(
-                self.parts, connection, Course(attempt), settle.Ending(EndReason.COMPLETED, 0)
-            )
+            wait = settle.next_wait(self.parts)
+            ended = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
+            await settle.write(self.parts, connection, [ended])
 
     async def check(self) -> None:
         """Everything that must always be true is true."""

@@ -20,7 +20,6 @@ from potluck.server.flow import cancel, expire, lease, submit
 from potluck.server.flow.adopt import readopt
 from potluck.server.flow.assign import apply
 from potluck.server.flow.endings import end_many
-from potluck.server.flow.settle import Ending
 from potluck.server.recently_seen import RecentlySeen
 from potluck.wire.provider import (
     AcquireLeases,
@@ -367,7 +366,7 @@ async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Po
     many = [AttemptId(f"attempt_{number}") for number in range(250)]
     await pool.parts.database.close()
     with capture_logs() as told:
-        assert await end_many(pool.parts, many, lambda _: Ending(EndReason.NODE_LEFT)) == []
+        assert await end_many(pool.parts, many, lambda _: EndReason.NODE_LEFT) == []
     assert [each["count"] for each in told] == [250]
 
 

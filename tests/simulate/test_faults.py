@@ -11,8 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.cli.main import execute
+from potluck.decide import attempt_change
+from potluck.decide.attempt_change import AttemptChange
 from potluck.model.device import Availability
-from potluck.server.flow import report, settle
+from potluck.server.flow import report
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.many import Tally, run_many
@@ -22,7 +24,7 @@ from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
 from potluck.simulate.store import attempts as store_attempts
 from potluck.store import attempts, changes, feed, leases
-from potluck.store.changes import Changes
+from potluck.store.events import Event
 
 _SMALL = Plan(nodes=4, steps=250)
 
@@ -103,11 +105,13 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
     """What frees its devices twice."""
     honest = changes.write
 
-    async def write(connection: object, vault: object, told: Changes) -> None:
-        await honest(connection, vault, told)  # type: ignore[arg-type]
+    async def write(
+        connection: object, vault: object, told: list[AttemptChange], events: list[Event]
+    ) -> None:
+        await honest(connection, vault, told, events)  # type: ignore[arg-type]
         data = connection._data  # type: ignore[attr-defined]
-        for end in told.attempts:
-            row = data.attempts.get(end.attempt_id)
+        for change in told:
+            row = data.attempts.get(change.attempt.id)
             node = data.nodes.get(row["node_id"])
             data.nodes.update(node, {"used_cores": max(0, node["used_cores"] - row["cores"])})
 
@@ -140,7 +144,7 @@ async def _none(*_: object) -> list[str]:
 def test_an_owner_who_is_blamed_for_what_he_may_do_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settle, "is_nodes_fault", lambda reason, **_: reason != "silence")
+    monkeypatch.setattr(attempt_change, "is_nodes_fault", lambda reason, **_: reason != "silence")
     assert any("are its own" in each for each in _broken_by().violations)
 
 

@@ -1,12 +1,13 @@
 """Cancel, at every state: a waiting task ends at once, live attempts are settled and stopped."""
 
+from potluck.decide import attempt_change
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.follow import as_shown
 from potluck.server.flow.notify import ended_in_queue, hurry, tell
-from potluck.server.flow.settle import cancel_attempts
+from potluck.server.flow.settle import write
 from potluck.server.parts import Parts
 from potluck.store import attempts, tasks
 from potluck.store.database import Connection
@@ -44,5 +45,5 @@ async def _cancel(
         return set()
     live = await attempts.lock_live_for_end(connection, task_id)
     assert live, "an assigned or running task has a live attempt"
-    await cancel_attempts(parts, connection, live)
+    await write(parts, connection, attempt_change.cancel(live))
     return {attempt.node_id for attempt in live}

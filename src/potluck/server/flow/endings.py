@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from potluck.decide.attempt_change import AttemptChange, LockedAttempt, end
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.course import Course
-from potluck.server.flow.settle import Ending, end_attempts
+from potluck.server.flow.settle import next_wait, write
 from potluck.server.parts import Parts
 from potluck.store import attempts, leader
-from potluck.store.attempts import EndingAttempt
 from potluck.store.leader import Leadership
 
 log = structlog.get_logger()
@@ -25,8 +24,8 @@ log = structlog.get_logger()
 # Their rows are locked for as long as all of them take.
 _TOGETHER = 100
 
-# How a live attempt ends, seen under lock; None if it shall not.
-Choose = Callable[[EndingAttempt], Ending | None]
+# Why a live attempt ends, seen under lock; None if it does not.
+Choose = Callable[[LockedAttempt], EndReason | None]
 
 
 async def end_many(
@@ -34,19 +33,20 @@ async def end_many(
     attempt_ids: Sequence[AttemptId],
     choose: Choose,
     leadership: Leadership | None = None,
-) -> list[EndingAttempt]:
+    detail: str = "",
+) -> list[LockedAttempt]:
     """Those that ended: whoever ended one meanwhile wins. Of a term, only while it runs."""
-    ended: list[EndingAttempt] = []
+    ended: list[LockedAttempt] = []
 
-    async def end(batch: Sequence[AttemptId]) -> dict[AttemptId, EndingAttempt | None]:
-        answers = await _end(parts, batch, choose, leadership)
+    async def end_batch(batch: Sequence[AttemptId]) -> dict[AttemptId, LockedAttempt | None]:
+        answers = await _end(parts, batch, choose, leadership, detail)
         ended.extend(attempt for attempt in answers.values() if attempt is not None)
         return answers
 
     try:
         for start in range(0, len(attempt_ids), _TOGETHER):
             batch = attempt_ids[start : start + _TOGETHER]
-            await try_batch_then_each(batch, end, but=Unavailable)
+            await try_batch_then_each(batch, end_batch, but=Unavailable)
     except Unavailable as error:
         count = len(attempt_ids) - len(ended)
         log.warning("attempts wait for the database", count=count, detail=str(error))
@@ -60,31 +60,37 @@ async def call_off(parts: Parts, node_id: NodeId) -> None:
     await end_many(parts, closed, _withdrawal)
 
 
-def _withdrawal(attempt: EndingAttempt) -> Ending | None:
+def _withdrawal(attempt: LockedAttempt) -> EndReason | None:
     """Unless it was fetched or its devices were opened meanwhile."""
     if attempt.was_fetched or attempt.is_available:
         return None
-    return Ending(EndReason.WITHDRAWN)
+    return EndReason.WITHDRAWN
 
 
 async def _end(
-    parts: Parts, batch: Sequence[AttemptId], choose: Choose, leadership: Leadership | None
-) -> dict[AttemptId, EndingAttempt | None]:
+    parts: Parts,
+    batch: Sequence[AttemptId],
+    choose: Choose,
+    leadership: Leadership | None,
+    detail: str,
+) -> dict[AttemptId, LockedAttempt | None]:
     """Those that ended, and None for the others; but of each task only the first has an answer, as
     what becomes of the task depends on the one before.
     """
-    answers = dict[AttemptId, EndingAttempt | None].fromkeys(batch)
-    ready: dict[TaskId, tuple[EndingAttempt, Ending]] = {}
+    answers = dict[AttemptId, LockedAttempt | None].fromkeys(batch)
+    ends: dict[TaskId, AttemptChange] = {}
     async with parts.database.transaction() as connection:
         if leadership is not None and not await leader.holds(connection, leadership):
             return answers
         for attempt in await attempts.lock_many_for_end(connection, batch):
-            ending = choose(attempt) if attempt.state.is_live else None
-            if ending is not None and attempt.task_id in ready:
+            reason = choose(attempt) if attempt.state.is_live else None
+            if reason is None:
+                continue
+            if attempt.task_id in ends:
                 del answers[attempt.id]
-            elif ending is not None:
-                ready[attempt.task_id] = (attempt, ending)
-        if ready:
-            ends = [(Course(attempt), ending) for attempt, ending in ready.values()]
-            await end_attempts(parts, connection, ends)
-    return answers | {attempt.id: attempt for attempt, _ in ready.values()}
+            else:
+                change = AttemptChange(attempt)
+                ends[attempt.task_id] = end(change, reason, next_wait(parts), detail=detail)
+                answers[attempt.id] = attempt
+        await write(parts, connection, list(ends.values()))
+    return answers

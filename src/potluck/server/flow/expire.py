@@ -6,16 +6,15 @@ from datetime import timedelta
 import structlog
 
 from potluck.decide import grace
+from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.grace import Grace, Silence, Times
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.endings import end_many
 from potluck.server.flow.notify import ended_in_queue, tell
-from potluck.server.flow.settle import Ending
 from potluck.server.parts import Parts
 from potluck.store import bindings, leader, leases, nodes, tasks
-from potluck.store.attempts import EndingAttempt
 from potluck.store.events import Event
 from potluck.store.leader import Leadership
 
@@ -78,11 +77,11 @@ async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     return len(ended)
 
 
-def _expiry(attempt: EndingAttempt) -> Ending | None:
+def _expiry(attempt: LockedAttempt) -> EndReason | None:
     """Unless it was renewed meanwhile."""
     if not attempt.is_expired:
         return None
-    return Ending(EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN)
+    return EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
 
 
 async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:

@@ -19,7 +19,6 @@ from potluck.server.flow.binding import Told
 from potluck.server.flow.endings import call_off, end_many
 from potluck.server.flow.notify import hurry, tell
 from potluck.server.flow.offered import checked_offer
-from potluck.server.flow.settle import Ending
 from potluck.server.parts import Parts
 from potluck.store import attempts, bindings, leases, node_keys, nodes, wishes
 from potluck.store.audit import Fact
@@ -215,7 +214,7 @@ async def leave(
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, [*revoked, *facts])
     parts.recently_seen.forget(node_id, owner)
-    await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
+    await end_many(parts, sorted(held), lambda _: EndReason.NODE_LEFT)
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
 
@@ -256,8 +255,8 @@ async def _fetch(
             connection, parts.vault, node_id, owner, held, seconds, request.most
         )
     if fetched.unreadable:
-        unreadable = Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE)
-        await end_many(parts, fetched.unreadable, lambda _: unreadable)
+        reason = EndReason.SPEC_UNREADABLE
+        await end_many(parts, fetched.unreadable, lambda _: reason, detail=_UNREADABLE)
         await hurry(parts)
     return known, [_grant(parts, attempt) for attempt in fetched.attempts]
 

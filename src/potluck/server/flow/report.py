@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept as judge
 from potluck.decide.arrays.items import sort_out
+from potluck.decide.attempt_change import AttemptChange, LockedAttempt, accept, end, prepare, start
 from potluck.decide.lifecycle import is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import AttemptId, NodeId, TaskId
@@ -26,13 +27,11 @@ from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow import values
 from potluck.server.flow.adopt import find_live, stale
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.course import Course, accept, prepare, start, write
 from potluck.server.flow.lease import check_token, hear
 from potluck.server.flow.notify import hurry
-from potluck.server.flow.settle import Ending, end_attempt, end_attempts
+from potluck.server.flow.settle import next_wait, write
 from potluck.server.parts import Parts
 from potluck.store import attempts, items
-from potluck.store.attempts import EndingAttempt
 from potluck.store.database import Connection
 from potluck.store.nodes import Owner
 from potluck.wire import codec
@@ -161,25 +160,28 @@ async def _take(
     """
     for each in said:
         _check(each)
-    course = Course(await _held(parts, connection, node_id, said[0]))
+    change = AttemptChange(await _held(parts, connection, node_id, said[0]))
     is_awaited = False
     for each in said:
-        if course.is_open:
-            await write(parts, connection, [course])
-            course = Course(await _held(parts, connection, node_id, each))
+        if change.is_open:
+            await write(parts, connection, [change])
+            change = AttemptChange(await _held(parts, connection, node_id, each))
         match each:
             case Preparing():
-                course = _prepare(course)
+                change = _prepare(change)
             case Started():
-                course = start(_live(course))
+                change = start(_live(change))
             case ItemsDone():
                 is_awaited = True
-                course = await _accept(connection, _live(course), each)
+                change = await _accept(connection, _live(change), each)
             case Finished():
-                await _finish(parts, connection, course, each)
-                return course.attempt.task_id
-    await write(parts, connection, [course])
-    return course.attempt.task_id if is_awaited else None
+                if change.attempt.state.is_live:
+                    await write(parts, connection, [_finish(parts, change, each)])
+                else:
+                    _check_repeated(change.attempt, each)
+                return change.attempt.task_id
+    await write(parts, connection, [change])
+    return change.attempt.task_id if is_awaited else None
 
 
 def _check(each: Report) -> None:
@@ -196,11 +198,11 @@ def _check(each: Report) -> None:
 
 async def _held(
     parts: Parts, connection: Connection, node_id: NodeId, first: Report
-) -> EndingAttempt:
+) -> LockedAttempt:
     """The attempt under lock: live, or ended, or taken back if it was given up."""
     attempt_id = first.lease.attempt_id
 
-    async def look() -> EndingAttempt | None:
+    async def look() -> LockedAttempt | None:
         attempt = await attempts.lock_for_end(connection, attempt_id)
         if attempt is None or attempt.node_id != node_id:
             raise stale(attempt_id)
@@ -214,16 +216,16 @@ async def _held(
     return await find_live(parts, connection, attempt_id, node_id, look, is_over=is_over)
 
 
-def _live(course: Course) -> Course:
-    if not course.attempt.state.is_live:
-        raise stale(course.attempt.id)
-    return course
+def _live(change: AttemptChange) -> AttemptChange:
+    if not change.attempt.state.is_live:
+        raise stale(change.attempt.id)
+    return change
 
 
-def _prepare(course: Course) -> Course:
-    if course.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
-        raise stale(course.attempt.id)
-    return prepare(course)
+def _prepare(change: AttemptChange) -> AttemptChange:
+    if change.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
+        raise stale(change.attempt.id)
+    return prepare(change)
 
 
 async def _start_together(
@@ -231,21 +233,21 @@ async def _start_together(
 ) -> set[AttemptId]:
     """Answers those that are live."""
     attempt_ids = [each.lease.attempt_id for each in told]
-    courses: list[Course] = []
+    decided: list[AttemptChange] = []
     begun: set[TaskId] = set()
     for attempt in await attempts.lock_many_for_end(connection, attempt_ids):
         if attempt.node_id != node_id or not attempt.state.is_live:
             continue
         if attempt.task_id in begun:
             attempt = replace(attempt, task_state=TaskState.RUNNING)
-        courses.append(start(Course(attempt)))
+        decided.append(start(AttemptChange(attempt)))
         begun.add(attempt.task_id)
-    await write(parts, connection, courses)
-    return {course.attempt.id for course in courses}
+    await write(parts, connection, decided)
+    return {change.attempt.id for change in decided}
 
 
-async def _accept(connection: Connection, course: Course, each: ItemsDone) -> Course:
-    attempt = course.attempt
+async def _accept(connection: Connection, change: AttemptChange, each: ItemsDone) -> AttemptChange:
+    attempt = change.attempt
     if attempt.held is None:
         raise stale(attempt.id)
     told = sort_out(each.returned, attempt.held.remaining)
@@ -257,10 +259,10 @@ async def _accept(connection: Connection, course: Course, each: ItemsDone) -> Co
     before = await items.failures(connection, attempt.task_id, failed)
     accepted = judge(each.outcomes, held, before, returned)
     if not accepted.done:
-        return course
+        return change
     await items.fail(connection, attempt.task_id, attempt.id, accepted.failures)
     results = values.of_items(attempt, each, returned, accepted.failures)
-    return accept(course, accepted, results)
+    return accept(change, accepted, results)
 
 
 def _check_items(each: ItemsDone) -> None:
@@ -285,27 +287,37 @@ async def _finish_together(
     said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
     locked = await attempts.lock_many_for_end(connection, list(said))
     ready = {
-        attempt.task_id: (Course(attempt), _ending_of(said[attempt.id]))
+        attempt.task_id: attempt
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
         if not _is_incomplete(attempt, said[attempt.id])
         and not values.misfit(attempt, said[attempt.id])
     }
-    if ready:
-        await end_attempts(parts, connection, list(ready.values()))
-    return {course.attempt.id: course.attempt.task_id for course, _ in ready.values()}
+    decided = [_end(parts, AttemptChange(one), said[one.id]) for one in ready.values()]
+    await write(parts, connection, decided)
+    return {attempt.id: attempt.task_id for attempt in ready.values()}
 
 
-async def _finish(parts: Parts, connection: Connection, course: Course, each: Finished) -> None:
-    attempt, ending = course.attempt, _ending_of(each)
-    if not attempt.state.is_live:
-        _check_repeated(attempt, ending)
-        return
-    if _is_incomplete(attempt, each):
+def _finish(parts: Parts, change: AttemptChange, each: Finished) -> AttemptChange:
+    if _is_incomplete(change.attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
-    if misfit := values.misfit(attempt, each):
+    if misfit := values.misfit(change.attempt, each):
         raise InvalidInput(misfit)
-    await end_attempt(parts, connection, course, ending)
+    return _end(parts, change, each)
+
+
+def _end(parts: Parts, change: AttemptChange, each: Finished) -> AttemptChange:
+    return end(
+        change,
+        each.reason,
+        next_wait(parts),
+        exit_code=each.exit_code,
+        detail=each.detail,
+        # A node that restarted has measured nothing, which is not the same as having used nothing.
+        usage=None if each.reason is EndReason.NODE_RESTARTED else each.usage,
+        report_hash=_hash(each),
+        value=each.value,
+    )
 
 
 def _is_reportable(each: Finished) -> bool:
@@ -315,20 +327,17 @@ def _is_reportable(each: Finished) -> bool:
     return is_usual and (each.value is None or each.value.blob is None)
 
 
-def _is_incomplete(attempt: EndingAttempt, each: Finished) -> bool:
+def _is_incomplete(attempt: LockedAttempt, each: Finished) -> bool:
     has_rest = attempt.array is not None and bool(attempt.array.remaining)
     return each.reason is EndReason.COMPLETED and has_rest
 
 
-def _ending_of(each: Finished) -> Ending:
-    report_hash = hashlib.sha256(codec.encode_json(each)).digest()
-    # Who restarted has measured nothing, which is not the same as having used nothing.
-    usage = None if each.reason is EndReason.NODE_RESTARTED else each.usage
-    return Ending(each.reason, each.exit_code, each.detail, usage, report_hash, each.value)
+def _hash(each: Finished) -> bytes:
+    return hashlib.sha256(codec.encode_json(each)).digest()
 
 
-def _check_repeated(attempt: EndingAttempt, ending: Ending) -> None:
+def _check_repeated(attempt: LockedAttempt, each: Finished) -> None:
     if attempt.report_hash is None:
         raise stale(attempt.id)
-    if attempt.report_hash != ending.report_hash:
+    if attempt.report_hash != _hash(each):
         raise Conflict(f"{attempt.id} was reported differently before.")
