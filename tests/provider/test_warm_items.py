@@ -20,7 +20,7 @@ from potluck.provider import backlog
 from potluck.provider.blame import Blame, blamed
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files import collect as collecting
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 from potluck.provider.warm.serve import ANSWER, AT, HEADER, _Answers
 from potluck.wire import plain_values
 from potluck.wire.plain_values import decode
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("by_value")
 
 
 FAILED = EndReason.SANDBOX_FAILED
-RECALLED = Touched(EndReason.RECLAIMED, "")
+RECALLED = RunOutcome(EndReason.RECLAIMED, "")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ RECALLED = Touched(EndReason.RECLAIMED, "")
 )
 def test_who_is_to_blame(
     ended: EndReason,
-    recalled: Touched | None,
+    recalled: RunOutcome | None,
     is_item_known: bool,
     can_go_on: bool,
     expected: Blame,

@@ -22,10 +22,10 @@ from potluck.provider.files.freight import Freight
 from potluck.provider.files.inputs import Inputs
 from potluck.provider.files.outbox import Outbox, Role
 from potluck.provider.kinds.function import run_function
-from potluck.provider.kinds.job import Job, Outcome
+from potluck.provider.kinds.job import Job
 from potluck.provider.masked_log import LogWriter
 from potluck.provider.prepare.outcome import BARE
-from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.sandbox.driver import Driver, Recall, RunOutcome
 from potluck.provider.spool import LogSpool
 from potluck.provider.warm.confinement import confine_function
 from potluck.provider.warm.key import WarmKey, key_of
@@ -90,9 +90,8 @@ def key(grant: Grant) -> WarmKey:
 class Ran:
     """What came of it."""
 
-    def __init__(self, outcome: Outcome, told: list[Event], text: str, files: list[str]) -> None:
-        self.outcome = outcome
-        self.ended = outcome.ended
+    def __init__(self, outcome: RunOutcome, told: list[Event], text: str, files: list[str]) -> None:
+        self.ended = outcome
         self.text = text
         self.files = files
         ended = [event for event in told if isinstance(event, ItemsEnded)]
@@ -107,8 +106,8 @@ class Ran:
 
     @property
     def value(self) -> Any:
-        assert self.outcome.value is not None, self.ended
-        return decode(self.outcome.value.data)
+        assert self.ended.value is not None, self.ended
+        return decode(self.ended.value.data)
 
 
 @asynccontextmanager

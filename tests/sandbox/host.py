@@ -22,9 +22,9 @@ from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Confinement,
     Driver,
-    Ended,
     InputFailed,
     Recall,
+    RunOutcome,
     WorkDirectory,
 )
 from potluck.provider.sandbox.unconfined import UnconfinedDriver
@@ -45,7 +45,7 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    ended: Ended | None = None
+    ended: RunOutcome | None = None
     stdout: bytes = b""
     stderr: bytes = b""
     potluck: bytes = b""
@@ -108,7 +108,7 @@ class Collector:
     async def on_started(self) -> None:
         self.started += 1
 
-    def answer(self, ended: Ended | None, carrier: Carrier) -> Answer:
+    def answer(self, ended: RunOutcome | None, carrier: Carrier) -> Answer:
         return Answer(
             ended=ended,
             left=carrier.left,

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from potluck.model.task import EndReason, Reporter
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 
 
 class Blame(StrEnum):
@@ -15,7 +15,7 @@ class Blame(StrEnum):
 
 
 def blamed(
-    ended: EndReason, recalled: Touched | None, *, is_item_known: bool, can_go_on: bool
+    ended: EndReason, recalled: RunOutcome | None, *, is_item_known: bool, can_go_on: bool
 ) -> Blame:
     """Only an item that is known to have run, and to have had no outcome yet, is ever blamed.
 

@@ -29,7 +29,7 @@ from potluck.provider.files.inputs import Inputs
 from potluck.provider.files.porter import Porter
 from potluck.provider.items import RangeRun
 from potluck.provider.kinds.function import run_function
-from potluck.provider.kinds.job import Job, Outcome, Tell
+from potluck.provider.kinds.job import Job, Tell
 from potluck.provider.kinds.plan import dependencies_of, plan_of
 from potluck.provider.line import one_line
 from potluck.provider.mask import Mask
@@ -38,7 +38,7 @@ from potluck.provider.meter import DeviceMeter, ReadSpent, untold, usage_of
 from potluck.provider.outcomes import Outcomes
 from potluck.provider.prepare.outcome import BARE, Environment, PrepareFailed
 from potluck.provider.prepare.preparer import Preparer
-from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall, Recalled
+from potluck.provider.sandbox.driver import Driver, InputFailed, Recall, Recalled, RunOutcome
 from potluck.provider.warm.pool import USUAL, Pins, WarmPool, WarmSettings
 from potluck.wire.provider import Finished, Grant
 
@@ -114,7 +114,7 @@ class Runner:
             job = Job(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
             outcome = await self._run_job(job)
-            usage = usage_of(job, outcome.ended, ready.prepare_seconds, meter.spent())
+            usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
             return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
@@ -184,15 +184,17 @@ class Runner:
             return Inputs()
         return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
 
-    async def _run_job(self, job: Job) -> Outcome:
+    async def _run_job(self, job: Job) -> RunOutcome:
         match job.grant.spec:
             case FunctionSpec() as spec:
                 return await run_function(job, spec, self.warm, self._outcome_seconds)
             case ScriptSpec() | CommandSpec() | ContainerSpec() as spec:
                 async with self.warm.beside(job.grant):
-                    return Outcome(await self._run_command(job, spec))
+                    return await self._run_command(job, spec)
 
-    async def _run_command(self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Ended:
+    async def _run_command(
+        self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec
+    ) -> RunOutcome:
         plan = plan_of(job, spec)
         porter = Porter(job, plan.puts)
         if job.grant.items_total is not None:
@@ -201,7 +203,7 @@ class Runner:
             plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
         )
 
-    async def _run_items(self, run: RangeRun, job: Job) -> Ended:
+    async def _run_items(self, run: RangeRun, job: Job) -> RunOutcome:
         """Outcomes are told as they gather, also those of a range that is stopped half-way."""
         outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
         try:
@@ -210,13 +212,12 @@ class Runner:
             outcomes.flush()
 
 
-def _finished(grant: Grant, outcome: Outcome, usage: Usage) -> Finished:
-    ended = outcome.ended
+def _finished(grant: Grant, outcome: RunOutcome, usage: Usage) -> Finished:
     return Finished(
         Lease(grant.attempt_id, grant.token),
-        ended.reason,
-        ended.exit_code,
-        one_line(ended.detail),
+        outcome.reason,
+        outcome.exit_code,
+        one_line(outcome.detail),
         usage,
         outcome.value,
     )

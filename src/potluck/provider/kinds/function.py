@@ -1,7 +1,8 @@
 """A Python function, called in a sandboxed interpreter that is kept warm for the next call."""
 
 from potluck.model.spec import FunctionSpec
-from potluck.provider.kinds.job import Job, Outcome
+from potluck.provider.kinds.job import Job
+from potluck.provider.sandbox.driver import RunOutcome
 from potluck.provider.warm.arguments import Arguments
 from potluck.provider.warm.call import Call
 from potluck.provider.warm.confinement import confine_function
@@ -12,7 +13,7 @@ from potluck.provider.warm.pool import WarmPool
 
 async def run_function(
     job: Job, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
-) -> Outcome:
+) -> RunOutcome:
     confinement = confine_function(job)
     key = key_of(job, spec, confinement)
     total = job.grant.items_total

@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 from potluck.provider.warm.serve import HEADER, MOST_VALUE_BYTES
 
 _MOST_BYTES = MOST_VALUE_BYTES + 2**20
 _PIECE_BYTES = 2**18
-INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what calls the function")
+INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with what calls the function")
 
 
 class Frame(Struct, frozen=True):
