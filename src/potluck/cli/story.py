@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from potluck.cli.items import percent, progress, told
+from potluck.cli.items import explain_end, percent, progress, told
 from potluck.cli.pick import short_id
 from potluck.cli.screen import Tone, printable
 from potluck.cli.units import show_seconds
@@ -26,11 +26,7 @@ def why(task: TaskView) -> str:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
-    if task.detail:
-        return printable(task.detail)
-    if task.reason is EndReason.EXIT_STATUS:
-        return f"exit status {task.exit_code}"
-    return task.reason.facts.meaning
+    return explain_end(task)
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:

@@ -68,24 +68,12 @@ def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) 
         return Next(TaskState.FAILED, EndReason.POISON)
     if is_counted and history.losses > MAX_LOSSES:
         return Next(TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    return Next(TaskState.QUEUED, reason, pause_after_loss(reason, history, now, wait))
-
-
-def pause_after_loss(
-    reason: EndReason, history: History, now: datetime, wait: Wait
-) -> datetime | None:
-    """Until when. A node that declines has terms that the server will know in a moment, or lacks
-    what the server never learns of, such as an image; so these pauses grow.
-    """
-    match reason.facts.next_try:
-        case NextTry.AT_ONCE:
-            return None
-        case NextTry.SHORT_PAUSE:
-            return wait.until(now, 1)
-        case NextTry.DECLINE_PAUSE:
-            return wait.until(now, history.declines)
-        case _:
-            return wait.until(now, history.losses)
+    # A node that declines has terms that the server will know in a moment, or lacks what the server
+    # never learns of, such as an image; so these pauses grow.
+    pauses = {NextTry.SHORT_PAUSE: 1, NextTry.DECLINE_PAUSE: history.declines}
+    tries = pauses.get(reason.facts.next_try, history.losses)
+    is_at_once = reason.facts.next_try is NextTry.AT_ONCE
+    return Next(TaskState.QUEUED, reason, None if is_at_once else wait.until(now, tries))
 
 
 def _after_failure(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:

@@ -1,6 +1,7 @@
 """What a consumer asks to be run, and the states it goes through."""
 
 from enum import Enum, StrEnum
+from functools import partial
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -114,27 +115,23 @@ class EndFacts(Struct, frozen=True):
     has_value: bool = False  # a function may end so with what it returned or raised
 
 
-def _failure(
-    meaning: str, reporter: Reporter = Reporter.ITEM, next_try: NextTry = NextTry.PAUSE
-) -> EndFacts:
-    """The task's own."""
-    return EndFacts(meaning, AttemptState.FAILED, reporter, next_try)
-
-
-def _loss(
-    meaning: str,
-    reporter: Reporter = Reporter.NODE,
-    next_try: NextTry = NextTry.PAUSE,
-    node_fault: NodeFault = NodeFault.YES,
-) -> EndFacts:
-    """The task has no part in it. It counts if the next try has to wait longer for each of them."""
-    is_counted = next_try in (NextTry.PAUSE, NextTry.NEVER)
-    return EndFacts(meaning, AttemptState.LOST, reporter, next_try, is_counted, node_fault)
-
-
-def _cancellation(meaning: str) -> EndFacts:
-    return EndFacts(meaning, AttemptState.CANCELLED, Reporter.SERVER, NextTry.NONE)
-
+_failure = partial(EndFacts, attempt_state=AttemptState.FAILED, reporter=Reporter.ITEM)
+_preparation = partial(_failure, reporter=Reporter.NODE)
+_loss = partial(
+    EndFacts,
+    attempt_state=AttemptState.LOST,
+    reporter=Reporter.NODE,
+    node_fault=NodeFault.YES,
+)
+_uncounted = partial(_loss, is_counted=False, next_try=NextTry.AT_ONCE)
+_cancellation = partial(
+    EndFacts,
+    attempt_state=AttemptState.CANCELLED,
+    reporter=Reporter.SERVER,
+    next_try=NextTry.NONE,
+)
+_failed_task = partial(_failure, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
+_lost_task = partial(_loss, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
 
 END_REASONS: Final = {
     EndReason.COMPLETED: EndFacts(
@@ -145,11 +142,8 @@ END_REASONS: Final = {
         has_value=True,
     ),
     EndReason.EXIT_STATUS: _failure("the code ended with another exit status than 0"),
-    EndReason.EXCEPTION: EndFacts(
-        "the function raised an exception, or returned what is no plain data",
-        AttemptState.FAILED,
-        Reporter.ITEM,
-        has_value=True,
+    EndReason.EXCEPTION: _failure(
+        "the function raised an exception, or returned what is no plain data", has_value=True
     ),
     EndReason.SIGNAL: _failure("the code was killed by a signal that was not ours"),
     EndReason.MEMORY_LIMIT: _failure("it used more memory than it asked for"),
@@ -157,55 +151,43 @@ END_REASONS: Final = {
     EndReason.DISK_LIMIT: _failure("it filled its disk"),
     EndReason.LOG_LIMIT: _failure("it wrote more log than it may"),
     EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
-    EndReason.INPUT_FAILED: _failure("a file that it needs could not be unpacked", Reporter.NODE),
-    EndReason.PREPARE_FAILED: _failure("its dependencies could not be installed", Reporter.NODE),
-    EndReason.PREPARE_TIME_LIMIT: _failure(
-        "installing its dependencies took too long", Reporter.NODE
-    ),
+    EndReason.INPUT_FAILED: _preparation("a file that it needs could not be unpacked"),
+    EndReason.PREPARE_FAILED: _preparation("its dependencies could not be installed"),
+    EndReason.PREPARE_TIME_LIMIT: _preparation("installing its dependencies took too long"),
     EndReason.SANDBOX_FAILED: _loss("the node could not set the sandbox up"),
     EndReason.LEASE_EXPIRED: _loss(
         "the node fell silent, or kept it far past its limit, and its lease ran out",
-        Reporter.SERVER,
+        reporter=Reporter.SERVER,
     ),
     EndReason.NODE_RESTARTED: _loss("the provider restarted in the middle of it"),
-    EndReason.NODE_LEFT: _loss(
-        "the node's owner took the node away in the middle of it", next_try=NextTry.AT_ONCE
-    ),
+    EndReason.NODE_LEFT: _uncounted("the node's owner took the node away in the middle of it"),
     EndReason.DEVICE_LOST: _loss("the device failed in the middle of it"),
-    EndReason.RECLAIMED: _loss(
+    EndReason.RECLAIMED: _uncounted(
         "the owner of the device wanted it back",
         next_try=NextTry.SHORT_PAUSE,
         node_fault=NodeFault.UNLESS_AGREED,
     ),
-    EndReason.DECLINED: _loss(
+    EndReason.DECLINED: _uncounted(
         "the node's owner does not take such tasks, or not now",
         next_try=NextTry.DECLINE_PAUSE,
         node_fault=NodeFault.UNLESS_IMAGE,
     ),
-    EndReason.WITHDRAWN: _loss(
+    EndReason.WITHDRAWN: _uncounted(
         "the node never fetched the assignment",
-        Reporter.SERVER,
-        NextTry.AT_ONCE,
-        NodeFault.IF_OPEN,
+        reporter=Reporter.SERVER,
+        node_fault=NodeFault.IF_OPEN,
     ),
     EndReason.CANCELLED: _cancellation("the task's owner cancelled it"),
     EndReason.DEADLINE: _cancellation("it was not started in time"),
     EndReason.DEPENDENCY: _cancellation("a task that it was to come after did not succeed"),
-    EndReason.SILENCE: _loss(
+    EndReason.SILENCE: _uncounted(
         "the server was silent for longer than the task or the node's owner allows",
-        next_try=NextTry.AT_ONCE,
         node_fault=NodeFault.NO,
     ),
-    EndReason.ITEMS_FAILED: _failure(
-        "more items of the array failed than it allows", Reporter.SERVER, NextTry.NEVER
-    ),
-    EndReason.POISON: _loss("it was lost on three different nodes", Reporter.SERVER, NextTry.NEVER),
-    EndReason.SPEC_UNREADABLE: _failure(
-        "the server cannot open what the task is made of", Reporter.SERVER, NextTry.NEVER
-    ),
-    EndReason.TOO_MANY_LOSSES: _loss(
-        "its attempts were lost too often", Reporter.SERVER, NextTry.NEVER
-    ),
+    EndReason.ITEMS_FAILED: _failed_task("more items of the array failed than it allows"),
+    EndReason.POISON: _lost_task("it was lost on three different nodes"),
+    EndReason.SPEC_UNREADABLE: _failed_task("the server cannot open what the task is made of"),
+    EndReason.TOO_MANY_LOSSES: _lost_task("its attempts were lost too often"),
 }
 
 
