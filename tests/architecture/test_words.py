@@ -6,7 +6,7 @@ from enum import StrEnum
 import pytest
 
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
-from potluck.decide.pool.feasible import Refusal
+from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse

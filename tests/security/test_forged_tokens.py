@@ -15,7 +15,7 @@ from urllib3 import HTTPHeaderDict
 
 from potluck.model.ids import AttemptId
 from potluck.server.auth.tokens import lease_token
-from potluck.server.keys import Keys
+from potluck.server.derived_keys import Keys
 from potluck.wire import routes
 from tests.databases import Databases
 from tests.processes import ServerProcess

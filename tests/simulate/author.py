@@ -13,17 +13,16 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from potluck.decide import attempt_change
-from potluck.decide.ahead.durations import Durations
 from potluck.decide.arrays.items import Accepted, ItemFailure, ranges_of
 from potluck.decide.attempt_change import AttemptChange, LockedAttempt, TaskChange
-from potluck.decide.grace import Grace
-from potluck.decide.settle import Entry, grant_entries, hold_entries
-from potluck.decide.snapshot import Assignment, DeviceShare
+from potluck.decide.charges import Entry, grant_entries, hold_entries
+from potluck.decide.lease_grace import Grace
+from potluck.decide.reservations.durations import Durations
+from potluck.decide.types import Assignment, DeviceShare
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import Availability
 from potluck.model.ids import AccountId
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import (
     GIB,
     EndReason,
@@ -33,47 +32,46 @@ from potluck.model.task import (
     TaskRequest,
     TaskState,
 )
+from potluck.model.task_spec import ScriptSpec
 from potluck.model.terms import Order, TermsChange
-from potluck.server.flow import (
-    adopt,
-    cancel,
-    depend,
-    expire,
-    lease,
-    notify,
-    settle,
-    submit,
-)
+from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.lease import adopt, lease
+from potluck.server.flow.notify import notify
+from potluck.server.flow.schedule import dependents
+from potluck.server.flow.settle import cancel, settle
+from potluck.server.flow.submit import submit
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.simulate.store.rows import Row
-from potluck.store import (
-    accounts,
+from potluck.store.attempts import (
     assign,
     attempts,
-    availability,
-    bindings,
     changes,
-    dependencies,
-    events,
-    feed,
-    items,
-    leader,
     leases,
-    ledger,
-    nodes,
-    picture,
-    recent,
-    tasks,
-    wishes,
 )
 from potluck.store.database import Connection
-from potluck.store.leader import Leadership
-from potluck.store.ledger import Movement
-from potluck.store.nodes import Owner
-from potluck.store.shapes import Shapes
+from potluck.store.events import outbox
+from potluck.store.identity import accounts
+from potluck.store.ledger import ledger
+from potluck.store.ledger.ledger import Movement
+from potluck.store.nodes import (
+    availability,
+    bindings,
+    nodes,
+    pending_requests,
+)
+from potluck.store.nodes.nodes import Owner
+from potluck.store.scheduler import (
+    invariant_snapshot,
+    leader,
+    recent_usage,
+    scheduler_feed,
+)
+from potluck.store.scheduler.interning import Shapes
+from potluck.store.scheduler.leader import Leadership
+from potluck.store.tasks import dependencies, item_failures, tasks
 from potluck.wire.device_status import DeviceStatus
+from potluck.wire.owner_request import OwnerOrder, Wish
 from potluck.wire.provider import AcquireLeases, RegisterNode
-from potluck.wire.wish import OwnerOrder, Wish
 from tests.simulate.machines import description, wallet
 from tests.simulate.sides import Act, Side
 
@@ -171,7 +169,7 @@ class Author:
             "move_on": (1, self._move_on),
             "fail": (0.5, self._fail),
             "view": (1, self._view),
-            "picture": (1, lambda: _of(picture.take)),
+            "picture": (1, lambda: _of(invariant_snapshot.take)),
             "resign": (0.15, lambda: _of(leader.resign, self._one(LEADERS))),
             "suspend": (0.1, lambda: _of(accounts.suspend, self._one(self.people()), "a test")),
             "resume": (0.6, lambda: _of(accounts.resume, self._one(self.people()))),
@@ -334,7 +332,7 @@ class Author:
             async with side.database.transaction() as connection:
                 owner_id = self._owner_of(node_id)
                 name = await nodes.lock_own(connection, node_id, owner_id, also_left=also_left)  # type: ignore[arg-type]
-                return name, await wishes.add(connection, node_id, wish)  # type: ignore[arg-type]
+                return name, await pending_requests.add(connection, node_id, wish)  # type: ignore[arg-type]
 
         return act
 
@@ -344,8 +342,8 @@ class Author:
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                await wishes.carry_out(connection, node_id, number)  # type: ignore[arg-type]
-                return await wishes.pending(connection, [node_id])  # type: ignore[list-item]
+                await pending_requests.carry_out(connection, node_id, number)  # type: ignore[arg-type]
+                return await pending_requests.pending(connection, [node_id])  # type: ignore[list-item]
 
         return act
 
@@ -502,8 +500,8 @@ class Author:
                 found = await attempts.lock_for_end(connection, attempt["id"])
                 if found is None or not found.state.is_live or found.held is None or not done:
                     return found
-                await items.failures(connection, found.task_id, done)
-                await items.fail(connection, found.task_id, found.id, accepted.failures)
+                await item_failures.failures(connection, found.task_id, done)
+                await item_failures.fail(connection, found.task_id, found.id, accepted.failures)
                 taken = attempt_change.accept(AttemptChange(found), accepted, [])
                 await settle.write(side.parts, connection, [taken])
                 return found
@@ -513,7 +511,7 @@ class Author:
     def _fail(self) -> Act:
         attempt, task = self._attempt(), self._task()
         failed = [ItemFailure(self._one([0, 1, -1]), 1, True, EndReason.POISON)]
-        return _of(items.fail, task["id"], attempt["id"], failed)
+        return _of(item_failures.fail, task["id"], attempt["id"], failed)
 
     def _cancel(self) -> Act:
         task = self._task()
@@ -531,7 +529,7 @@ class Author:
                 told = await dependencies.decided(connection, 2)
                 if told:
                     await dependencies.release(connection, told)
-                    await depend.call_off(connection, told)
+                    await dependents.call_off(connection, told)
                 return told
 
         return act
@@ -598,23 +596,23 @@ class Author:
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                since = side.memory.get("position") or await feed.position(connection)
+                since = side.memory.get("position") or await scheduler_feed.position(connection)
                 seen = side.memory.get("before") or since
                 told = [
                     await _news(connection, since),
                     await _nodes(connection, node_ids),
-                    await feed.changed_nodes(connection, since),
-                    await feed.changed_accounts(connection, since),
-                    await feed.waiting_ids(connection, "", 1000, seen),
-                    await feed.not_waiting(connection, ids, seen),
-                    await feed.waiting_accounts(connection),
-                    await feed.paces(connection, ids),
-                    await recent.uses(connection, "attempt_1", "attempt_e", 5),
-                    await recent.long_uses(connection, BEGINNING, "attempt_e", 5),
+                    await scheduler_feed.changed_nodes(connection, since),
+                    await scheduler_feed.changed_accounts(connection, since),
+                    await scheduler_feed.waiting_ids(connection, "", 1000, seen),
+                    await scheduler_feed.not_waiting(connection, ids, seen),
+                    await scheduler_feed.waiting_accounts(connection),
+                    await scheduler_feed.paces(connection, ids),
+                    await recent_usage.uses(connection, "attempt_1", "attempt_e", 5),
+                    await recent_usage.long_uses(connection, BEGINNING, "attempt_e", 5),
                 ]
                 side.memory["before"], side.memory["position"] = (
                     since,
-                    await feed.position(connection),
+                    await scheduler_feed.position(connection),
                 )
                 return told
 
@@ -709,7 +707,7 @@ def _grant(account_id: Any, amount_micro: int) -> Act:
 
 
 def _depend(leadership: Leadership) -> Act:
-    return lambda side: depend.decide_once(side.parts, leadership)
+    return lambda side: dependents.decide_once(side.parts, leadership)
 
 
 async def _notify(side: Side) -> object:
@@ -722,22 +720,22 @@ async def _notify(side: Side) -> object:
 async def _outbox(side: Side) -> object:
     """Some are placed and told, some placed only, and some not even that."""
     async with side.database.transaction() as connection:
-        placed = await events.place(connection, 5, 0)
-        rest = await events.place(connection, 5, placed[-1].place if placed else 0)
-        untold = await events.untold(connection, 7)
+        placed = await outbox.place(connection, 5, 0)
+        rest = await outbox.place(connection, 5, placed[-1].place if placed else 0)
+        untold = await outbox.untold(connection, 7)
         return [[each.event for each in some] for some in (placed, rest, untold)]
 
 
 async def _nodes(connection: Any, node_ids: list[str]) -> object:
-    found = await feed.Nodes(Shapes(), Durations()).of_ids(connection, node_ids)  # type: ignore[arg-type]
+    found = await scheduler_feed.Nodes(Shapes(), Durations()).of_ids(connection, node_ids)  # type: ignore[arg-type]
     return [
         (each.node, sorted(each.attempts, key=lambda one: one.id), each.lists) for each in found
     ]
 
 
-async def _news(connection: Any, since: feed.Position) -> object:
+async def _news(connection: Any, since: scheduler_feed.Position) -> object:
     """In pages; a mark is a transaction's, of which each side has its own."""
-    reader = feed.Tasks(Shapes(), Durations())
+    reader = scheduler_feed.Tasks(Shapes(), Durations())
     news = await reader.news(connection, since, 3)
     rest = await reader.changed(connection, since, news.behind, 1000) if news.behind else ([], None)
     told = sorted(news.node_ids), sorted(news.account_ids), news.has_decided

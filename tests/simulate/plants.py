@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from potluck.simulate.store import database  # noqa: F401  all statements have their models
 from potluck.simulate.store.statements import stand_for
-from potluck.store.named import load
+from potluck.store.sql_files import load
 from tests.simulate.prove import Difference, Proof, prove
 
 

@@ -16,17 +16,17 @@ from msgspec import Struct
 from potluck.blobs.interface import Blobs
 from potluck.model.error import PotluckError
 from potluck.server.contract_wallet import ContractWallets
-from potluck.server.keys import derive
-from potluck.server.limiter import Limiter
-from potluck.server.outward.answered import Sender
-from potluck.server.parts import Parts
+from potluck.server.derived_keys import derive
+from potluck.server.egress.types import Sender
+from potluck.server.rate_limiter import Limiter
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
 from potluck.simulate.faults.live import LossyLive
 from potluck.simulate.store.data import NEVER, Data
 from potluck.simulate.store.database import ModelDatabase
 from potluck.simulate.vault import OpenVault
 from potluck.store.database import Database
-from potluck.store.mint import drawing_from
+from potluck.store.new_ids import drawing_from
 from tests.simulate.clocked import TABLES, ClockedDatabase
 
 SETTINGS = ServerSettings(

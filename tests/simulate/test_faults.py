@@ -14,7 +14,7 @@ from potluck.cli.main import execute
 from potluck.decide import attempt_change
 from potluck.decide.attempt_change import AttemptChange
 from potluck.model.device import Availability
-from potluck.server.flow import report
+from potluck.server.flow.report import report
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.many import Tally, run_many
@@ -23,8 +23,9 @@ from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
 from potluck.simulate.store import attempts as store_attempts
-from potluck.store import attempts, changes, feed, leases
-from potluck.store.events import Event
+from potluck.store.attempts import attempts, changes, leases
+from potluck.store.events.outbox import Event
+from potluck.store.scheduler import scheduler_feed
 
 _SMALL = Plan(nodes=4, steps=250)
 
@@ -121,7 +122,7 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def test_work_on_a_device_that_is_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that has not heard how an owner changed his mind, and nobody looks at its plan."""
-    monkeypatch.setattr(feed, "Availability", lambda _: Availability.AVAILABLE)
+    monkeypatch.setattr(scheduler_feed, "Availability", lambda _: Availability.AVAILABLE)
     honest, there = store_assign._is_given, {"availability": "available"}
     monkeypatch.setattr(
         store_assign,

@@ -9,7 +9,7 @@ import pytest
 from potluck.simulate.store.data import BEGINNING, Data
 from potluck.simulate.store.database import ModelDatabase
 from potluck.simulate.store.statements import NotModelled
-from potluck.store import nonces
+from potluck.store.identity import nonces
 from tests.simulate.clocked import TABLES
 from tests.simulate.plants import PLANTS, Plant, find
 from tests.simulate.prove import FEWEST, Proof, prove

@@ -18,9 +18,14 @@ from potluck.decide.arrays.items import (
     RangeEnd,
     after_range,
 )
+from potluck.decide.charges import Billable, charge_micro
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
-from potluck.decide.retry import History, Wait, after, is_counted_loss
-from potluck.decide.settle import Billable, charge_micro
+from potluck.decide.retry_policy import (
+    History,
+    Wait,
+    after,
+    is_counted_loss,
+)
 from potluck.model.blob import Value
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState

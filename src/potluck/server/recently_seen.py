@@ -7,7 +7,7 @@ import asyncio
 from collections import OrderedDict
 
 from potluck.model.ids import NodeId
-from potluck.store.nodes import Owner
+from potluck.store.nodes.nodes import Owner
 
 _MOST = 10_000
 

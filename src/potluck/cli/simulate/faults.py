@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from potluck.cli.options import JsonOption
-from potluck.cli.screen import Pane, Screen, Tone
 from potluck.cli.simulate.seeds import not_seeds, number, span
-from potluck.cli.units import show_count
-from potluck.local.extra import server_part_missing
+from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.units import show_count
+from potluck.local.optional_dependency import server_part_missing
 from potluck.model.error import InvalidInput
 from potluck.simulate.faults.plan import Plan
 

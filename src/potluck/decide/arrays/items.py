@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from potluck.decide.retry import (
+from potluck.decide.retry_policy import (
     MAX_LOSSES,
     POISONED_NODES,
     History,

@@ -19,7 +19,7 @@ from potluck.model.task import TaskState
 from potluck.simulate.store import picture
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row, Table
-from potluck.store.picture import task_fact
+from potluck.store.scheduler.invariant_snapshot import task_fact
 
 # Of which task, attempt, node and account a row of each table tells something.
 _SUBJECTS = {

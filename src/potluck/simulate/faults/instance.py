@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
-from potluck.decide.ahead.reserve import ReserveSettings
+from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.contract_wallet import ContractWallets
-from potluck.server.keys import derive
+from potluck.server.derived_keys import derive
+from potluck.server.egress.types import Sender
 from potluck.server.leader.memory import Memory
-from potluck.server.limiter import Limiter
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.lead import LeadLoop, Loop
-from potluck.server.loops.notify import NotifyLoop
+from potluck.server.loops.leadership import LeadLoop, Loop
+from potluck.server.loops.outbox import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
-from potluck.server.outward.answered import Sender
-from potluck.server.parts import Parts
+from potluck.server.rate_limiter import Limiter
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
 from potluck.simulate.faults.world import World
 from potluck.simulate.store.database import ModelDatabase
 from potluck.simulate.vault import OpenVault
 from potluck.store.database import unavailable
-from potluck.store.leader import Leadership
+from potluck.store.scheduler.leader import Leadership
 
 T = TypeVar("T")
 

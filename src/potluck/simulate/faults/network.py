@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.simulate.faults.instance import Instance
 from potluck.simulate.faults.world import World
 from potluck.store.database import unavailable

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from potluck.decide.settle import grant_entries
+from potluck.decide.charges import grant_entries
 from potluck.model.account import Role
 from potluck.model.ids import AccountId
 from potluck.simulate.faults.check import all_violations
@@ -24,9 +24,10 @@ from potluck.simulate.faults.trouble import Trouble
 from potluck.simulate.faults.world import World
 from potluck.simulate.store.data import BEGINNING
 from potluck.simulate.store.database import ModelDatabase
-from potluck.store import accounts, ledger
-from potluck.store.mint import drawing_from
-from potluck.store.nodes import Owner
+from potluck.store.identity import accounts
+from potluck.store.ledger import ledger
+from potluck.store.new_ids import drawing_from
+from potluck.store.nodes.nodes import Owner
 
 # Within so long after all is mended every task must have come to its end.
 PATIENCE_SECONDS = 200.0

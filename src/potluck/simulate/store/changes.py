@@ -9,7 +9,7 @@ from potluck.simulate.store.events import append
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
 from potluck.simulate.store.tasks import counted, decide
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("changes")
 _OF_ATTEMPT = (

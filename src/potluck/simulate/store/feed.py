@@ -8,7 +8,7 @@ from potluck.simulate.store import spans
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row, Table
 from potluck.simulate.store.statements import models
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("feed")
 

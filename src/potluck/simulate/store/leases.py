@@ -20,7 +20,7 @@ from potluck.simulate.store.data import NEVER, Data
 from potluck.simulate.store.nodes import staying
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("leases")
 

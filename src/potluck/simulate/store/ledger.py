@@ -8,7 +8,7 @@ import asyncpg
 from potluck.simulate.store.data import NEVER, Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("ledger")
 _leader = load("leader")

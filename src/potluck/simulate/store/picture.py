@@ -9,7 +9,7 @@ from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.spans import Spans
 from potluck.simulate.store.statements import models
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("picture")
 

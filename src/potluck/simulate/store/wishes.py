@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from potluck.simulate.store.data import Data
 from potluck.simulate.store.rows import Row
 from potluck.simulate.store.statements import models
-from potluck.store.named import load
+from potluck.store.sql_files import load
 
 _sql = load("wishes")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

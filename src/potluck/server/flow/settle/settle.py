@@ -1,0 +1,103 @@
+"""Settle: what was decided about attempts is written; one that ends is paid for in the same step.
+
+Report, cancel, expiry and shutdown all come through `write`; there is no other way out.
+"""
+
+import random
+from collections.abc import Sequence
+
+from potluck.decide.attempt_change import AttemptChange
+from potluck.decide.charges import settle_entries
+from potluck.decide.retry_policy import Wait
+from potluck.model.backoff import BackOff
+from potluck.model.event import EventKind
+from potluck.model.ids import NodeId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState
+from potluck.server.flow.report import function_results
+from potluck.server.services import Parts
+from potluck.store.attempts import changes
+from potluck.store.database import Connection
+from potluck.store.events.outbox import Event
+from potluck.store.ledger import ledger
+from potluck.store.ledger.ledger import Movement
+from potluck.store.tasks import item_failures
+
+
+def next_wait(parts: Parts) -> Wait:
+    """How the next try of a task is put off, with a jitter of its own."""
+    settings = parts.settings
+    back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
+    return Wait(back_off, random.random())
+
+
+async def write(parts: Parts, connection: Connection, decided: Sequence[AttemptChange]) -> None:
+    """Of attempts that are locked in this transaction. Of several of one task the first says what
+    becomes of it.
+    """
+    news = [change for change in decided if change.is_news]
+    await changes.write(connection, parts.vault, news, _events(news))
+    ended = [change for change in news if change.reason is not None]
+    await ledger.append_many(connection, [_movement(change) for change in ended])
+    for change in ended:
+        if change.task is not None and change.task.given_up is not None:
+            attempt = change.attempt
+            await item_failures.fail(
+                connection, attempt.task_id, attempt.id, [change.task.given_up]
+            )
+    for change in news:
+        await function_results.hold_blobs(connection, change.attempt, change.results)
+
+
+def _movement(change: AttemptChange) -> Movement:
+    attempt = change.attempt
+    entries = settle_entries(attempt.billable, change.charge_micro)
+    return Movement(entries, attempt.id, attempt.adoption)
+
+
+def _events(news: Sequence[AttemptChange]) -> list[Event]:
+    """First how attempts went on, then which ended, then what became of their tasks."""
+    return [
+        *(event for change in news for event in _progress_events(change)),
+        *(event for change in news for event in _end_events(change)),
+        *(event for change in news for event in _task_events(change)),
+    ]
+
+
+def _progress_events(change: AttemptChange) -> list[Event]:
+    node_id, told = change.attempt.node_id, list[Event]()
+    if change.has_prepared:
+        told += [_event(change, EventKind.ATTEMPT_PREPARING, AttemptState.PREPARING, node_id)]
+    if change.has_begun:
+        told += [_event(change, EventKind.ATTEMPT_RUNNING, AttemptState.RUNNING, node_id)]
+    if change.has_task_begun:
+        told += [_event(change, EventKind.TASK_RUNNING, TaskState.RUNNING)]
+    return told
+
+
+def _end_events(change: AttemptChange) -> list[Event]:
+    if change.reason is None:
+        return []
+    node_id, kind = change.attempt.node_id, EventKind.ATTEMPT_ENDED
+    return [_event(change, kind, change.state, node_id, reason=change.reason)]
+
+
+def _task_events(change: AttemptChange) -> list[Event]:
+    task = change.task
+    if task is None or task.state is change.attempt.task_state:
+        return []
+    again = task.state is TaskState.QUEUED
+    kind = EventKind.TASK_QUEUED if again else EventKind.TASK_FINISHED
+    return [_event(change, kind, task.state, reason=task.reason)]
+
+
+def _event(
+    change: AttemptChange,
+    kind: EventKind,
+    state: AttemptState | TaskState,
+    node_id: NodeId | None = None,
+    **why: EndReason | None,
+) -> Event:
+    attempt = change.attempt
+    data = {"state": state, **why, "attempt_id": attempt.id, "node_id": attempt.node_id}
+    return Event(attempt.billable.consumer_id, kind, attempt.task_id, node_id, data)
