@@ -23,6 +23,7 @@ OFFENCES = {
         "server/flow/offence.py",
         "import potluck.live.redis",
     ),
+    "What every stage is given": ("server/services.py", "import potluck.server.flow.notify.notify"),
 }
 
 

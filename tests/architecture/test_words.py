@@ -5,12 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from potluck.decide.lifecycle import (
-    ATTEMPT_STATE_AFTER,
-    ATTEMPT_TRANSITIONS,
-    REPORTABLE,
-    TASK_TRANSITIONS,
-)
+from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
@@ -58,13 +53,6 @@ def test_the_transitions_are_those_of_the_code(
     for state, targets in transitions.items():
         told = set(re.findall(r"`(\w+)`", table[state.value][0]))
         assert told == {target.value for target in targets}, f"after {state}"
-
-
-def test_the_reasons_lead_where_the_code_says() -> None:
-    for word, (who, state, _) in rows("EndReason").items():
-        reason = EndReason(word)
-        assert state == f"`{ATTEMPT_STATE_AFTER[reason]}`", word
-        assert who == ("node" if reason in REPORTABLE else "server"), word
 
 
 def test_no_enum_of_the_model_is_forgotten() -> None:

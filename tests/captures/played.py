@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.ids import TaskId
 from potluck.model.lease import AttemptState
@@ -31,7 +31,7 @@ class Played:
     def __init__(self, server: FakeServer):
         self.go_on = threading.Event()
         waiting, *others = plays_a_pool(server)
-        tasks = [msgspec.structs.replace(waiting, name="tune.py"), *others]
+        tasks = [replace(waiting, name="tune.py"), *others]
         server.plays(OPEN, says(TaskPage(tasks)))
         server.plays("/v1/tasks?limit=20", says(TaskPage(tasks + ended_tasks())))
         # In the order in which the pictures submit them.

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from potluck.model.account import Credential, Role, Scope
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
@@ -70,7 +70,7 @@ def a_device(number: int, node: str, card: DeviceDescription, **changes: Any) ->
         labels=["region=eu"],
         sample=a_sample(3, 0.4, 41, 23),
     )
-    return structs.replace(device, **changes)
+    return replace(device, **changes)
 
 
 def a_sample(percent: float, used: float, heat: float, watts: float) -> DeviceSample:

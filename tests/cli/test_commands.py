@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from potluck.model.account import Credential, Quota, Role, Scope
 from potluck.model.device import Availability, DeviceDescription, DeviceKind
@@ -179,7 +179,7 @@ def test_logs_of_the_newest_task(user: CommandLine, server: FakeServer) -> None:
 
 def a_range(number: int, start: int, end: int) -> AttemptView:
     (attempt,) = an_ended_task().attempts
-    return structs.replace(attempt, number=number, items=ItemRange(start, end))
+    return replace(attempt, number=number, items=ItemRange(start, end))
 
 
 def test_attempts_are_listed_page_by_page(user: CommandLine, server: FakeServer) -> None:
@@ -287,7 +287,7 @@ def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeS
     server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
     shown = user.run("logs", task.id, "--item", "7")
     assert shown.status != 0 and "has had an item 7" in shown.stderr
-    server.plays(f"/v1/tasks/{task.id}", says(msgspec.structs.replace(task, items=None)))
+    server.plays(f"/v1/tasks/{task.id}", says(replace(task, items=None)))
     shown = user.run("logs", task.id, "--item", "7")
     assert shown.status == 64 and "is no array" in shown.stderr
 
@@ -421,7 +421,7 @@ def test_whoami(user: CommandLine, server: FakeServer) -> None:
 
 
 def test_whoami_with_an_api_key_says_what_it_covers(user: CommandLine, server: FakeServer) -> None:
-    server.plays("/v1/me", says(structs.replace(ME, signed_in_by=Credential.KEY)))
+    server.plays("/v1/me", says(replace(ME, signed_in_by=Credential.KEY)))
     assert b"signed in by an API key for tasks:read" in user.run("whoami").stdout
     assert [request.path for request in server.requests] == ["/v1/me"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from potluck.cli.gpus.offer import Order, in_order, offers
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
@@ -19,12 +19,12 @@ CARD = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "NVIDIA RTX 4090", 2
 
 
 def a_device(number: int, model: str = "RTX 4090", price: int = 0, **changes: Any) -> PoolDevice:
-    card = structs.replace(CARD, model=f"NVIDIA {model}", terms=DeviceTerms(price))
+    card = replace(CARD, model=f"NVIDIA {model}", terms=DeviceTerms(price))
     device = PoolDevice(
         *(DeviceId(f"device_{number}"), NodeId("node_1"), "attic", NodeState.ONLINE, card),
         *(Standing.BOUND, 1000, 24 * GIB, False),
     )
-    return structs.replace(device, **changes)
+    return replace(device, **changes)
 
 
 def lines(user: CommandLine, *arguments: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_devices_of_one_make_and_price_are_one_line(user: CommandLine, server: F
 
 def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer) -> None:
     mine = DeviceUse(250, GIB, AttemptId("attempt_1"), a_task().id)
-    half = structs.replace(CARD, terms=DeviceTerms(memory_share=0.5))
+    half = replace(CARD, terms=DeviceTerms(memory_share=0.5))
     found = [
         a_device(
             1,

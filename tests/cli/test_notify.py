@@ -9,6 +9,7 @@ from unittest import mock
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.error import Unavailable
 from potluck.model.task import TaskState
@@ -29,7 +30,7 @@ def script(tmp_path: Path) -> Path:
 
 def plays(server: FakeServer, state: TaskState = TaskState.SUCCEEDED, **more: Any) -> str:
     end = a_task(state, name="<b>train</b>.py", **more)
-    server.plays("/v1/tasks", says(msgspec.structs.replace(end, state=TaskState.QUEUED), 201))
+    server.plays("/v1/tasks", says(replace(end, state=TaskState.QUEUED), 201))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
     server.plays(f"/v1/tasks/{end.id}", says(end))
     return end.id

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from potluck.cli.terminal.table import Cell
@@ -103,7 +103,7 @@ def test_a_look_is_two_requests(server: FakeServer) -> None:
         looker.look()
         looker.look()
         assert len(server.requests) == 2 + 3 + 2, "and when a task of ours has ended"
-        begun = msgspec.structs.replace(open_tasks[1], state=TaskState.ASSIGNED)
+        begun = replace(open_tasks[1], state=TaskState.ASSIGNED)
         server.plays(OPEN, says(TaskPage([begun, *open_tasks[2:]])))
         server.requests.clear()
         looker.look()
@@ -295,7 +295,7 @@ def test_an_outage_is_told_and_over_when_it_is_over(
         server.plays(OPEN, refuses(Unavailable("The database is away.", "Wait.")))
         rows = terminal.until_row("old, trying again. The database is away.")
         assert any("sweep.py" in row for row in rows), "what was seen last stays"
-        ended = msgspec.structs.replace(ended_tasks()[0], name="new.py")
+        ended = replace(ended_tasks()[0], name="new.py")
         server.plays("/v1/devices", says(DevicePage(devices())))
         server.plays(OPEN, says(TaskPage([])))
         server.plays(OVER, says(TaskPage([ended])))

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from potluck.model.error import PotluckError
 from potluck.model.ids import AttemptId, TaskId
@@ -163,7 +164,7 @@ def a_task(state: TaskState = TaskState.QUEUED, **changes: Any) -> TaskView:
         version=1,
         phase=state.value,
     )
-    return msgspec.structs.replace(task, **changes)
+    return replace(task, **changes)
 
 
 def state_event(identity: int, task: TaskView) -> bytes:

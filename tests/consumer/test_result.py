@@ -136,7 +136,7 @@ def test_why_there_is_no_value(server: FakeServer, client: Potluck) -> None:
         _ = running.value
     task = over(state=TaskState.FAILED, reason=EndReason.MEMORY_LIMIT, kept_until=None)
     told = TaskResult(task.id, task.state, 0, [], task.reason)
-    with pytest.raises(error.TaskFailed, match="memory limit"):
+    with pytest.raises(error.TaskFailed, match="more memory"):
         _ = looked_at(server, client, task, told).value
     task = over()
     gone = looked_at(server, client, task, TaskResult(task.id, task.state, 0))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
@@ -33,7 +33,7 @@ def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:
 def with_cpu(known: FreeNode) -> FreeNode:
     """As every real node has one."""
     devices = (*known.devices, cpu(f"{known.id}-c"))
-    return msgspec.structs.replace(known, devices=devices)
+    return replace(known, devices=devices)
 
 
 def running(given: Assignment, account_id: AccountId, end: float) -> RunningAttempt:

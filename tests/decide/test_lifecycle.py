@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 from potluck.decide import retry_policy
-from potluck.decide.lifecycle import (
-    ATTEMPT_STATE_AFTER,
-    ATTEMPT_TRANSITIONS,
-    ITEM_REPORTABLE,
-    REPORTABLE,
-    TASK_TRANSITIONS,
-    is_nodes_fault,
-)
-from potluck.decide.retry_policy import UNCOUNTED, History, Wait
+from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS, is_nodes_fault
+from potluck.decide.retry_policy import History, Wait
 from potluck.model.backoff import BackOff
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, TaskState
+from potluck.model.task import END_REASONS, EndReason, NextTry, NodeFault, TaskState
 from potluck.model.terms import TaskKind
 from potluck.store import schema
 from tests.decide.builders import NOW
@@ -29,8 +22,7 @@ CALM = Wait(BackOff(first_seconds=1, longest_seconds=60), jitter=1.0)
 def test_the_tables_are_total() -> None:
     assert set(TASK_TRANSITIONS) == set(TaskState)
     assert set(ATTEMPT_TRANSITIONS) == set(AttemptState)
-    assert set(ATTEMPT_STATE_AFTER) == set(EndReason)
-    assert set(ATTEMPT_STATE_AFTER) >= REPORTABLE >= ITEM_REPORTABLE
+    assert list(END_REASONS) == list(EndReason)
 
 
 def test_final_states_absorb() -> None:
@@ -44,7 +36,17 @@ def test_final_states_absorb() -> None:
 
 
 def test_no_end_is_live() -> None:
-    assert not any(state.is_live for state in ATTEMPT_STATE_AFTER.values())
+    assert not any(facts.attempt_state.is_live for facts in END_REASONS.values())
+
+
+def test_the_facts_of_an_end_agree_with_each_other() -> None:
+    for reason, facts in END_REASONS.items():
+        is_lost = facts.attempt_state is AttemptState.LOST
+        is_tried_again = is_lost or facts.attempt_state is AttemptState.FAILED
+        assert (facts.next_try is not NextTry.NONE) == is_tried_again, reason
+        assert is_lost or facts.node_fault is NodeFault.NO, reason
+        assert is_lost or facts.is_counted, reason
+        assert facts.meaning[0].islower() and not facts.meaning.endswith("."), reason
 
 
 OUTCOMES = [
@@ -76,11 +78,15 @@ def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
     assert (following.state, following.reason) == (state, told)
 
 
+def uncounted() -> set[EndReason]:
+    return {reason for reason, facts in END_REASONS.items() if not facts.is_counted}
+
+
 def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> None:
     """Terms of which the server hears late would send a task back and forth until then."""
     history = History(0, 0, 0, 1)
     waits = {
-        reason: retry_policy.after(reason, history, NOW, CALM).not_before for reason in UNCOUNTED
+        reason: retry_policy.after(reason, history, NOW, CALM).not_before for reason in uncounted()
     }
     for said_no in (EndReason.DECLINED, EndReason.RECLAIMED):
         assert waits.pop(said_no) == NOW + timedelta(seconds=1)
@@ -89,7 +95,7 @@ def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> Non
 
 def test_whose_fault_a_loss_is() -> None:
     """An owner who had said that he may want a device back may have it, if he takes nothing new."""
-    lost = {reason for reason, state in ATTEMPT_STATE_AFTER.items() if state is AttemptState.LOST}
+    lost = {each for each in EndReason if each.facts.attempt_state is AttemptState.LOST}
 
     def excused(is_reclaimable: bool, is_available: bool) -> set[EndReason]:
         said = {"is_reclaimable": is_reclaimable, "is_available": is_available}
@@ -125,7 +131,7 @@ def test_the_statements_count_what_the_rules_count() -> None:
     (newest,) = (Path(schema.__file__).parent / "migrations/versions").glob("*_reports.sql")
     said = newest.read_text()
     listed = re.findall(r"reason NOT IN \(([^)]*)\)", said)
-    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [set(UNCOUNTED)] * 2
+    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [uncounted()] * 2
 
 
 def test_the_back_off_doubles_up_to_its_limit() -> None:

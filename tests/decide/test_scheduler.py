@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.account import Account
 from potluck.decide.explain.sentences import waiting_reason
@@ -281,7 +281,7 @@ def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() 
     for number in range(3_000):
         pool.put_task(task(f"t{number:04}", memory_bytes=GIB + 3_000 - number, submitted_at=NOW))
     assert [pool.plan(NOW, 200).is_complete for _ in range(4)] == [False, False, True, True]
-    small = msgspec.structs.replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
+    small = replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
     pool.put_node(small)
     plans = [pool.plan(NOW + 1, 200) for _ in range(6)]
     assert [plan.is_complete for plan in plans] == [False, False, False, False, False, True]
@@ -290,7 +290,7 @@ def test_a_slice_looks_at_a_bounded_number_of_lines_and_the_rest_has_its_turn() 
 
 def test_who_is_tried_again_has_a_turn_also_when_room_is_gained_all_the_time() -> None:
     pool = scheduler()
-    small = msgspec.structs.replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
+    small = replace(node_with("n1", 1), free_memory_bytes=GIB + 1)
     for number in range(3_000):
         pool.put_task(task(f"t{number:04}", memory_bytes=GIB + 3_000 - number, submitted_at=NOW))
     while not pool.plan(NOW, 200).is_complete:

@@ -18,7 +18,7 @@ from potluck.model.terms import TaskKind
 from potluck.provider.devices.offer import Offer
 from potluck.provider.owner.live_rules import Rules
 from potluck.provider.sandbox.docker.work_directory import DIRECTORY, Work, remove_all
-from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Ended, Output
+from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Output, RunOutcome
 from potluck.provider.sandbox.driver import small_trial as a_run
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.sandbox.with_images import WithImages
@@ -92,7 +92,7 @@ class Recorder(UnconfinedDriver):
         super().__init__(Path("/nowhere"), "test")
         self.images: list[str | None] = []
 
-    async def run(self, confinement: Confinement, output: Output, *_: object) -> Ended:
+    async def run(self, confinement: Confinement, output: Output, *_: object) -> RunOutcome:
         self.images.append(confinement.image)
         raise SandboxUnavailable("It runs nothing.")
 

@@ -66,7 +66,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (AttemptPreparing(ATTEMPT, TASK), ("preparing", TASK)),
     (AttemptStarted(ATTEMPT, TASK), ("running", TASK)),
     (AttemptFinished(ATTEMPT, TASK, EndReason.COMPLETED, 0, "", 2.5), ("finished", "2.5 s")),
-    (AttemptFinished(ATTEMPT, TASK, EndReason.MEMORY_LIMIT, None, "", 1), ("memory limit",)),
+    (AttemptFinished(ATTEMPT, TASK, EndReason.MEMORY_LIMIT, None, "", 1), ("more memory",)),
     (
         AttemptFinished(ATTEMPT, TASK, EndReason.SIGNAL, -9, "killed \x1b[2J by 9", 1),
         ("killed �[2J by 9",),  # nothing that a terminal would obey

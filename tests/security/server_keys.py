@@ -6,7 +6,7 @@ So a token can be wrong in exactly one way, and right in every other, its signat
 import asyncio
 from pathlib import Path
 
-from potluck.server.auth.keys import Keys
+from potluck.server.derived_keys import Keys
 from potluck.server.encryption.open_vault import open_vault
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database

@@ -14,8 +14,8 @@ from msgspec import Struct
 from urllib3 import HTTPHeaderDict
 
 from potluck.model.ids import AttemptId
-from potluck.server.auth.keys import Keys
 from potluck.server.auth.tokens import lease_token
+from potluck.server.derived_keys import Keys
 from potluck.wire import routes
 from tests.databases import Databases
 from tests.processes import ServerProcess

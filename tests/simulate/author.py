@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from potluck.decide import attempt_change
 from potluck.decide.arrays.items import Accepted, ItemFailure, ranges_of
+from potluck.decide.attempt_change import AttemptChange, LockedAttempt, TaskChange
 from potluck.decide.charges import Entry, grant_entries, hold_entries
 from potluck.decide.lease_grace import Grace
 from potluck.decide.reservations.durations import Durations
@@ -21,7 +23,6 @@ from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import Availability
 from potluck.model.ids import AccountId
-from potluck.model.lease import AttemptState
 from potluck.model.task import (
     GIB,
     EndReason,
@@ -36,8 +37,6 @@ from potluck.model.terms import Order, TermsChange
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import adopt, lease
 from potluck.server.flow.notify import notify
-from potluck.server.flow.report import attempt_progress
-from potluck.server.flow.report.attempt_progress import Course
 from potluck.server.flow.schedule import dependents
 from potluck.server.flow.settle import cancel, settle
 from potluck.server.flow.submit import submit
@@ -49,7 +48,7 @@ from potluck.store.attempts import (
     changes,
     leases,
 )
-from potluck.store.attempts.changes import AttemptChange, Changes, TaskChange
+from potluck.store.database import Connection
 from potluck.store.events import outbox
 from potluck.store.identity import accounts
 from potluck.store.ledger import ledger
@@ -389,8 +388,7 @@ class Author:
             async with side.database.transaction() as connection:
                 ending = await attempts.lock_for_end(connection, lost["id"])
                 if ending is not None and ending.state.is_live:
-                    ended = settle.Ending(EndReason.LEASE_EXPIRED)
-                    await settle.end_attempt(side.parts, connection, Course(ending), ended)
+                    await _settle(side, connection, ending, EndReason.LEASE_EXPIRED)
             async with side.database.transaction() as connection:
                 done = await assign.assign(connection, [planned], leadership, 5.0)
             async with side.database.transaction() as connection:
@@ -413,8 +411,7 @@ class Author:
             async with side.database.transaction() as connection:
                 ending = await attempts.lock_for_end(connection, lost["id"])
                 if ending is not None and ending.state.is_live:
-                    ended = settle.Ending(EndReason.LEASE_EXPIRED)
-                    await settle.end_attempt(side.parts, connection, Course(ending), ended)
+                    await _settle(side, connection, ending, EndReason.LEASE_EXPIRED)
             async with side.database.transaction() as connection:
                 await availability.tell(connection, node_id, wish, sick)
             async with side.database.transaction() as connection:
@@ -426,14 +423,16 @@ class Author:
 
     def _prepare(self) -> Act:
         attempt = self._attempt()
-        return self._go_on(attempt, attempt["node_id"], attempt_progress.prepare)
+        return self._go_on(attempt, attempt["node_id"], attempt_change.prepare)
 
     def _start(self) -> Act:
         attempt, node_id = self._attempt(), self._one([None, self._node_id()])
         node_id = self._one([attempt["node_id"]] * 9 + [node_id or attempt["node_id"]])
-        return self._go_on(attempt, node_id, attempt_progress.start)
+        return self._go_on(attempt, node_id, attempt_change.start)
 
-    def _go_on(self, attempt: Row, node_id: str, step: Callable[[Course], Course]) -> Act:
+    def _go_on(
+        self, attempt: Row, node_id: str, step: Callable[[AttemptChange], AttemptChange]
+    ) -> Act:
         """As every report is: locked, decided, written."""
 
         async def act(side: Side) -> object:
@@ -441,7 +440,7 @@ class Author:
                 found = await attempts.lock_for_end(connection, attempt["id"])
                 if found is None or found.node_id != node_id or not found.state.is_live:
                     return found
-                await attempt_progress.write(side.parts, connection, [step(Course(found))])
+                await settle.write(side.parts, connection, [step(AttemptChange(found))])
                 return found
 
         return act
@@ -455,31 +454,29 @@ class Author:
                 ending = await attempts.lock_for_end(connection, attempt["id"])
                 if ending is None or not ending.state.is_live:
                     return ending
-                ended = settle.Ending(reason, 0 if reason is EndReason.COMPLETED else None)
-                await settle.end_attempt(side.parts, connection, Course(ending), ended)
+                await _settle(side, connection, ending, reason)
                 return ending
 
         return act
 
     def _finish(self) -> Act:
         """The bare verb: what has ended must not end again."""
-        ends = [
-            AttemptChange(
-                attempt_id,
-                self._one([AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.LOST]),
-                self._one(_REASONS),
-                self._one([0, 0, 7]),
-                is_finished=self._random.random() < 0.5,
-                is_nodes_loss=self._random.random() < 0.5,
-            )
-            for attempt_id in sorted({self._attempt()["id"] for _ in range(self._one([1, 2]))})
-        ]
+        ids = sorted({self._attempt()["id"] for _ in range(self._one([1, 2]))})
+        reason, charge_micro = self._one(_REASONS), self._one([0, 0, 7])
+        is_nodes_loss = self._random.random() < 0.5
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                for end in ends:
-                    await attempts.lock_task(connection, end.attempt_id)
-                await changes.write(connection, side.parts.vault, Changes(ends))
+                ends = [
+                    AttemptChange(
+                        locked,
+                        reason=reason,
+                        charge_micro=charge_micro,
+                        is_nodes_loss=is_nodes_loss,
+                    )
+                    for locked in await attempts.lock_many_for_end(connection, ids)
+                ]
+                await changes.write(connection, side.parts.vault, ends, ())
                 return None
 
         return act
@@ -505,8 +502,8 @@ class Author:
                     return found
                 await item_failures.failures(connection, found.task_id, done)
                 await item_failures.fail(connection, found.task_id, found.id, accepted.failures)
-                taken = attempt_progress.accept(Course(found), accepted, [])
-                await attempt_progress.write(side.parts, connection, [taken])
+                taken = attempt_change.accept(AttemptChange(found), accepted, [])
+                await settle.write(side.parts, connection, [taken])
                 return found
 
         return act
@@ -575,13 +572,15 @@ class Author:
         return _of(leases.forgive, self._leadership(), grace)
 
     def _move_on(self) -> Act:
-        task = self._task()
+        attempt = self._attempt()
         state = self._one([TaskState.QUEUED, TaskState.FAILED, TaskState.SUCCEEDED])
-        change = TaskChange(task["id"], state, EndReason.SIGNAL, None, 3, "moved", 1, 1, 5)
+        task = TaskChange(state, EndReason.SIGNAL, None, 3, "moved", 1, 1, 5)
 
         async def act(side: Side) -> object:
             async with side.database.transaction() as connection:
-                await changes.write(connection, side.parts.vault, Changes((), [change]))
+                found = await attempts.lock_many_for_end(connection, [attempt["id"]])
+                moved = [AttemptChange(locked, task=task) for locked in found]
+                await changes.write(connection, side.parts.vault, moved, ())
                 return None
 
         return act
@@ -741,3 +740,12 @@ async def _news(connection: Any, since: scheduler_feed.Position) -> object:
     rest = await reader.changed(connection, since, news.behind, 1000) if news.behind else ([], None)
     told = sorted(news.node_ids), sorted(news.account_ids), news.has_decided
     return [*news.tasks, *rest[0]], told
+
+
+async def _settle(
+    side: Side, connection: Connection, attempt: LockedAttempt, reason: EndReason
+) -> None:
+    exit_code = 0 if reason is EndReason.COMPLETED else None
+    wait = settle.next_wait(side.parts)
+    ended = attempt_change.end(AttemptChange(attempt), reason, wait, exit_code=exit_code)
+    await settle.write(side.parts, connection, [ended])

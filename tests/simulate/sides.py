@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from potluck.blobs.interface import Blobs
 from potluck.model.error import PotluckError
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.derived_keys import derive
 from potluck.server.egress.types import Sender
 from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Parts

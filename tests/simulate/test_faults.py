@@ -6,14 +6,15 @@ import os
 import subprocess
 import sys
 
-import msgspec
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from potluck.cli.main import execute
+from potluck.decide import attempt_change
+from potluck.decide.attempt_change import AttemptChange
 from potluck.model.device import Availability
 from potluck.server.flow.report import report
-from potluck.server.flow.settle import settle
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.many import Tally, run_many
@@ -23,7 +24,7 @@ from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
 from potluck.simulate.store import attempts as store_attempts
 from potluck.store.attempts import attempts, changes, leases
-from potluck.store.attempts.changes import Changes
+from potluck.store.events.outbox import Event
 from potluck.store.scheduler import scheduler_feed
 
 _SMALL = Plan(nodes=4, steps=250)
@@ -105,11 +106,13 @@ def test_a_report_that_nobody_fences_is_noticed(monkeypatch: pytest.MonkeyPatch)
     """What frees its devices twice."""
     honest = changes.write
 
-    async def write(connection: object, vault: object, told: Changes) -> None:
-        await honest(connection, vault, told)  # type: ignore[arg-type]
+    async def write(
+        connection: object, vault: object, told: list[AttemptChange], events: list[Event]
+    ) -> None:
+        await honest(connection, vault, told, events)  # type: ignore[arg-type]
         data = connection._data  # type: ignore[attr-defined]
-        for end in told.attempts:
-            row = data.attempts.get(end.attempt_id)
+        for change in told:
+            row = data.attempts.get(change.attempt.id)
             node = data.nodes.get(row["node_id"])
             data.nodes.update(node, {"used_cores": max(0, node["used_cores"] - row["cores"])})
 
@@ -142,7 +145,7 @@ async def _none(*_: object) -> list[str]:
 def test_an_owner_who_is_blamed_for_what_he_may_do_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settle, "is_nodes_fault", lambda reason, **_: reason != "silence")
+    monkeypatch.setattr(attempt_change, "is_nodes_fault", lambda reason, **_: reason != "silence")
     assert any("are its own" in each for each in _broken_by().violations)
 
 
@@ -158,7 +161,7 @@ def test_large_tasks_that_starve_among_small_ones_are_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is ever kept for who has waited long."""
-    monkeypatch.setattr(instance, "SOON", msgspec.structs.replace(instance.SOON, after_seconds=1e9))
+    monkeypatch.setattr(instance, "SOON", replace(instance.SOON, after_seconds=1e9))
     large = range(15, 16 * 40, 16)
     assert all(map(has_large_tasks, large))
     assert any("starves" in each for each in _broken_by(large, Plan(2, steps=50)).violations)

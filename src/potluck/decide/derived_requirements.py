@@ -6,7 +6,7 @@ of the wallets that it trusts, unless it says that strangers may have them too.
 
 import re
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
@@ -19,9 +19,7 @@ MOST_OWNERS = 100
 
 def effective(request: TaskRequest, wallet: str) -> Requirements:
     """The requirements that hold; wallets in small letters, each once."""
-    return msgspec.structs.replace(
-        request.requirements, owners=_owners(request, wallet), python=_python(request)
-    )
+    return replace(request.requirements, owners=_owners(request, wallet), python=_python(request))
 
 
 def _owners(request: TaskRequest, wallet: str) -> tuple[str, ...]:

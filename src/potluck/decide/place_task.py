@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.account import Account
 from potluck.decide.arrays.node_speed import Paces
@@ -132,7 +132,7 @@ class Finder:
         slots = self._capacity.slots(task.requirements)
         items = next_range(task, self._paces.pace(task, fit.node_id, slots), most)
         pending = without(task, items)
-        left = msgspec.structs.replace(task, pending=pending) if pending else None
+        left = replace(task, pending=pending) if pending else None
         return Found([_assignment(task, fit, items)], left)
 
 

@@ -9,29 +9,12 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
 from potluck.model.backoff import BackOff
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, TaskState
+from potluck.model.task import EndReason, NextTry, TaskState
 
 POISONED_NODES = 3
 MAX_LOSSES = 5
-# The task had no part in these: it never reached the node, the owner wanted node or device back or
-# does not take it, or the server was silent.
-UNCOUNTED = frozenset(
-    {
-        EndReason.WITHDRAWN,
-        EndReason.NODE_LEFT,
-        EndReason.RECLAIMED,
-        EndReason.DECLINED,
-        EndReason.SILENCE,
-    }
-)
-# Of these, what may be tried again at once. A node that says no knows of terms of which the server
-# hears in a moment, or lacks what the server never hears of, such as an image; so its pauses grow.
-AT_ONCE = UNCOUNTED - {EndReason.DECLINED, EndReason.RECLAIMED}
-# Another try would end in the same way.
-HOPELESS = frozenset({EndReason.SPEC_UNREADABLE})
 
 
 class History(Struct, frozen=True):
@@ -62,8 +45,13 @@ class Next(Struct, frozen=True):
     not_before: datetime | None = None
 
 
+def is_counted_loss(reason: EndReason) -> bool:
+    """Whether it is one of the losses that are too many in the end; of others it has no part."""
+    return reason.facts.attempt_state is AttemptState.LOST and reason.facts.is_counted
+
+
 def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    match ATTEMPT_STATE_AFTER[reason]:
+    match reason.facts.attempt_state:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)
         case AttemptState.CANCELLED:
@@ -75,19 +63,20 @@ def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Nex
 
 
 def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    if reason is EndReason.DECLINED:
-        return Next(TaskState.QUEUED, reason, wait.until(now, history.declines))
-    if reason in UNCOUNTED:
-        until = None if reason in AT_ONCE else wait.until(now, 1)
-        return Next(TaskState.QUEUED, reason, until)
-    if history.nodes_lost >= POISONED_NODES:
+    is_counted = is_counted_loss(reason)
+    if is_counted and history.nodes_lost >= POISONED_NODES:
         return Next(TaskState.FAILED, EndReason.POISON)
-    if history.losses > MAX_LOSSES:
+    if is_counted and history.losses > MAX_LOSSES:
         return Next(TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    return Next(TaskState.QUEUED, reason, wait.until(now, history.losses))
+    # A node that declines has terms that the server will know in a moment, or lacks what the server
+    # never learns of, such as an image; so these pauses grow.
+    pauses = {NextTry.SHORT_PAUSE: 1, NextTry.DECLINE_PAUSE: history.declines}
+    tries = pauses.get(reason.facts.next_try, history.losses)
+    is_at_once = reason.facts.next_try is NextTry.AT_ONCE
+    return Next(TaskState.QUEUED, reason, None if is_at_once else wait.until(now, tries))
 
 
 def _after_failure(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    if reason in HOPELESS or history.failures >= history.max_attempts:
+    if reason.facts.next_try is NextTry.NEVER or history.failures >= history.max_attempts:
         return Next(TaskState.FAILED, reason)
     return Next(TaskState.QUEUED, reason, wait.until(now, history.failures))

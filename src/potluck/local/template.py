@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from potluck.local.data_directory import config_directory
 from potluck.local.task_options import OptionSource, alias_hint, read_option
@@ -123,7 +124,7 @@ def _read(directory: Path) -> Template:
     if sum(kind is not None for kind in kinds) != 1:
         raise _wrong(file, "it needs one of script, command and image")
     options, hints = _options(about.options, file)
-    about = msgspec.structs.replace(about, options=options)
+    about = replace(about, options=options)
     found = Template(directory.resolve().name, directory.resolve(), about, hints)
     if about.script is not None:
         _check_script(found.directory, about.script, file)

@@ -1,7 +1,8 @@
 """What a consumer asks to be run, and the states it goes through."""
 
-from enum import StrEnum
-from typing import Annotated
+from enum import Enum, StrEnum
+from functools import partial
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -15,6 +16,7 @@ from potluck.model.bounded_types import (
 )
 from potluck.model.device import ComputeCapability, DeviceKind, Milli
 from potluck.model.ids import TaskIdText
+from potluck.model.lease import AttemptState
 from potluck.model.node import Labels, SandboxStrength
 from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import Wallets
@@ -42,37 +44,158 @@ class TaskState(StrEnum):
 _FINAL = {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.EXPIRED}
 
 
-class EndReason(StrEnum):
-    """Why an attempt, and with it perhaps the task, ended."""
+class Reporter(Enum):
+    """Who may say that an attempt ended for a reason."""
 
-    COMPLETED = "completed"  # the code ended with exit status 0
-    EXIT_STATUS = "exit_status"  # the code ended with another exit status
-    EXCEPTION = "exception"  # the function raised an exception, or returned what is no plain data
-    SIGNAL = "signal"  # the code was killed by a signal that was not ours
-    MEMORY_LIMIT = "memory_limit"  # it used more memory than it asked for
-    PROCESS_LIMIT = "process_limit"  # it started more processes than it may
-    DISK_LIMIT = "disk_limit"  # it filled its disk
-    LOG_LIMIT = "log_limit"  # it wrote more log than it may
-    TIME_LIMIT = "time_limit"  # it ran past its wall-clock limit
-    INPUT_FAILED = "input_failed"  # a file that it needs could not be unpacked
-    PREPARE_FAILED = "prepare_failed"  # its dependencies could not be installed
-    PREPARE_TIME_LIMIT = "prepare_time_limit"  # installing its dependencies took too long
-    SANDBOX_FAILED = "sandbox_failed"  # the node could not set the sandbox up
-    LEASE_EXPIRED = "lease_expired"  # the node fell silent
-    NODE_RESTARTED = "node_restarted"  # the provider restarted in the middle of it
-    NODE_LEFT = "node_left"  # the node's owner took it away in the middle of it
-    DEVICE_LOST = "device_lost"  # the device failed in the middle of it
-    RECLAIMED = "reclaimed"  # the device's owner wanted it back
-    DECLINED = "declined"  # the node's owner does not take such tasks, or not now
-    WITHDRAWN = "withdrawn"  # the node never fetched the assignment
-    CANCELLED = "cancelled"  # the task's owner called it off
-    DEADLINE = "deadline"  # it was not started in time
-    DEPENDENCY = "dependency"  # a task that it was to come after did not succeed
-    SILENCE = "silence"  # the node stopped it because the server was silent for too long
-    ITEMS_FAILED = "items_failed"  # more items of the array failed than it allows
-    POISON = "poison"  # it was lost on three different nodes
-    SPEC_UNREADABLE = "spec_unreadable"  # the server can not open what it is made of
-    TOO_MANY_LOSSES = "too_many_losses"  # its attempts were lost too often
+    SERVER = "server"  # by its own conclusion
+    NODE = "node"  # of an attempt
+    ITEM = "node, item"  # a node, of an attempt and of one item of an array
+
+
+class NodeFault(Enum):
+    """Whether the loss of an attempt is held against its node."""
+
+    NO = "no"
+    YES = "yes"
+    IF_OPEN = "if its devices take work"
+    UNLESS_AGREED = "unless its terms said so and its devices take no work"
+    UNLESS_IMAGE = "unless it is a container"
+
+
+class NextTry(Enum):
+    """When a task is tried again after an attempt of it; other ranges of an array go on."""
+
+    NONE = "–"
+    NEVER = "never"  # it would end in the same way, or it has been tried often enough
+    AT_ONCE = "at once"  # the task left no mark on the node
+    SHORT_PAUSE = "after the shortest pause"
+    PAUSE = "after a pause"  # that doubles with each failure, or loss
+    DECLINE_PAUSE = "after a pause for each decline"  # what a node lacks may never come
+
+
+class EndReason(StrEnum):
+    """Why an attempt, and with it perhaps the task, ended. All that follows is in its facts."""
+
+    COMPLETED = "completed"
+    EXIT_STATUS = "exit_status"
+    EXCEPTION = "exception"
+    SIGNAL = "signal"
+    MEMORY_LIMIT = "memory_limit"
+    PROCESS_LIMIT = "process_limit"
+    DISK_LIMIT = "disk_limit"
+    LOG_LIMIT = "log_limit"
+    TIME_LIMIT = "time_limit"
+    INPUT_FAILED = "input_failed"
+    PREPARE_FAILED = "prepare_failed"
+    PREPARE_TIME_LIMIT = "prepare_time_limit"
+    SANDBOX_FAILED = "sandbox_failed"
+    LEASE_EXPIRED = "lease_expired"
+    NODE_RESTARTED = "node_restarted"
+    NODE_LEFT = "node_left"
+    DEVICE_LOST = "device_lost"
+    RECLAIMED = "reclaimed"
+    DECLINED = "declined"
+    WITHDRAWN = "withdrawn"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    DEPENDENCY = "dependency"
+    SILENCE = "silence"
+    ITEMS_FAILED = "items_failed"
+    POISON = "poison"
+    SPEC_UNREADABLE = "spec_unreadable"
+    TOO_MANY_LOSSES = "too_many_losses"
+
+    @property
+    def facts(self) -> "EndFacts":
+        return END_REASONS[self]
+
+
+class EndFacts(Struct, frozen=True):
+    """Everything that is known of an end reason."""
+
+    meaning: str  # for a person, where nothing more exact is said
+    attempt_state: AttemptState
+    reporter: Reporter
+    next_try: NextTry = NextTry.PAUSE
+    is_counted: bool = True  # as a failure or a loss of the task; the server's SQL lists the others
+    node_fault: NodeFault = NodeFault.NO
+    has_value: bool = False  # a function may end so with what it returned or raised
+
+
+_failure = partial(EndFacts, attempt_state=AttemptState.FAILED, reporter=Reporter.ITEM)
+_preparation = partial(_failure, reporter=Reporter.NODE)
+_loss = partial(
+    EndFacts,
+    attempt_state=AttemptState.LOST,
+    reporter=Reporter.NODE,
+    node_fault=NodeFault.YES,
+)
+_uncounted = partial(_loss, is_counted=False, next_try=NextTry.AT_ONCE)
+_cancellation = partial(
+    EndFacts,
+    attempt_state=AttemptState.CANCELLED,
+    reporter=Reporter.SERVER,
+    next_try=NextTry.NONE,
+)
+_failed_task = partial(_failure, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
+_lost_task = partial(_loss, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
+
+END_REASONS: Final = {
+    EndReason.COMPLETED: EndFacts(
+        "the code ended with exit status 0",
+        AttemptState.SUCCEEDED,
+        Reporter.ITEM,
+        NextTry.NONE,
+        has_value=True,
+    ),
+    EndReason.EXIT_STATUS: _failure("the code ended with another exit status than 0"),
+    EndReason.EXCEPTION: _failure(
+        "the function raised an exception, or returned what is no plain data", has_value=True
+    ),
+    EndReason.SIGNAL: _failure("the code was killed by a signal that was not ours"),
+    EndReason.MEMORY_LIMIT: _failure("it used more memory than it asked for"),
+    EndReason.PROCESS_LIMIT: _failure("it started more processes than it may"),
+    EndReason.DISK_LIMIT: _failure("it filled its disk"),
+    EndReason.LOG_LIMIT: _failure("it wrote more log than it may"),
+    EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
+    EndReason.INPUT_FAILED: _preparation("a file that it needs could not be unpacked"),
+    EndReason.PREPARE_FAILED: _preparation("its dependencies could not be installed"),
+    EndReason.PREPARE_TIME_LIMIT: _preparation("installing its dependencies took too long"),
+    EndReason.SANDBOX_FAILED: _loss("the node could not set the sandbox up"),
+    EndReason.LEASE_EXPIRED: _loss(
+        "the node fell silent, or kept it far past its limit, and its lease ran out",
+        reporter=Reporter.SERVER,
+    ),
+    EndReason.NODE_RESTARTED: _loss("the provider restarted in the middle of it"),
+    EndReason.NODE_LEFT: _uncounted("the node's owner took the node away in the middle of it"),
+    EndReason.DEVICE_LOST: _loss("the device failed in the middle of it"),
+    EndReason.RECLAIMED: _uncounted(
+        "the owner of the device wanted it back",
+        next_try=NextTry.SHORT_PAUSE,
+        node_fault=NodeFault.UNLESS_AGREED,
+    ),
+    EndReason.DECLINED: _uncounted(
+        "the node's owner does not take such tasks, or not now",
+        next_try=NextTry.DECLINE_PAUSE,
+        node_fault=NodeFault.UNLESS_IMAGE,
+    ),
+    EndReason.WITHDRAWN: _uncounted(
+        "the node never fetched the assignment",
+        reporter=Reporter.SERVER,
+        node_fault=NodeFault.IF_OPEN,
+    ),
+    EndReason.CANCELLED: _cancellation("the task's owner cancelled it"),
+    EndReason.DEADLINE: _cancellation("it was not started in time"),
+    EndReason.DEPENDENCY: _cancellation("a task that it was to come after did not succeed"),
+    EndReason.SILENCE: _uncounted(
+        "the server was silent for longer than the task or the node's owner allows",
+        node_fault=NodeFault.NO,
+    ),
+    EndReason.ITEMS_FAILED: _failed_task("more items of the array failed than it allows"),
+    EndReason.POISON: _lost_task("it was lost on three different nodes"),
+    EndReason.SPEC_UNREADABLE: _failed_task("the server cannot open what the task is made of"),
+    EndReason.TOO_MANY_LOSSES: _lost_task("its attempts were lost too often"),
+}
 
 
 class Requirements(Struct, frozen=True):

@@ -205,7 +205,7 @@ class Attempts:
         finished = event.finished or Finished(
             event.lease,
             EndReason.NODE_RESTARTED,
-            detail="The provider stopped in the middle of this attempt.",
+            detail=EndReason.NODE_RESTARTED.facts.meaning,
         )
         holding = Holding(
             event.lease,
@@ -418,14 +418,6 @@ def _has_room(holding: Holding, taken_milli: dict[str, int]) -> bool:
     )
 
 
-_GIVEN_BACK = {
-    EndReason.NODE_LEFT: "The node's owner stopped the provider in the middle of this attempt.",
-    EndReason.SILENCE: "The server was silent for longer than the task or the node's owner allows.",
-    EndReason.RECLAIMED: "The owner of the device wanted it back.",
-    EndReason.DEVICE_LOST: "The device failed in the middle of this attempt.",
-}
-
-
 def _given_back(holding: Holding) -> Finished:
     reason = holding.stopped_by
-    return Finished(holding.lease, reason, detail=holding.why or _GIVEN_BACK[reason])
+    return Finished(holding.lease, reason, detail=holding.why or reason.facts.meaning)

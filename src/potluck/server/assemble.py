@@ -24,7 +24,7 @@ from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
 from potluck.server.api.app import make_app
-from potluck.server.auth.contract_wallet import ContractWallets
+from potluck.server.contract_wallet import ContractWallets
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import Outward
 from potluck.server.encryption.open_vault import open_vault

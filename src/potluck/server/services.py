@@ -6,14 +6,14 @@ from msgspec import Struct, field
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import Keys
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.derived_keys import Keys
 from potluck.server.egress.types import Sender
-from potluck.server.flow.lease.recently_seen import Heard
-from potluck.server.flow.submit.upload_assembly import Assemblies
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.rate_limiter import Limiter
+from potluck.server.recently_seen import RecentlySeen
 from potluck.server.settings import ServerSettings
+from potluck.server.upload_assembly import Assemblies
 from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
 
@@ -33,5 +33,5 @@ class Parts(Struct, frozen=True):
     outward: Sender  # the one way to an address that a stranger has named
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
-    heard: Heard = field(default_factory=Heard)  # which nodes were, a moment ago
+    recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     wheel: OwnWheel | None = None  # of the code that runs here, for others to install

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from potluck import __version__
 from potluck.cli.doctor.data_directory import look_at_place
@@ -289,7 +289,7 @@ def test_terms_that_nobody_would_mean(said: Said, words: str) -> None:
 
 def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
     (device, *_) = a_status().devices
-    refused = structs.replace(device, refusal="It takes 100 to 350 W.")
+    refused = replace(device, refusal="It takes 100 to 350 W.")
     with FakeProvider(a_status(devices=(refused,))).running(tmp_path):
         found = [each for each in look_at_terms(patient(tmp_path)) if each.name == "terms"]
     assert [each.found for each in found] == ["It takes 100 to 350 W."]

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
 from potluck.model.error import NotFound
@@ -35,7 +36,7 @@ def a_card(number: int, **changes: Any) -> DeviceView:
         DeviceKind.GPU, f"GPU-{number}", "NVIDIA", f"RTX 409{number}", 24 * 2**30, terms=terms
     )
     view = DeviceView(DeviceId(f"device_{number}"), described, 1000)
-    return msgspec.structs.replace(view, **changes)
+    return replace(view, **changes)
 
 
 def a_node(node_id: NodeId = ATTIC, name: str = "attic", **changes: Any) -> NodeView:
@@ -58,7 +59,7 @@ def a_node(node_id: NodeId = ATTIC, name: str = "attic", **changes: Any) -> Node
         heartbeat_at=NOW,
         wishes=[Wish(1, TermsChange(is_paused=True))],
     )
-    return msgspec.structs.replace(node, **changes)
+    return replace(node, **changes)
 
 
 @pytest.fixture

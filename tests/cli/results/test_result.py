@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.cli.results.file_preview import LookedAt
 from potluck.cli.results.usage import used
@@ -161,7 +162,7 @@ def an_attempt(**used: float) -> AttemptView:
 def test_what_an_attempt_used_in_words() -> None:
     plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
     assert used(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
-    rich = msgspec.structs.replace(
+    rich = replace(
         plain, device_seconds=90, energy_joules=7200, input_bytes=2**30, output_bytes=2048
     )
     assert used(rich) == (

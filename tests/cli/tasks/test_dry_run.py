@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.task import TaskRequest
 from potluck.wire.consumer import RefusalCount
@@ -104,7 +105,7 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
 
 def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script: Path) -> None:
     start = datetime.now(UTC) + timedelta(minutes=5, seconds=30)
-    later = msgspec.structs.replace(
+    later = replace(
         FREE,
         outlook=Outlook.LATER,
         estimated_start=start,

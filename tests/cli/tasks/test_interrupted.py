@@ -3,8 +3,8 @@
 import hashlib
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import TaskState
@@ -51,7 +51,7 @@ def test_while_it_downloads_the_task_has_ended(
 ) -> None:
     end = a_task(TaskState.SUCCEEDED, exit_code=0)
     blob = BlobRef(hashlib.sha256(DATA).hexdigest(), len(DATA))
-    server.plays("/v1/tasks", says(msgspec.structs.replace(end, state=TaskState.QUEUED), 201))
+    server.plays("/v1/tasks", says(replace(end, state=TaskState.QUEUED), 201))
     server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [NamedFile("out.bin", blob)])))
     server.plays(f"/v1/blobs/{blob.sha256}", BUSY)

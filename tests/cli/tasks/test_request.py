@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.cli.request.options import typed_name
 from potluck.local.option_values import parse_environment
@@ -37,14 +37,14 @@ def test_what_the_server_would_refuse_is_named_by_its_option(
     changes: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InvalidInput) as raised:
-        check_request(msgspec.structs.replace(GOOD, **changes), typed_name)
+        check_request(replace(GOOD, **changes), typed_name)
     assert raised.value.detail.startswith(option)
 
 
 def test_an_argument_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not valid UTF-8"):
         wrong = ScriptSpec("a.py", "1", ("\udcff",))
-        check_request(msgspec.structs.replace(GOOD, spec=wrong), typed_name)
+        check_request(replace(GOOD, spec=wrong), typed_name)
 
 
 def test_environment() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId
@@ -52,8 +53,8 @@ def script(tmp_path: Path) -> Path:
 
 def plays_a_task(server: FakeServer, end: TaskView) -> TaskView:
     """Queued, running with output, then this end."""
-    queued = msgspec.structs.replace(end, state=TaskState.QUEUED, phase="queued", waiting=WAITING)
-    running = msgspec.structs.replace(end, state=TaskState.RUNNING, phase="running")
+    queued = replace(end, state=TaskState.QUEUED, phase="queued", waiting=WAITING)
+    running = replace(end, state=TaskState.RUNNING, phase="running")
     server.plays("/v1/tasks", says(queued, 201))
     server.plays(
         f"/v1/tasks/{end.id}/follow",
@@ -244,7 +245,7 @@ def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:
 def plays_an_endless_task(server: FakeServer) -> TaskView:
     """Runs until it is cancelled: its stream is never there for long."""
     task = a_task(TaskState.RUNNING)
-    cancelled = msgspec.structs.replace(task, state=TaskState.CANCELLED)
+    cancelled = replace(task, state=TaskState.CANCELLED)
     server.plays("/v1/tasks", says(task, 201))
     server.plays(
         f"/v1/tasks/{task.id}/follow",

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.error import Conflict, InvalidInput
 from potluck.model.ids import AttemptId, NodeId
@@ -38,7 +39,7 @@ def an_attempt(number: int = 1, **changes: object) -> AttemptView:
         ago(minutes=5),
         ago(minutes=4, seconds=59.5),
     )
-    return msgspec.structs.replace(attempt, **changes)
+    return replace(attempt, **changes)
 
 
 def shown_of(user: CommandLine, server: FakeServer, task: TaskView, *options: str) -> Finished:
@@ -111,7 +112,7 @@ def test_watching_ends_with_the_task(
 ) -> None:
     monkeypatch.setattr("potluck.cli.tasks.status._WATCH_SECONDS", 0.01)
     task = a_task(TaskState.RUNNING, attempts=[an_attempt()])
-    over = msgspec.structs.replace(task, state=TaskState.SUCCEEDED, phase="succeeded")
+    over = replace(task, state=TaskState.SUCCEEDED, phase="succeeded")
     server.plays(f"/v1/tasks/{task.id}", says(task), says(task), says(over))
     shown = user.run("status", task.id, "--watch", "--json")
     assert [line["state"] for line in shown.lines()] == ["running", "running", "succeeded"]
@@ -131,7 +132,7 @@ def test_retry_shows_the_new_id(user: CommandLine, server: FakeServer) -> None:
 
 def test_retry_can_be_watched(user: CommandLine, server: FakeServer) -> None:
     old, new = a_task(TaskState.FAILED), a_task()
-    over = msgspec.structs.replace(new, state=TaskState.FAILED, exit_code=3, phase="failed")
+    over = replace(new, state=TaskState.FAILED, exit_code=3, phase="failed")
     server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
     server.plays(f"/v1/tasks/{new.id}/follow", streams(state_event(1, over)))
     assert user.run("retry", old.id, "-f").status == 3

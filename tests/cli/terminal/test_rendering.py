@@ -195,7 +195,9 @@ def test_why() -> None:
     waiting = WaitingReason("no_device", "No node has a GPU.")
     assert why(a_task(waiting=waiting)) == "No node has a GPU."
     assert why(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting)) == ""
-    assert why(a_task(TaskState.FAILED, reason=EndReason.MEMORY_LIMIT)) == "memory limit"
+    assert (
+        why(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT)) == "it wrote more log than it may"
+    )
     late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
     assert why(late) == "it was not started in time"
     failed = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=3)
@@ -266,4 +268,6 @@ def test_the_summary_is_one_line() -> None:
         attempts=[an_attempt(devices=[])],
         reason=EndReason.TIME_LIMIT,
     )
-    assert summary(ended, NOW) == "hello failed after 2.0 s on lap�[31mtop: time limit"
+    assert (
+        summary(ended, NOW) == "hello failed after 2.0 s on lap�[31mtop: it ran past its time limit"
+    )

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.consumer import Potluck
 from potluck.consumer.files.files import place_in
@@ -262,7 +262,7 @@ def test_a_file_without_a_place_keeps_no_other_from_coming(
 def test_of_two_files_of_one_name_the_second_is_told(
     server: FakeServer, potluck: Potluck, tmp_path: Path
 ) -> None:
-    other = msgspec.structs.replace(BLOB, sha256="0" * 64)
+    other = replace(BLOB, sha256="0" * 64)
     named = [NamedFile("x", BLOB), NamedFile("x", other), NamedFile("y", BLOB)]
     server.plays("/v1/tasks/t/files", says(TaskFiles(1, named)))
     server.plays(PATH, Scene(200, DATA))

@@ -193,7 +193,10 @@ def test_an_item_that_nobody_raised_for_says_why_it_failed(node: StandIn, remote
     found = list(remote.map([1, 2], return_exceptions=True))
     assert [str(each).split(" failed: ")[1] for each in found] == [f"{slow}."] * 2
     node.answers = fails_items(EndReason.MEMORY_LIMIT, "")
-    with pytest.raises(TaskFailed, match=r"^Item 0 of the task \w+ failed: memory limit\.$"):
+    with pytest.raises(
+        TaskFailed,
+        match=r"^Item 0 of the task \w+ failed: it used more memory than it asked for\.$",
+    ):
         next(remote.map([1]))
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 import potluck
 from potluck.consumer import Potluck
@@ -57,7 +57,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def client(server: FakeServer) -> Iterator[Potluck]:
-    patient = msgspec.structs.replace(HASTE, read_seconds=5.0, give_up_seconds=5.0)
+    patient = replace(HASTE, read_seconds=5.0, give_up_seconds=5.0)
     with Potluck(server.url, "secret", patient) as client:
         yield client
 
@@ -185,7 +185,7 @@ def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) 
 def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
     server: FakeServer, client: Potluck
 ) -> None:
-    broken = msgspec.structs.replace(REQUEST, secrets={"TOKEN": object()})
+    broken = replace(REQUEST, secrets={"TOKEN": object()})
     sender = Sender(client.transport)
     one, other, later = Addressee(), Addressee(), Addressee()
     with sender._turn:
@@ -262,7 +262,7 @@ def test_a_map_is_over_behind_an_input_that_can_not_be_sent(
 def test_an_array_is_not_called_off_once_its_results_are_here(
     server: FakeServer, client: Potluck
 ) -> None:
-    running = msgspec.structs.replace(_items(TASK_ID, 1, 2), state=TaskState.RUNNING)
+    running = replace(_items(TASK_ID, 1, 2), state=TaskState.RUNNING)
     server.plays(RESULTS, _results(running))
     results = potluck.task(abs).using(client=client).map([1, 2])
     await_true(lambda: results._inbox._news, "they are here, and nobody has looked")

@@ -4,8 +4,8 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.bitmap_index import place_of
@@ -153,7 +153,7 @@ def test_who_gets_a_node_of_its_own_later_finds_it_also_with_a_fraction() -> Non
     assert taken_node(pool, first) == "everybodys"
     assert pool.find(second) is None
     pool.put_node(whole_node("mine", account_id=ALICE, own_tasks_only=True))
-    assert pool.find(msgspec.structs.replace(second, account_id=BOB)) is None
+    assert pool.find(replace(second, account_id=BOB)) is None
     assert taken_node(pool, second) == "mine"
 
 
@@ -285,10 +285,9 @@ def some_twin(chance: Random, number: int, like: FreeNode) -> FreeNode:
     """A node like another one, but for how reliable it is, and perhaps whose."""
     name = f"n{number}"
     devices = [
-        msgspec.structs.replace(device, id=DeviceId(f"{name}-{index}"))
-        for index, device in enumerate(like.devices)
+        replace(device, id=DeviceId(f"{name}-{index}")) for index, device in enumerate(like.devices)
     ]
-    return msgspec.structs.replace(
+    return replace(
         like,
         id=NodeId(name),
         devices=tuple(devices),
@@ -356,7 +355,7 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
     live: list[tuple[WaitingTask, Fit]] = []
     kinds = [some_task(chance, number) for number in range(6)]
     for number in range(30):
-        each = msgspec.structs.replace(chance.choice(kinds), id=TaskId(f"t{number}"))
+        each = replace(chance.choice(kinds), id=TaskId(f"t{number}"))
         pool.learn(each.requirements)
         is_asked_first = chance.random() < 0.5
         has_room = is_asked_first and pool.has_room(each)
@@ -391,8 +390,8 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
             known = pool.node(nodes[rated].id)
             assert known is not None
             reliability = chance.choice(RELIABILITIES)
-            nodes[rated] = msgspec.structs.replace(nodes[rated], reliability=reliability)
-            pool.put_node(msgspec.structs.replace(known, reliability=reliability))
+            nodes[rated] = replace(nodes[rated], reliability=reliability)
+            pool.put_node(replace(known, reliability=reliability))
         if nodes and chance.random() < 0.1:
             known = pool.node(chance.choice(nodes).id)
             assert known is not None
@@ -427,19 +426,13 @@ def change_terms_at_times(chance: Random, nodes: list[FreeNode], pool: Capacity)
 
 def with_terms(known: FreeNode, said: list[dict[str, Any]]) -> FreeNode:
     """As its owner wants it from now on, whatever runs there."""
-    devices = [
-        msgspec.structs.replace(device, **terms)
-        for device, terms in zip(known.devices, said, strict=True)
-    ]
-    return msgspec.structs.replace(known, devices=tuple(devices))
+    devices = [replace(device, **terms) for device, terms in zip(known.devices, said, strict=True)]
+    return replace(known, devices=tuple(devices))
 
 
 def _as_read(known: FreeNode) -> FreeNode:
-    devices = [
-        msgspec.structs.replace(device, free_memory_bytes=device.memory_bytes)
-        for device in known.devices
-    ]
-    return msgspec.structs.replace(known, devices=tuple(devices))
+    devices = [replace(device, free_memory_bytes=device.memory_bytes) for device in known.devices]
+    return replace(known, devices=tuple(devices))
 
 
 def _permitted(
@@ -460,7 +453,7 @@ def _check(wanted: WaitingTask, found: Fit, known: FreeNode) -> None:
     assert len({share.device_id for share in found.shares}) == needs.device_count
     for share in found.shares:
         device = devices[share.device_id]
-        alone = fit(wanted, msgspec.structs.replace(known, devices=(device,)))
+        alone = fit(wanted, replace(known, devices=(device,)))
         assert share.milli <= device.free_milli
         assert needs.device_count > 1 or isinstance(alone, Fit)
     price = sum(devices[s.device_id].price_micro_per_hour * s.milli for s in found.shares) // 1000

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.capacity import Capacity
@@ -83,7 +83,7 @@ def test_whom_a_node_treats_unlike_others_is_known_as_long_as_one_does(
     known.put_node(node_with("n0", 1))
     none = known.named
     for name in ("n1", "n2"):
-        known.put_node(msgspec.structs.replace(node_with(name, 1), **naming))
+        known.put_node(replace(node_with(name, 1), **naming))
     named = known.named
     assert named == {BOB} and not none
     known.drop_node(NodeId("n1"))

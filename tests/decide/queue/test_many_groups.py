@@ -2,8 +2,8 @@
 
 from random import Random
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.queue.block_reason import Halt
 from potluck.decide.scheduler import Plan, Scheduler
@@ -89,11 +89,11 @@ def test_when_the_first_can_not_pay_the_next_has_its_turn() -> None:
     pool = scheduler()
     pool.put_account(AccountShare(ALICE, available_micro=100))
     priced = (gpu("n1-g0", price_micro_per_hour=100),)
-    pool.put_node(msgspec.structs.replace(node_with("n1", 1, free_cores=0), devices=priced))
+    pool.put_node(replace(node_with("n1", 1, free_cores=0), devices=priced))
     pool.put_task(array("long", 1, submitted_at=0.0, run_seconds=7200.0))
     pool.put_task(array("short", 1, submitted_at=1.0, run_seconds=3600.0))
     planned(pool)
-    pool.put_node(msgspec.structs.replace(node_with("n1", 1), devices=priced))
+    pool.put_node(replace(node_with("n1", 1), devices=priced))
     assert [each.task_id for each in pool.plan(NOW, 10).assignments] == ["short"]
 
 
@@ -143,7 +143,7 @@ class History:
     def start(self, given: Assignment) -> None:
         attempt = running(given, self.whose[given.task_id], self.now + 5)
         name = AttemptId(f"{attempt.id} {len(self.given)}")
-        self.live.append(msgspec.structs.replace(attempt, id=name))
+        self.live.append(replace(attempt, id=name))
         self.pool.put_running(self.live[-1], self.now)
 
     def task_comes(self) -> None:
@@ -193,7 +193,7 @@ class History:
             known = self.pool.task(self.chance.choice(waiting))
             assert known is not None
             seconds = self.chance.choice([0.1, 1.0, 10.0, 1000.0])
-            self.pool.put_task(msgspec.structs.replace(known, expected_seconds=seconds))
+            self.pool.put_task(replace(known, expected_seconds=seconds))
 
     def task_goes(self) -> None:
         if waiting := self.pool.task_ids():

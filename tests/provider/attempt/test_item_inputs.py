@@ -11,7 +11,7 @@ from potluck.model.blob import Value
 from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, TaskSpec
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended, InputFailed
+from potluck.provider.sandbox.driver import Confinement, Driver, InputFailed, RunOutcome
 from potluck.wire import item_file
 from potluck.wire.provider import Grant
 from tests.provider.attempt.test_item_runner import Ran, a_range, driver
@@ -37,7 +37,7 @@ def packed(given: list[ItemInputs]) -> Value:
 
 def a_given_range(source: str, **changes: Any) -> Grant:
     grant = a_range(source, range(len(GIVEN)))
-    spec = msgspec.structs.replace(
+    spec = replace(
         grant.spec,
         inputs=packed(GIVEN),
         environment={"SEED": "0"},
@@ -75,9 +75,9 @@ class Recorder:
     def __init__(self) -> None:
         self.asked: list[Confinement] = []
 
-    async def run(self, confinement: Confinement, *_: Any, **__: Any) -> Ended:
+    async def run(self, confinement: Confinement, *_: Any, **__: Any) -> RunOutcome:
         self.asked.append(confinement)
-        return Ended(EndReason.COMPLETED, 0, "", 0.1, 0.1, 0, 0)
+        return RunOutcome(EndReason.COMPLETED, "", 0, 0.1, 0.1)
 
 
 async def test_an_image_need_not_have_a_python(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import socket_prefix
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Confinement, Driver, Ended
+from potluck.provider.sandbox.driver import Confinement, Driver, RunOutcome
 from potluck.provider.server.throttle import Throttle
 from tests.orphans import orphans_are_let_go
 from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
@@ -51,7 +51,7 @@ class Kitchen:
         assert stream == "potluck"
         self.said.extend(data)
 
-    async def run(self, environment: Environment, code: str) -> tuple[Ended, str]:
+    async def run(self, environment: Environment, code: str) -> tuple[RunOutcome, str]:
         """Runs code with the environment's interpreter, in a sandbox as a task's."""
         said = bytearray()
 

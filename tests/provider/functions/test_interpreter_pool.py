@@ -195,7 +195,7 @@ async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
     assert called.ended.detail == "ValueError: 401 for https://there/?key=***"
     assert called.value["message"] == "401 for https://there/?key=***"
     assert mapped.failed[0].detail == called.ended.detail
-    assert not [each for each in (called.outcome.value, mapped.failed[0]) if "horse" in str(each)]
+    assert not [each for each in (called.ended.value, mapped.failed[0]) if "horse" in str(each)]
 
 
 async def test_what_can_not_be_loaded_says_what_is_missing(walled: Shop) -> None:
@@ -265,8 +265,8 @@ async def test_a_child_that_comes_back_says_nothing(walled: Shop) -> None:
 async def test_results_are_pickled_only_when_asked(walled: Shop) -> None:
     ran = await walled.run(call_of(behave, "object", pickles_results=True))
 
-    assert ran.outcome.value is not None
-    assert ran.outcome.value.data.startswith(b"\x80")
+    assert ran.ended.value is not None
+    assert ran.ended.value.data.startswith(b"\x80")
 
 
 def remember(word: str) -> tuple[int, list[str], list[str]]:

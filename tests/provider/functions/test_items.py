@@ -26,7 +26,7 @@ from potluck.provider.functions.interpreter_main import (
     HEADER,
     _Answers,
 )
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire import plain_values
 from potluck.wire.plain_values import decode
 from potluck.wire.provider import ItemsDone
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("by_value")
 
 
 FAILED = EndReason.SANDBOX_FAILED
-RECALLED = Touched(EndReason.RECLAIMED, "")
+RECALLED = RunOutcome(EndReason.RECLAIMED, "")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ RECALLED = Touched(EndReason.RECLAIMED, "")
 )
 def test_who_is_to_blame(
     ended: EndReason,
-    recalled: Touched | None,
+    recalled: RunOutcome | None,
     is_item_known: bool,
     can_go_on: bool,
     expected: Blame,

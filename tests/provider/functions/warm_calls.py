@@ -28,8 +28,8 @@ from potluck.provider.functions.confinement import confine_function
 from potluck.provider.functions.interpreter_key import WarmKey, key_of
 from potluck.provider.functions.interpreter_pool import Pins, WarmPool, WarmSettings
 from potluck.provider.kinds.function import run_function
-from potluck.provider.kinds.types import Job, Outcome
-from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.kinds.types import Job
+from potluck.provider.sandbox.driver import Driver, Recall, RunOutcome
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode
 from potluck.wire.provider import Grant
@@ -90,9 +90,8 @@ def key(grant: Grant) -> WarmKey:
 class Ran:
     """What came of it."""
 
-    def __init__(self, outcome: Outcome, told: list[Event], text: str, files: list[str]) -> None:
-        self.outcome = outcome
-        self.ended = outcome.ended
+    def __init__(self, outcome: RunOutcome, told: list[Event], text: str, files: list[str]) -> None:
+        self.ended = outcome
         self.text = text
         self.files = files
         ended = [event for event in told if isinstance(event, ItemsEnded)]
@@ -107,8 +106,8 @@ class Ran:
 
     @property
     def value(self) -> Any:
-        assert self.outcome.value is not None, self.ended
-        return decode(self.outcome.value.data)
+        assert self.ended.value is not None, self.ended
+        return decode(self.ended.value.data)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
@@ -75,7 +76,7 @@ def confinement(**changes: object) -> Confinement:
         seconds=20.0,
         log_bytes=MIB,
     )
-    return msgspec.structs.replace(modest, **changes)
+    return replace(modest, **changes)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Confinement,
     Driver,
-    Ended,
     InputFailed,
     Recall,
+    RunOutcome,
     WorkDirectory,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
@@ -46,7 +46,7 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    ended: Ended | None = None
+    ended: RunOutcome | None = None
     stdout: bytes = b""
     stderr: bytes = b""
     potluck: bytes = b""
@@ -111,7 +111,7 @@ class Collector:
     async def on_started(self) -> None:
         self.started += 1
 
-    def answer(self, ended: Ended | None, carrier: Carrier) -> Answer:
+    def answer(self, ended: RunOutcome | None, carrier: Carrier) -> Answer:
         return Answer(
             ended=ended,
             left=carrier.left,

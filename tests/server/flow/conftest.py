@@ -9,8 +9,8 @@ import pytest
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.derived_keys import derive
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import Outward
 from potluck.server.rate_limiter import Limiter

@@ -3,8 +3,9 @@
 import secrets
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
+from potluck.decide.attempt_change import AttemptChange, end
 from potluck.decide.charges import grant_entries
 from potluck.decide.invariants import violations
 from potluck.model.account import Role
@@ -18,8 +19,8 @@ from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.model.usage import Usage
 from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.lease import lease
+from potluck.server.flow.notify import task_stream
 from potluck.server.flow.report import report
-from potluck.server.flow.report.attempt_progress import Course
 from potluck.server.flow.schedule import schedule
 from potluck.server.flow.schedule.schedule import Round
 from potluck.server.flow.settle import settle
@@ -84,7 +85,7 @@ def description(
         sandbox=SandboxReport("bwrap", kinds=tuple(TaskKind)),
         devices=devices,
     )
-    return msgspec.structs.replace(offered, **changes)
+    return replace(offered, **changes)
 
 
 def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:
@@ -172,7 +173,7 @@ class Pool:
 
     async def task(self, task_id: TaskId) -> TaskView:
         async with self.parts.database.transaction() as connection:
-            return await tasks.get(connection, task_id, self.alice)
+            return task_stream.add_pause_reason(await tasks.get(connection, task_id, self.alice))
 
     async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
         """One node and one task that runs on it."""
@@ -188,9 +189,9 @@ class Pool:
         async with self.parts.database.transaction() as connection:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
-            await settle.end_attempt(
-                self.parts, connection, Course(attempt), settle.Ending(EndReason.COMPLETED, 0)
-            )
+            wait = settle.next_wait(self.parts)
+            ended = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
+            await settle.write(self.parts, connection, [ended])
 
     async def check(self) -> None:
         """Everything that must always be true is true."""

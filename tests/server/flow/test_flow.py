@@ -2,8 +2,8 @@
 
 import asyncio
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import Conflict, InvalidInput, NotFound, StaleLease
@@ -433,8 +433,8 @@ async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Po
 
 
 async def test_what_can_not_be_placed_does_not_stand_in_the_way(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, most_tasks_per_page=2)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, most_tasks_per_page=2)
+    pool.parts = replace(pool.parts, settings=settings)
     await pool.offer()
     for _ in range(5):
         await pool.submit(device_model="nobody has it", priority=100)

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.types import Assignment, DeviceShare
 from potluck.model.account import Role
@@ -219,8 +219,8 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
 
 
 async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=9)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, quota_queued_tasks=9)
+    pool.parts = replace(pool.parts, settings=settings)
     first = await pool.submit()
     async with pool.parts.database.transaction() as connection:
         await connection.execute("SELECT FROM accounts FOR UPDATE")

@@ -3,15 +3,15 @@
 import hashlib
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.audit import AuditKind
 from potluck.model.error import BadSettings, Conflict, Unopenable
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec, TaskSpec
-from potluck.server.auth.keys import derive
+from potluck.server.derived_keys import derive
 from potluck.server.encryption import rotation
 from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.encryption.open_vault import open_vault
@@ -57,7 +57,7 @@ async def filed(pool: Pool, tmp_path: Path) -> Pool:
 
 
 def with_vault(pool: Pool, vault: Vault, **changes: object) -> Pool:
-    parts = msgspec.structs.replace(pool.parts, vault=vault, **changes)
+    parts = replace(pool.parts, vault=vault, **changes)
     return Pool(parts, pool.alice, pool.bob, pool.leads)
 
 
@@ -200,7 +200,7 @@ async def test_rotation_reaches_secrets_and_what_functions_gave(filed: Pool) -> 
     secret, task = {"PASSWORD": SECRET}, await call(filed, items=3)
     grant = await give(filed, node, task.id, 0, 3)
     await filed.report(node.node_id, returned(grant, 0, 2), raised(grant, 2), done(grant))
-    trusting = msgspec.structs.replace(request(), secrets=secret, secrets_to_strangers=True)
+    trusting = replace(request(), secrets=secret, secrets_to_strangers=True)
     await submit.submit(filed.parts, filed.alice, trusting, None)
 
     begun = await rotation.begin(filed.parts, filed.alice)
@@ -289,9 +289,7 @@ async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change
     await enter(filed)
     (old,) = key_file(filed).read().keys
     fresh = new_key()
-    given = msgspec.structs.replace(
-        filed.parts.settings, encryption_key=f"{fresh.hex()},{old.hex()}"
-    )
+    given = replace(filed.parts.settings, encryption_key=f"{fresh.hex()},{old.hex()}")
     vault, _ = await open_vault(given, filed.parts.database)
     moved = with_vault(filed, vault)
     with pytest.raises(Conflict, match="POTLUCK_ENCRYPTION_KEY"):

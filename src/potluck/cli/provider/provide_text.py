@@ -113,7 +113,7 @@ def _sandbox(report: SandboxReport) -> str:
 
 def _finished(pane: Pane, finished: AttemptFinished) -> None:
     is_good = finished.reason is EndReason.COMPLETED
-    reason = "" if is_good else f": {finished.detail or finished.reason.replace('_', ' ')}"
+    reason = "" if is_good else f": {finished.detail or finished.reason.facts.meaning}"
     text = f"finished  {finished.task_id} after {show_seconds(finished.run_seconds)}{reason}"
     _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
 

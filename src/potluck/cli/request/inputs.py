@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen, printable
@@ -42,9 +43,9 @@ class Inputs(Struct, frozen=True):
 def with_item_files(inputs: Inputs, files: Sequence[InputFile]) -> Inputs:
     """Few are shown as they are; many go along as one archive, which is unpacked."""
     if len(inputs.files) + len(files) <= MOST_INPUT_FILES:
-        return msgspec.structs.replace(inputs, files=(*inputs.files, *files))
+        return replace(inputs, files=(*inputs.files, *files))
     if inputs.folder is None:
-        return msgspec.structs.replace(inputs, packed=tuple(files))
+        return replace(inputs, packed=tuple(files))
     raise InvalidInput(
         f"{len(files):,} files are too many to go along beside a folder.",
         "Put them into the folder, where its .gitignore does not name them, or leave --folder out.",
@@ -98,8 +99,8 @@ def _with(
 ) -> TaskSpec:
     """What a function's items are given its caller has said already."""
     if isinstance(spec, FunctionSpec):
-        return msgspec.structs.replace(spec, folder=folder, files=files)
-    return msgspec.structs.replace(spec, folder=folder, files=files, inputs=items)
+        return replace(spec, folder=folder, files=files)
+    return replace(spec, folder=folder, files=files, inputs=items)
 
 
 def _items(potluck: "Potluck", packed: bytes, line: LiveLine) -> Value:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.cli.results.fetch import brought, check_output
 from potluck.cli.results.item_log import NUMBER, STREAMS, by_item
@@ -98,7 +98,7 @@ class Gathering(Struct, frozen=True):
 
     def _named(self, found: TaskFiles) -> TaskFiles:
         files = [NamedFile(self._renamed(file.path), file.blob) for file in found.files]
-        return msgspec.structs.replace(found, files=files)
+        return replace(found, files=files)
 
     def _renamed(self, path: str) -> str:
         """A file of item 17 comes back as `17/picture.png`."""

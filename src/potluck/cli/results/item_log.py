@@ -7,7 +7,7 @@ that item's, remark or not.
 import re
 from collections.abc import Iterable, Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.task import ItemRange
 from potluck.wire.consumer import LogPage, LogPiece
@@ -43,4 +43,4 @@ def only_item(pages: Iterable[LogPage], items: ItemRange, wanted: int) -> Iterat
     """The same pages, which may have more to tell, with nothing but what this item wrote."""
     for page, written in by_item(pages, items):
         pieces = [piece for item, piece in written if item == wanted]
-        yield msgspec.structs.replace(page, pieces=pieces)
+        yield replace(page, pieces=pieces)

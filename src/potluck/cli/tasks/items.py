@@ -7,7 +7,7 @@ from potluck.cli.terminal.progress_bar import bar, in_tens
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, Column, show_table
 from potluck.model.task import EndReason
-from potluck.wire.consumer import FailedItem, ItemCounts
+from potluck.wire.consumer import FailedItem, ItemCounts, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -61,7 +61,7 @@ def show_failed(
             Cell(f"{each.item}", Tone.STRONG),
             *([Cell(values[each.item])] if values else []),
             Cell(f"{each.failures}"),
-            Cell(_why(each)),
+            Cell(explain_end(each)),
         ]
         for each in failed
     ]
@@ -70,9 +70,9 @@ def show_failed(
         pane.line(f"… and {total - len(failed):,} more", Tone.FAINT)
 
 
-def _why(item: FailedItem) -> str:
-    if item.detail:
-        return printable(item.detail)
-    if item.reason is EndReason.EXIT_STATUS:
-        return f"exit status {item.exit_code}"
-    return item.reason.value.replace("_", " ")
+def explain_end(ended: TaskView | FailedItem) -> str:
+    if ended.detail:
+        return printable(ended.detail)
+    if ended.reason is EndReason.EXIT_STATUS:
+        return f"exit status {ended.exit_code}"
+    return "" if ended.reason is None else ended.reason.facts.meaning

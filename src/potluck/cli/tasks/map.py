@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import msgspec
 import typer
+from msgspec.structs import replace
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
 from potluck.cli.notify.notifier import notifier
@@ -147,7 +147,7 @@ def _with_items(draft: Draft, items: Sequence[Item]) -> Draft:
     files = [InputFile(item.file, item.value) for item in items if item.file is not None]
     inputs = with_item_files(draft.inputs, files)
     packed = pack([encode_json(each) for each in own])
-    return msgspec.structs.replace(draft, inputs=msgspec.structs.replace(inputs, items=packed))
+    return replace(draft, inputs=replace(inputs, items=packed))
 
 
 def _words(spec: TaskSpec) -> tuple[str, ...]:

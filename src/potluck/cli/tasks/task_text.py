@@ -2,7 +2,12 @@
 
 from datetime import datetime
 
-from potluck.cli.tasks.items import percent, progress, told
+from potluck.cli.tasks.items import (
+    explain_end,
+    percent,
+    progress,
+    told,
+)
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.units import show_seconds
@@ -20,24 +25,13 @@ TONES = {
 }
 
 
-# Where the name of the reason alone would be a riddle.
-_WORDS = {
-    EndReason.DEADLINE: "it was not started in time",
-    EndReason.DEPENDENCY: "a task that it was to come after did not succeed",
-}
-
-
 def why(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
         return ""  # the state says it all
-    if task.detail:
-        return printable(task.detail)
-    if task.reason is EndReason.EXIT_STATUS:
-        return f"exit status {task.exit_code}"
-    return _WORDS.get(task.reason) or task.reason.value.replace("_", " ")
+    return explain_end(task)
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:

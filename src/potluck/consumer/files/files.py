@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.files.download import download
 from potluck.consumer.files.folder import pack_files, pack_folder
@@ -97,7 +97,7 @@ class Files:
             page = self._page(task_id, found.attempt, cursor)
             files += page.files
             cursor = page.next_cursor
-        return msgspec.structs.replace(found, files=files, next_cursor=None)
+        return replace(found, files=files, next_cursor=None)
 
     def fetch(
         self,

@@ -52,4 +52,4 @@ def failures_of(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int
 
 
 def _words(reason: EndReason | None) -> str:
-    return "it gave no result" if reason is None else reason.value.replace("_", " ")
+    return "it gave no result" if reason is None else reason.facts.meaning

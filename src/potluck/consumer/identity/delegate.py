@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.identity.wallet import Wallet
@@ -33,6 +33,6 @@ def authorise(client: Potluck, wallet: Wallet, key_address: str, machine: str) -
         nonce=asked.nonce,
         signature="0x",
     )
-    signed = msgspec.structs.replace(word, signature=wallet.sign(digest(word)))
+    signed = replace(word, signature=wallet.sign(digest(word)))
     client.account.authorise_node_key(signed, machine)
     return signed

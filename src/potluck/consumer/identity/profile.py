@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.consumer.http.server_address import checked_url, spelled_url
 from potluck.local.data_directory import config_directory
@@ -85,7 +86,7 @@ def saved_profile() -> Profile | None:
         profile = msgspec.convert(_nested(found), Profile)
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from error
-    return msgspec.structs.replace(profile, url=spelled_url(profile.url))
+    return replace(profile, url=spelled_url(profile.url))
 
 
 def save_profile(profile: Profile) -> Path:
@@ -110,7 +111,7 @@ def forget_session(url: str) -> None:
     with changing_profile():
         saved = saved_for(url)
         if saved is not None:
-            save_profile(msgspec.structs.replace(saved, session=None))
+            save_profile(replace(saved, session=None))
 
 
 def _nested(found: dict[str, str]) -> dict[str, Any]:

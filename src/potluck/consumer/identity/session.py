@@ -10,7 +10,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.consumer.http.api_call import tell
 from potluck.consumer.http.transport import Transport
@@ -64,7 +64,7 @@ class SavedSession:
             if found is not None:
                 return found
             session = session_of(self._next(saved, saved.session))
-            save_profile(msgspec.structs.replace(saved, session=session))
+            save_profile(replace(saved, session=session))
             return session
 
     def _usable(self, saved: Profile | None, refused: str | None) -> Session | None:

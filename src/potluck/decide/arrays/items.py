@@ -12,19 +12,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
 from potluck.decide.retry_policy import (
-    AT_ONCE,
-    HOPELESS,
     MAX_LOSSES,
     POISONED_NODES,
-    UNCOUNTED,
     History,
     Next,
     Wait,
+    is_counted_loss,
 )
 from potluck.model.lease import AttemptState
-from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.model.task import EndReason, ItemRange, NextTry, TaskState
 
 # What waits is one value of a row, which all that happens to the array writes anew. While it is
 # scattered into this many pieces, items that fail are not tried again.
@@ -85,6 +82,10 @@ class Accepted(Struct, frozen=True):
     again: tuple[ItemRange, ...]
     failures: tuple[ItemFailure, ...]
     run_seconds: float
+
+    @property
+    def failed_for_good(self) -> int:
+        return sum(failure.is_final for failure in self.failures)
 
 
 class ArrayPart(Struct, frozen=True):
@@ -195,7 +196,7 @@ def after_range(
     given_up = _given_up(reason, history, array)
     back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
     failed = array.items_failed + (given_up is not None)
-    if ATTEMPT_STATE_AFTER[reason] is AttemptState.CANCELLED:
+    if reason.facts.attempt_state is AttemptState.CANCELLED:
         following = Next(TaskState.CANCELLED, reason)
     elif array.has_others:
         following = Next(None, None, _until(reason, history, now, wait, has_others=True))
@@ -218,25 +219,26 @@ def _all_done(failed: int, allowed: int) -> Next:
 
 def _is_hopeless(reason: EndReason, history: History, array: ArrayPart) -> bool:
     """Whether ranges fail as a whole too often; once items had outcomes, it may be the node."""
-    if ATTEMPT_STATE_AFTER[reason] is not AttemptState.FAILED:
+    if reason.facts.attempt_state is not AttemptState.FAILED:
         return False
     most = history.max_attempts
     if array.has_outcomes:
         most = max(most, POISONED_NODES)
-    return reason in HOPELESS or history.failures >= most
+    return reason.facts.next_try is NextTry.NEVER or history.failures >= most
 
 
 def _until(
     reason: EndReason, history: History, now: datetime, wait: Wait, *, has_others: bool
 ) -> datetime | None:
     """A lost range keeps nobody else waiting; one that failed as a whole slows all of them down."""
-    match ATTEMPT_STATE_AFTER[reason]:
+    next_try = reason.facts.next_try
+    match reason.facts.attempt_state:
         case AttemptState.FAILED:
             return wait.until(now, history.failures)
-        case AttemptState.LOST if reason is EndReason.DECLINED:
+        case AttemptState.LOST if next_try is NextTry.DECLINE_PAUSE:
             # While others work it is only kept from going to and fro as fast as it can be given.
             return wait.until(now, 1 if has_others else history.declines)
-        case AttemptState.LOST if not has_others and reason not in AT_ONCE:
+        case AttemptState.LOST if not has_others and next_try is not NextTry.AT_ONCE:
             return wait.until(now, max(1, history.losses))
         case _:
             return None
@@ -244,8 +246,7 @@ def _until(
 
 def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFailure | None:
     """The item that was running when its range was lost, if that has happened to it too often."""
-    is_loss = ATTEMPT_STATE_AFTER[reason] is AttemptState.LOST and reason not in UNCOUNTED
-    if not is_loss or not array.remaining:
+    if not is_counted_loss(reason) or not array.remaining:
         return None
     item = array.remaining[0].start
     if history.nodes_lost >= POISONED_NODES:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.explain.owner_sentences import Asked
 from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF
@@ -42,8 +42,8 @@ def _tasks(count: int) -> str:
 
 
 def _with_devices(node: FreeNode, **said: object) -> FreeNode:
-    devices = tuple(msgspec.structs.replace(each, **said) for each in node.devices)
-    return msgspec.structs.replace(node, devices=devices)
+    devices = tuple(replace(each, **said) for each in node.devices)
+    return replace(node, devices=devices)
 
 
 def _back(node: FreeNode, _asked: Asked) -> _Changed:
@@ -63,22 +63,20 @@ def _any_part(node: FreeNode, asked: Asked) -> _Changed:
     least = min(task.requirements.device_milli or WHOLE_DEVICE_MILLI for task, _ in asked)
     parts = -(-WHOLE_DEVICE_MILLI // least)
     divided = tuple(
-        msgspec.structs.replace(
-            each, least_milli=min(each.least_milli, WHOLE_DEVICE_MILLI // parts)
-        )
+        replace(each, least_milli=min(each.least_milli, WHOLE_DEVICE_MILLI // parts))
         for each in node.devices
     )
     condition = f"If its cards were divided into {parts} parts"
-    return msgspec.structs.replace(node, devices=divided), condition
+    return replace(node, devices=divided), condition
 
 
 def _runs_all(node: FreeNode, _asked: Asked) -> _Changed:
-    every = msgspec.structs.replace(node, kinds=frozenset(TaskKind), containers=None)
+    every = replace(node, kinds=frozenset(TaskKind), containers=None)
     return every, "If it could run every kind of task"
 
 
 def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:
-    return msgspec.structs.replace(node, own_tasks_only=False), "With a sandbox"
+    return replace(node, own_tasks_only=False), "With a sandbox"
 
 
 def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
@@ -88,11 +86,11 @@ def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
         return None
     price = _of_half(sorted(prices, reverse=True))
     devices = tuple(
-        msgspec.structs.replace(each, price_micro_per_hour=min(price, each.price_micro_per_hour))
+        replace(each, price_micro_per_hour=min(price, each.price_micro_per_hour))
         for each in node.devices
     )
     text = MEASURE_OF["max_price_micro_per_hour"].text(price, 6)
-    changed = msgspec.structs.replace(node, devices=devices)
+    changed = replace(node, devices=devices)
     return changed, f"At a price of {text} an hour for a device"
 
 
@@ -123,7 +121,7 @@ def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
         has = getattr(node, field)
         noun = {"cores": " cores", "memory_bytes": " of memory", "disk_bytes": " of disk"}[field]
         condition = f"With {measure.text(figure, 3)}{noun} instead of {measure.text(has, 3)}"
-        return msgspec.structs.replace(node, **{field: figure}), condition
+        return replace(node, **{field: figure}), condition
 
     return offer
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from math import floor, log10
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.pool.feasibility import Refusal, price_of, suitable
 from potluck.decide.types import FreeDevice, FreeNode, WaitingTask
@@ -16,8 +16,8 @@ _Devices = tuple[FreeDevice, ...]
 
 
 def eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
-    requirements = msgspec.structs.replace(task.requirements, **{field: value})
-    return msgspec.structs.replace(task, requirements=requirements)
+    requirements = replace(task.requirements, **{field: value})
+    return replace(task, requirements=requirements)
 
 
 class Measure(Struct, frozen=True):

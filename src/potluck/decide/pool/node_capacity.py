@@ -3,7 +3,7 @@
 from collections.abc import Container
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.types import (
     DeviceShare,
@@ -35,7 +35,7 @@ class Profile:
     def __init__(self, node: FreeNode, key: ProfileKey) -> None:
         self.key = key
         # How reliable a node is changes from day to day, and is looked at node by node.
-        self.node = msgspec.structs.replace(node, reliability=1.0, wallet=key.wallet)
+        self.node = replace(node, reliability=1.0, wallet=key.wallet)
         self.gpus = [  # that take new work
             position
             for position, device in enumerate(node.devices)
@@ -155,7 +155,7 @@ class Room:
     def as_node(self) -> FreeNode:
         """The node as it is now."""
         devices = tuple(self._device(position) for position in range(len(self.milli)))
-        return msgspec.structs.replace(
+        return replace(
             self.node,
             free_cores=self.cores,
             free_memory_bytes=self.memory_bytes,
@@ -184,7 +184,7 @@ class Room:
                 own[account_id] = milli
 
     def _device(self, position: int) -> FreeDevice:
-        return msgspec.structs.replace(
+        return replace(
             self.node.devices[position],
             free_milli=self.milli[position],
             free_memory_bytes=self.device_memory_bytes[position],

@@ -7,7 +7,7 @@ that a wrong guess is corrected without being believed for ever.
 import heapq
 from math import inf
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.types import FreeNode, RunningAttempt
 from potluck.model.device import DeviceKind
@@ -98,7 +98,7 @@ class Timetable:
             attempt = self.get(attempt_id)
             if attempt is not None and attempt.expected_end == end:
                 more = max(self._extension_seconds, 2 * (now - end))
-                self.put(msgspec.structs.replace(attempt, expected_end=now + more))
+                self.put(replace(attempt, expected_end=now + more))
 
     def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:
         """When each GPU of the node will be free, the first free first; 0 if it is now.

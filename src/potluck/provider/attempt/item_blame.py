@@ -2,11 +2,8 @@
 
 from enum import StrEnum
 
-from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import Touched
-
-# What is no item's own doing, and would meet the next one too.
-_FOR_ALL = (EndReason.SANDBOX_FAILED, EndReason.INPUT_FAILED)
+from potluck.model.task import EndReason, Reporter
+from potluck.provider.sandbox.driver import RunOutcome
 
 
 class Blame(StrEnum):
@@ -18,14 +15,14 @@ class Blame(StrEnum):
 
 
 def blamed(
-    ended: EndReason, recalled: Touched | None, *, is_item_known: bool, can_go_on: bool
+    ended: EndReason, recalled: RunOutcome | None, *, is_item_known: bool, can_go_on: bool
 ) -> Blame:
     """Only an item that is known to have run, and to have had no outcome yet, is ever blamed.
 
     Where none is, `can_go_on` says whether another try would be more than the same once more.
     """
     is_recalled = recalled is not None and ended is recalled.reason
-    if is_recalled or ended in _FOR_ALL:
+    if is_recalled or ended.facts.reporter is not Reporter.ITEM:  # no item's own doing
         return Blame.ALL
     if is_item_known:
         return Blame.ITEM

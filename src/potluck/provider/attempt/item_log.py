@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt.masked_log import LogWriter
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 
 
 class ItemLog:
@@ -22,9 +22,9 @@ class ItemLog:
         self._item: int | None = None
         self._is_titled = True
         self._is_full = False
-        self._over: Callable[[Touched], None] = _nobody
+        self._over: Callable[[RunOutcome], None] = _nobody
 
-    def begin(self, item: int, over: Callable[[Touched], None] | None = None) -> None:
+    def begin(self, item: int, over: Callable[[RunOutcome], None] | None = None) -> None:
         """From now on this item writes; `over` is told if it writes too much."""
         self._item, self._over = item, over or _nobody
         self._item_bytes, self._is_titled = 0, False
@@ -32,7 +32,7 @@ class ItemLog:
     async def write(self, stream: str, data: bytes) -> None:
         self._item_bytes += len(data)
         if self._item_bytes > self._limit_bytes:
-            self._over(Touched(EndReason.LOG_LIMIT, f"it wrote more than {self._limit}"))
+            self._over(RunOutcome(EndReason.LOG_LIMIT, f"it wrote more than {self._limit}"))
         kept = data[: self._limit_bytes - self._kept_bytes]
         self._kept_bytes += len(kept)
         if kept:
@@ -53,5 +53,5 @@ class ItemLog:
         return f"{self._limit_bytes / MIB:g} MiB of log"
 
 
-def _nobody(_: Touched) -> None:
+def _nobody(_: RunOutcome) -> None:
     """Before the first item nobody is to blame; one that is alone has a wall of its own."""

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec, ScriptSpec
@@ -34,14 +34,13 @@ from potluck.provider.sandbox.driver import (
     PYTHON,
     Confinement,
     Driver,
-    Ended,
     InputFailed,
+    RunOutcome,
     Started,
-    Touched,
     View,
     unnoticed,
 )
-from potluck.provider.sandbox.exit_text import Verdict, of_code
+from potluck.provider.sandbox.exit_text import of_code
 from potluck.wire.provider import ItemOutcome
 
 _OPEN = "open"
@@ -49,9 +48,9 @@ _DETAIL_CHARACTERS = 200
 _ANSWER_BYTES = 64
 # Every item has its own clock; the whole has one that only stands behind these.
 _SPARE_SECONDS = 60.0
-_ALL_DONE = Touched(EndReason.COMPLETED, "all items have an outcome")
-_SPOILT = Touched(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
-_INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what runs the items")
+_ALL_DONE = RunOutcome(EndReason.COMPLETED, "all items have an outcome")
+_SPOILT = RunOutcome(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
+_INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with what runs the items")
 
 
 class RangeRun:
@@ -63,7 +62,7 @@ class RangeRun:
         grant = job.grant
         self._limits = grant.limits
         self._is_script = isinstance(grant.spec, ScriptSpec)
-        self._confinement = msgspec.structs.replace(
+        self._confinement = replace(
             confinement,
             environment={**confinement.environment, "POTLUCK_ITEMS": str(grant.items_total)},
         )
@@ -77,32 +76,30 @@ class RangeRun:
         self._began: float | None = None  # when the first of those left was told to begin
         self._is_spoilt = False  # what was brought for all of them, by one that has ended
 
-    async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> Ended:
+    async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> RunOutcome:
         """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
         self._record = record
         with self._given:
             return await self._all(driver)
 
-    async def _all(self, driver: Driver) -> Ended:
+    async def _all(self, driver: Driver) -> RunOutcome:
         has_image = self._confinement.image is not None
-        spent = Ended(_ALL_DONE.reason, 0, _ALL_DONE.detail, 0.0, 0.0, 0, 0)
+        spent = _ALL_DONE
         while self._left:
             ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
             spent = _together(spent, ended)
             if self._left and not self._is_spoilt:
                 if self._whose(ended) is Blame.ALL:
                     return spent
-                self._conclude(_own(ended) if has_image else _as_outcome(ended))
+                self._conclude(ended if has_image else _of_item(ended))
             self._started = unnoticed
-        return msgspec.structs.replace(
-            spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
-        )
+        return replace(spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail)
 
-    def _whose(self, ended: Ended) -> Blame:
+    def _whose(self, ended: RunOutcome) -> Blame:
         has_begun = self._began is not None
         return blamed(ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False)
 
-    async def _in_one_sandbox(self, driver: Driver) -> Ended:
+    async def _in_one_sandbox(self, driver: Driver) -> RunOutcome:
         self._began, self._is_spoilt = None, False
         self._porter.begin(None)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -119,7 +116,7 @@ class RangeRun:
                 self._porter,
             )
 
-    async def _alone(self, driver: Driver) -> Ended:
+    async def _alone(self, driver: Driver) -> RunOutcome:
         """The next item, in a sandbox of its own."""
         item = self._left[0]
         given, alike = self._given.of(item), self._confinement
@@ -127,7 +124,7 @@ class RangeRun:
         self._log.begin(item)
         self._began = time.monotonic()
         return await driver.run(
-            msgspec.structs.replace(
+            replace(
                 alike,
                 command=alike.command if given.arguments is None else given.arguments,
                 environment={
@@ -147,7 +144,7 @@ class RangeRun:
         if self._is_script:
             words, interpreter, manner = words[2:], words[0], item_loop.SCRIPT
         source = Path(item_loop.__file__).read_text()
-        return msgspec.structs.replace(
+        return replace(
             self._confinement,
             command=(interpreter, "-u", "-c", source, scope, manner, *words),
             own_processes=1,
@@ -155,18 +152,18 @@ class RangeRun:
             log_bytes=sys.maxsize,
         )
 
-    async def talk(self, view: View) -> Touched | None:
+    async def talk(self, view: View) -> RunOutcome | None:
         """One item after the other, until all are done or one of them costs the sandbox."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._channel, self._hear)
         has_ended = False  # one of them, in here
         try:
             while self._left:
-                self._told: asyncio.Future[bytes | Touched] = loop.create_future()
+                self._told: asyncio.Future[bytes | RunOutcome] = loop.create_future()
                 heard = await self._ask(self._left[0])
                 if self._recall.said is not None:
                     return self._recall.said
-                if isinstance(heard, Touched) or not heard:
+                if isinstance(heard, RunOutcome) or not heard:
                     return heard or None
                 if heard == item_loop.SPOILT and has_ended:
                     self._is_spoilt = True
@@ -177,13 +174,13 @@ class RangeRun:
                     return touched
                 await self._porter.collect(view.work)
                 self._porter.begin(None)
-                self._conclude(_verdict(heard))
+                self._conclude(_answered(heard))
                 has_ended = True
         finally:
             loop.remove_reader(self._channel)
         return _ALL_DONE
 
-    async def _ask(self, item: int) -> bytes | Touched:
+    async def _ask(self, item: int) -> bytes | RunOutcome:
         """How it ended, or which wall it touched; empty when nobody is there to answer."""
         self._began = time.monotonic()
         self._porter.begin(item)
@@ -194,7 +191,7 @@ class RangeRun:
                 return await self._told
         except TimeoutError:
             seconds = self._limits.run_seconds
-            return Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+            return RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
         except InputFailed as failure:
             return failure.touched
         except OSError:
@@ -209,46 +206,40 @@ class RangeRun:
             asyncio.get_running_loop().remove_reader(self._channel)
         self._tell(answer)
 
-    def _tell(self, said: bytes | Touched) -> None:
+    def _tell(self, said: bytes | RunOutcome) -> None:
         if not self._told.done():
             self._told.set_result(said)
 
-    def _conclude(self, verdict: Verdict) -> None:
+    def _conclude(self, outcome: RunOutcome) -> None:
         assert self._began is not None
-        detail = "" if verdict.reason is EndReason.COMPLETED else verdict.detail
+        detail = "" if outcome.reason is EndReason.COMPLETED else outcome.detail
         seconds = time.monotonic() - self._began
         item = self._left.popleft()
         self._record(
             ItemOutcome(
                 item,
-                verdict.reason,
+                outcome.reason,
                 seconds,
-                verdict.exit_code,
+                outcome.exit_code,
                 one_line(detail, _DETAIL_CHARACTERS),
             )
         )
 
 
-def _verdict(answer: bytes) -> Verdict:
+def _answered(answer: bytes) -> RunOutcome:
     try:
         return of_code(max(-255, min(255, int(answer))))
     except ValueError:
-        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
+        return _INTERFERED
 
 
-def _own(ended: Ended) -> Verdict:
-    return Verdict(ended.reason, ended.exit_code, ended.detail)
-
-
-def _as_outcome(ended: Ended) -> Verdict:
+def _of_item(ended: RunOutcome) -> RunOutcome:
     """The end of a sandbox is the outcome of the item that ran in it."""
-    if ended.reason is EndReason.COMPLETED:
-        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
-    return _own(ended)
+    return _INTERFERED if ended.reason is EndReason.COMPLETED else ended
 
 
-def _together(before: Ended, ended: Ended) -> Ended:
-    return msgspec.structs.replace(
+def _together(before: RunOutcome, ended: RunOutcome) -> RunOutcome:
+    return replace(
         ended,
         run_seconds=before.run_seconds + ended.run_seconds,
         cpu_seconds=before.cpu_seconds + ended.cpu_seconds,

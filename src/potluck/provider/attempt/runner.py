@@ -53,9 +53,9 @@ from potluck.provider.functions.interpreter_pool import (
 )
 from potluck.provider.kinds.function import run_function
 from potluck.provider.kinds.plan import dependencies_of, plan_of
-from potluck.provider.kinds.types import Job, Outcome, Tell
+from potluck.provider.kinds.types import Job, Tell
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall, Recalled
+from potluck.provider.sandbox.driver import Driver, InputFailed, Recall, Recalled, RunOutcome
 from potluck.wire.provider import Finished, Grant
 
 # A sentence that says why the node's owner does not take it; None when it may run.
@@ -130,7 +130,7 @@ class Runner:
             job = Job(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
             outcome = await self._run_job(job)
-            usage = usage_of(job, outcome.ended, ready.prepare_seconds, meter.spent())
+            usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
             return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
@@ -200,15 +200,17 @@ class Runner:
             return Inputs()
         return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
 
-    async def _run_job(self, job: Job) -> Outcome:
+    async def _run_job(self, job: Job) -> RunOutcome:
         match job.grant.spec:
             case FunctionSpec() as spec:
                 return await run_function(job, spec, self.warm, self._outcome_seconds)
             case ScriptSpec() | CommandSpec() | ContainerSpec() as spec:
                 async with self.warm.beside(job.grant):
-                    return Outcome(await self._run_command(job, spec))
+                    return await self._run_command(job, spec)
 
-    async def _run_command(self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Ended:
+    async def _run_command(
+        self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec
+    ) -> RunOutcome:
         plan = plan_of(job, spec)
         porter = Porter(job, plan.puts)
         if job.grant.items_total is not None:
@@ -217,7 +219,7 @@ class Runner:
             plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
         )
 
-    async def _run_items(self, run: RangeRun, job: Job) -> Ended:
+    async def _run_items(self, run: RangeRun, job: Job) -> RunOutcome:
         """Outcomes are told as they gather, also those of a range that is stopped half-way."""
         outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
         try:
@@ -226,13 +228,12 @@ class Runner:
             outcomes.flush()
 
 
-def _finished(grant: Grant, outcome: Outcome, usage: Usage) -> Finished:
-    ended = outcome.ended
+def _finished(grant: Grant, outcome: RunOutcome, usage: Usage) -> Finished:
     return Finished(
         Lease(grant.attempt_id, grant.token),
-        ended.reason,
-        ended.exit_code,
-        one_line(ended.detail),
+        outcome.reason,
+        outcome.exit_code,
+        one_line(outcome.detail),
         usage,
         outcome.value,
     )

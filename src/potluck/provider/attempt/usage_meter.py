@@ -9,7 +9,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.usage import Usage
 from potluck.provider.detect.device_usage import DeviceSpent
 from potluck.provider.kinds.types import Job
-from potluck.provider.sandbox.driver import Ended
+from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire.provider import GrantedDevice
 
 # What a device has computed and taken, by its uuid, from some beginning up to now.
@@ -50,7 +50,7 @@ class DeviceMeter:
         return DeviceSpent(busy_seconds, sum(joules) if joules else None)
 
 
-def usage_of(job: Job, ended: Ended, prepare_seconds: float, devices: DeviceSpent) -> Usage:
+def usage_of(job: Job, ended: RunOutcome, prepare_seconds: float, devices: DeviceSpent) -> Usage:
     return Usage(
         prepare_seconds=prepare_seconds,
         run_seconds=max(ended.run_seconds, 0.0),

@@ -28,9 +28,9 @@ from potluck.provider.sandbox.driver import (
     WORK,
     Confinement,
     Driver,
-    Ended,
     Mount,
     Output,
+    RunOutcome,
 )
 from potluck.provider.server.throttle import Throttle
 
@@ -97,7 +97,7 @@ class Installer:
 
     async def _run_watched(
         self, stage: Stage, confinement: Confinement, transcript: Transcript
-    ) -> Ended:
+    ) -> RunOutcome:
         run = asyncio.create_task(self._driver.run(confinement, transcript.take))
         guard = asyncio.create_task(watch(stage.environment, self._settings))
         try:
@@ -157,7 +157,7 @@ def find_uv() -> Path:
         ) from error
 
 
-def _explain(ended: Ended, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
+def _explain(ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
     if ended.reason is EndReason.SANDBOX_FAILED:
         return PrepareFailed(ended.reason, ended.detail)
     words = transcript.last_words if ended.reason is EndReason.EXIT_STATUS else ended.detail

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
@@ -18,8 +20,8 @@ from potluck.provider.functions.session import (
     Visit,
     VisitLog,
 )
-from potluck.provider.kinds.types import Job, Outcome
-from potluck.provider.sandbox.driver import Confinement, Ended, Touched
+from potluck.provider.kinds.types import Job
+from potluck.provider.sandbox.driver import Confinement, RunOutcome
 from potluck.provider.sandbox.event_loop import drop
 from potluck.wire.item_file import index_bytes
 
@@ -40,7 +42,9 @@ class Call:
         self._log = VisitLog(job, self._wrote_too_much)
         self._interpreter: Interpreter | None = None
 
-    async def to_its_end(self, pool: WarmPool, key: WarmKey, confinement: Confinement) -> Outcome:
+    async def to_its_end(
+        self, pool: WarmPool, key: WarmKey, confinement: Confinement
+    ) -> RunOutcome:
         attempt_id = self._job.grant.attempt_id
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
         try:
@@ -48,19 +52,19 @@ class Call:
                 self._interpreter = interpreter
                 return await self._in(interpreter)
         except Broken as broken:
-            return Outcome(broken.ended)
+            return broken.ended
 
-    async def _in(self, interpreter: Interpreter) -> Outcome:
+    async def _in(self, interpreter: Interpreter) -> RunOutcome:
         await self._job.started()
         visit = Visit(self._job, self._spec, interpreter)
         try:
             ended, data = await interpreter.race(self._attend(interpreter, visit))
             interpreter.served_items += 1
         except Broken as broken:
-            return Outcome(visit.account(broken.ended, self._log.total_bytes))
-        return Outcome(ended, await self._kept(data))
+            return visit.account(broken.ended, self._log.total_bytes)
+        return replace(ended, value=await self._kept(data))
 
-    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[Ended, bytes]:
+    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[RunOutcome, bytes]:
         keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
         try:
             reason, data = await self._call(interpreter, visit)
@@ -68,7 +72,7 @@ class Call:
             await drop(keeping)
         detail = in_a_line(data) if reason is EndReason.EXCEPTION else ""
         exit_code = 0 if reason is EndReason.COMPLETED else None
-        ended = Ended(reason, exit_code, detail, 0.0, 0.0, 0, 0)
+        ended = RunOutcome(reason, detail, exit_code)
         return visit.account_now(ended, self._log.total_bytes), data
 
     async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
@@ -111,6 +115,6 @@ class Call:
         outbox.announce()
         return value
 
-    async def _wrote_too_much(self, touched: Touched) -> None:
+    async def _wrote_too_much(self, touched: RunOutcome) -> None:
         if self._interpreter is not None:
             self._interpreter.touch(touched)

@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from potluck.model.task import EndReason
 from potluck.provider.functions.interpreter_main import HEADER, MOST_VALUE_BYTES
-from potluck.provider.sandbox.driver import Touched
+from potluck.provider.sandbox.driver import RunOutcome
 
 _MOST_BYTES = MOST_VALUE_BYTES + 2**20
 _PIECE_BYTES = 2**18
-INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what calls the function")
+INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with what calls the function")
 
 
 class Frame(Struct, frozen=True):

@@ -24,11 +24,10 @@ from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Confinement,
     Driver,
-    Ended,
     Errand,
     Output,
     Recall,
-    Touched,
+    RunOutcome,
     View,
     WorkDirectory,
     unnoticed,
@@ -47,7 +46,7 @@ _IDLE_CPU_SECONDS = 0.05
 class Broken(Exception):
     """It serves nobody any more; says how it ended."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: RunOutcome) -> None:
         super().__init__(ended.detail)
         self.ended = ended
 
@@ -67,7 +66,7 @@ class Interpreter:
         self.stdin = self._channel.theirs.fileno()
         self._output: Output = _nobody
         self._errand: Errand = NO_ERRAND
-        self._running: asyncio.Task[Ended] | None = None
+        self._running: asyncio.Task[RunOutcome] | None = None
         self._doing: asyncio.Task[Any] | None = None
 
     @property
@@ -85,7 +84,7 @@ class Interpreter:
         """Returns when it has begun; raises Broken when it could not."""
         loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = loop.create_future()
-        self._touched: asyncio.Future[Touched] = loop.create_future()
+        self._touched: asyncio.Future[RunOutcome] = loop.create_future()
         self._running = asyncio.create_task(
             self._driver.run(confinement, self._hear, unnoticed, self, self.recall, self)
         )
@@ -113,7 +112,7 @@ class Interpreter:
     async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
         await self._channel.send(kind, size, parts)
 
-    async def receive(self, within_seconds: float, why: Touched) -> Frame:
+    async def receive(self, within_seconds: float, why: RunOutcome) -> Frame:
         """What it says next; said nothing for so long, it is ended for that reason."""
         try:
             async with asyncio.timeout(within_seconds):
@@ -122,7 +121,7 @@ class Interpreter:
             self.touch(why)
             raise Gone from None
 
-    def touch(self, touched: Touched) -> None:
+    def touch(self, touched: RunOutcome) -> None:
         """Ends it, for this reason."""
         if not self._touched.done():
             self._touched.set_result(touched)
@@ -159,7 +158,7 @@ class Interpreter:
             await drop(self._running)
         self._channel.close()
 
-    async def talk(self, view: View) -> Touched | None:
+    async def talk(self, view: View) -> RunOutcome | None:
         """Others talk through the channel; this says only why it is to end."""
         self._channel.theirs.close()
         self.view = view
@@ -184,7 +183,7 @@ class Interpreter:
         await self._output(stream, data)
 
 
-def _interfered(ended: Ended) -> Ended:
+def _interfered(ended: RunOutcome) -> RunOutcome:
     return replace(ended, reason=INTERFERED.reason, detail=INTERFERED.detail)
 
 

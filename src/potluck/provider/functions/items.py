@@ -34,9 +34,9 @@ from potluck.provider.functions.session import (
     Visit,
     VisitLog,
 )
-from potluck.provider.kinds.types import Job, Outcome
+from potluck.provider.kinds.types import Job
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Confinement, Ended, Recalled, Touched
+from potluck.provider.sandbox.driver import Confinement, Recalled, RunOutcome
 from potluck.provider.sandbox.event_loop import drop
 from potluck.wire.provider import ItemOutcome, ReturnedItems
 
@@ -64,10 +64,12 @@ class FunctionRange:
         self._at: int | None = None  # the item that runs, if it has been told
         self._taken: deque[int] = deque()  # places whose files we have, and the interpreter still
         self._heard = asyncio.Event()  # something that whoever sends may wait for
-        self._spent = Ended(EndReason.COMPLETED, 0, _ALL_DONE, 0.0, 0.0, 0, 0)
+        self._spent = RunOutcome(EndReason.COMPLETED, _ALL_DONE, 0)
         self._has_started = self._has_concluded = False  # any; one in this interpreter
 
-    async def to_its_end(self, pool: WarmPool, key: WarmKey, confinement: Confinement) -> Outcome:
+    async def to_its_end(
+        self, pool: WarmPool, key: WarmKey, confinement: Confinement
+    ) -> RunOutcome:
         """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
         attempt_id = self._job.grant.attempt_id
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
@@ -78,14 +80,14 @@ class FunctionRange:
                 self._porter.begin(None)  # a fresh one counts its places from the beginning
                 broken = await self._in_one(pool, key, confinement, borrower)
                 if broken is not None and not self._goes_on_after(broken):
-                    return Outcome(self._all_spent(broken))
-            return Outcome(self._all_spent())
+                    return self._all_spent(broken)
+            return self._all_spent()
         finally:
             self._outcomes.flush()
 
     async def _in_one(
         self, pool: WarmPool, key: WarmKey, confinement: Confinement, borrower: Borrower
-    ) -> Ended | None:
+    ) -> RunOutcome | None:
         """How the interpreter broke, if it did."""
         try:
             async with pool.lend(key, confinement, borrower) as interpreter:
@@ -93,7 +95,7 @@ class FunctionRange:
         except Broken as broken:
             return broken.ended
 
-    async def _in(self, interpreter: Interpreter) -> Ended | None:
+    async def _in(self, interpreter: Interpreter) -> RunOutcome | None:
         if not self._has_started:
             self._has_started = True
             await self._job.started()
@@ -105,7 +107,7 @@ class FunctionRange:
             return broken.ended
         return None
 
-    async def _serve(self, interpreter: Interpreter, visit: Visit) -> Ended:
+    async def _serve(self, interpreter: Interpreter, visit: Visit) -> RunOutcome:
         """What has been spent."""
         try:
             await visit.begin(self._is_careful, self._flush_seconds)
@@ -259,7 +261,7 @@ class FunctionRange:
                     await asyncio.sleep(0)
         self._left.clear()
 
-    def _goes_on_after(self, broken: Ended) -> bool:
+    def _goes_on_after(self, broken: RunOutcome) -> bool:
         """Whether an item is to blame, or at least can be found."""
         blame = blamed(
             broken.reason,
@@ -281,7 +283,7 @@ class FunctionRange:
         if len(first) > count:
             self._left.appendleft(ItemRange(first.start + count, first.end))
 
-    def _add(self, one: Ended) -> None:
+    def _add(self, one: RunOutcome) -> None:
         total = self._spent
         self._spent = replace(
             total,
@@ -290,7 +292,7 @@ class FunctionRange:
             memory_peak_bytes=max(total.memory_peak_bytes, one.memory_peak_bytes),
         )
 
-    def _all_spent(self, broken: Ended | None = None) -> Ended:
+    def _all_spent(self, broken: RunOutcome | None = None) -> RunOutcome:
         spent = replace(self._spent, log_bytes=self._log.total_bytes)
         if broken is None:
             return spent
@@ -299,5 +301,5 @@ class FunctionRange:
         )
 
 
-async def _nobody_is_to_blame(_: Touched) -> None:
+async def _nobody_is_to_blame(_: RunOutcome) -> None:
     """Items print into one log; where that is full the rest is dropped, and fails nobody."""

@@ -18,9 +18,9 @@ from potluck.provider.functions.channel import INTERFERED, Frame, Gone
 from potluck.provider.functions.failure import masked
 from potluck.provider.functions.interpreter import Interpreter
 from potluck.provider.kinds.types import Job
-from potluck.provider.sandbox.driver import Ended, Spent, Touched
+from potluck.provider.sandbox.driver import RunOutcome, Spent
 
-_UNLOADED = Touched(EndReason.EXCEPTION, "the function could not be loaded")
+_UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")
 
 
 class NotLoaded(Exception):
@@ -55,7 +55,7 @@ class Visit:
         seconds = job.grant.limits.run_seconds
         self._run_seconds = seconds
         self.begin_clock()
-        self._too_long = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+        self._too_long = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
 
     async def begin(self, is_careful: bool, flush_seconds: float) -> None:
         """Loads the function if that is not done, and says whose items come now."""
@@ -122,15 +122,15 @@ class Visit:
             return Answer(start, seconds, masked(data, self._mask), is_error=True, files=files)
         return Answer(start, seconds, data, is_error=False, files=files)
 
-    def account(self, ended: Ended, log_bytes: int = 0) -> Ended:
+    def account(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
         """What this attempt has spent in an interpreter that has ended so."""
         return self._account(ended, Spent(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes)
 
-    def account_now(self, ended: Ended, log_bytes: int = 0) -> Ended:
+    def account_now(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
         """What this attempt has spent up to now."""
         return self._account(ended, self._interpreter.view.spent(), log_bytes)
 
-    def _account(self, ended: Ended, spent: Spent, log_bytes: int) -> Ended:
+    def _account(self, ended: RunOutcome, spent: Spent, log_bytes: int) -> RunOutcome:
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
@@ -152,7 +152,7 @@ class Visit:
 class VisitLog:
     """What is printed during a visit, up to the task's limit; what is over it is told once."""
 
-    def __init__(self, job: Job, over: Callable[[Touched], Awaitable[None]]) -> None:
+    def __init__(self, job: Job, over: Callable[[RunOutcome], Awaitable[None]]) -> None:
         self._log = job.log
         self._limit_bytes = job.grant.limits.log_bytes
         self._over = over
@@ -168,4 +168,4 @@ class VisitLog:
             self._is_cut = True
             sentence = f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
             await self._log.remark(f"{sentence}; the rest is cut")
-            await self._over(Touched(EndReason.LOG_LIMIT, sentence))
+            await self._over(RunOutcome(EndReason.LOG_LIMIT, sentence))

@@ -7,12 +7,13 @@ from potluck.provider.functions.confinement import confine_function
 from potluck.provider.functions.interpreter_key import key_of
 from potluck.provider.functions.interpreter_pool import WarmPool
 from potluck.provider.functions.items import FunctionRange
-from potluck.provider.kinds.types import Job, Outcome
+from potluck.provider.kinds.types import Job
+from potluck.provider.sandbox.driver import RunOutcome
 
 
 async def run_function(
     job: Job, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
-) -> Outcome:
+) -> RunOutcome:
     confinement = confine_function(job)
     key = key_of(job, spec, confinement)
     total = job.grant.items_total

@@ -4,14 +4,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from potluck.model.blob import Value
 from potluck.provider.attempt.masked_log import LogWriter
 from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.event import CodeStarted, Event
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.inputs import Inputs
 from potluck.provider.files.transfers import Freight
-from potluck.provider.sandbox.driver import Confinement, Ended, Recall
+from potluck.provider.sandbox.driver import Confinement, Recall
 from potluck.wire.provider import Grant
 
 Tell = Callable[[Event], None]
@@ -39,10 +38,3 @@ class Plan(Struct, frozen=True):
 
     confinement: Confinement
     puts: dict[str, bytes] = {}
-
-
-class Outcome(Struct, frozen=True):
-    """How it ended, and of a function what it returned or raised."""
-
-    ended: Ended
-    value: Value | None = None

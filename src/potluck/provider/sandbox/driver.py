@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from potluck.model.blob import Value
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
@@ -57,22 +58,21 @@ class Confinement(Struct, frozen=True):
     image_seconds: float = 86_400.0  # how long that may take to come
 
 
-class Ended(Struct, frozen=True):
-    """How it ended: our walls, its own exit status, or a signal."""
+class RunOutcome(Struct, frozen=True):
+    """How a run ended, or has to end: by its own exit status or signal, a limit, or a recall.
+
+    What it used is filled in once nothing of it runs, and the value once a function has given one.
+    """
 
     reason: EndReason
-    exit_code: int | None
-    detail: str
-    run_seconds: float
-    cpu_seconds: float
-    memory_peak_bytes: int
-    log_bytes: int
+    detail: str  # for the owner of the task
+    exit_code: int | None = None  # a signal is negative
+    run_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_peak_bytes: int = 0
+    log_bytes: int = 0
+    value: Value | None = None  # what a function returned or raised
 
-
-_RECALLED = {
-    EndReason.RECLAIMED: "the owner of the device wanted it back",
-    EndReason.DEVICE_LOST: "the device failed",
-}
 
 # Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
 # Where the log is cut, called once more with "potluck" and a line that says so.
@@ -81,17 +81,10 @@ Output = Callable[[str, bytes], Awaitable[None]]
 Started = Callable[[], Awaitable[None]]
 
 
-class Touched(Struct, frozen=True):
-    """Which wall, or whose wish, and a sentence for the owner of the task."""
-
-    reason: EndReason
-    detail: str
-
-
 class Recalled(Exception):
     """It was called back before it was ready."""
 
-    def __init__(self, touched: Touched) -> None:
+    def __init__(self, touched: RunOutcome) -> None:
         super().__init__(touched.detail)
         self.touched = touched
 
@@ -105,7 +98,7 @@ class Recall:
     """
 
     def __init__(self) -> None:
-        self.said: Touched | None = None
+        self.said: RunOutcome | None = None
         self._deadline = math.inf
         self._asked = asyncio.Event()
         self._nearer = asyncio.Event()
@@ -114,7 +107,7 @@ class Recall:
     def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
         """The detail is a sentence for the owner of the task."""
         if self.said is None:
-            self.said = Touched(reason, detail or _RECALLED.get(reason, "it was called back"))
+            self.said = RunOutcome(reason, detail or reason.facts.meaning)
         self._deadline = min(self._deadline, time.monotonic() + grace_seconds)
         self._asked.set()
         self._nearer.set()
@@ -128,7 +121,7 @@ class Recall:
             grace_seconds = self._deadline - time.monotonic()
             other.ask(self.said.reason, grace_seconds, self.said.detail)
 
-    async def asked(self) -> Touched:
+    async def asked(self) -> RunOutcome:
         await self._asked.wait()
         assert self.said is not None
         return self.said
@@ -168,7 +161,7 @@ class InputFailed(Exception):
 
     def __init__(self, detail: str, reason: EndReason = EndReason.INPUT_FAILED) -> None:
         super().__init__(detail)
-        self.touched = Touched(reason, detail)
+        self.touched = RunOutcome(reason, detail)
 
 
 class Errand(Protocol):
@@ -216,7 +209,7 @@ class Spent(Struct, frozen=True):
 class View(Struct, frozen=True):
     """What a companion may ask about the run."""
 
-    touched: Callable[[], Touched | None]  # whether a wall is touched, asked now
+    touched: Callable[[], RunOutcome | None]  # whether a wall is touched, asked now
     drained: Callable[[], Awaitable[None]]  # returns when all that was written has been passed on
     spent: Callable[[], Spent]
     work: WorkDirectory
@@ -227,7 +220,7 @@ class Companion(Protocol):
 
     stdin: int  # the command's end
 
-    async def talk(self, view: View) -> Touched | None:
+    async def talk(self, view: View) -> RunOutcome | None:
         """Returns what the run is to be ended with; None lets it end by itself."""
         ...
 
@@ -268,7 +261,7 @@ class Driver(Protocol):
         companion: Companion | None = None,
         recall: Recall | None = None,
         errand: Errand = NO_ERRAND,
-    ) -> Ended:
+    ) -> RunOutcome:
         """Runs the command to its end. Nothing of it is left behind, however this returns.
 
         Recalled, it ends with the reason of that, whatever its exit status.

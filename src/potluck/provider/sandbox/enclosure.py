@@ -13,7 +13,7 @@ from potluck.model.task import EndReason
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.launch import Remains
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
-from potluck.provider.sandbox.driver import Confinement, Spent, Touched
+from potluck.provider.sandbox.driver import Confinement, RunOutcome, Spent
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inspect_run import Inside
 from potluck.provider.sandbox.limits import (
@@ -138,8 +138,8 @@ def process_rlimit_works() -> bool:
     return os.geteuid() == 0 or _kernel() >= (5, 14)
 
 
-def sandbox_failed(detail: str) -> Touched:
-    return Touched(EndReason.SANDBOX_FAILED, one_line(detail))
+def sandbox_failed(detail: str) -> RunOutcome:
+    return RunOutcome(EndReason.SANDBOX_FAILED, one_line(detail))
 
 
 def _kernel() -> tuple[int, int]:

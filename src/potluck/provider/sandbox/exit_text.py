@@ -3,29 +3,22 @@
 import os
 import signal
 
-from msgspec import Struct
-
 from potluck.model.task import EndReason
+from potluck.provider.sandbox.driver import RunOutcome
 
 _SIGNAL_OFFSET = 128  # shells and bwrap tell a signal n as the exit status 128 + n
 
 
-class Verdict(Struct, frozen=True):
-    reason: EndReason
-    exit_code: int | None  # a signal is negative
-    detail: str
-
-
-def of_code(code: int) -> Verdict:
+def of_code(code: int) -> RunOutcome:
     """For a code as `subprocess` tells it: a signal is negative."""
     if code < 0:
-        return Verdict(EndReason.SIGNAL, code, f"it was killed by {_signal_name(-code)}")
+        return RunOutcome(EndReason.SIGNAL, f"it was killed by {_signal_name(-code)}", code)
     if code == 0:
-        return Verdict(EndReason.COMPLETED, 0, "it ended with exit status 0")
-    return Verdict(EndReason.EXIT_STATUS, code, f"it ended with exit status {code}")
+        return RunOutcome(EndReason.COMPLETED, "it ended with exit status 0", 0)
+    return RunOutcome(EndReason.EXIT_STATUS, f"it ended with exit status {code}", code)
 
 
-def of_translated(code: int, wait_status: int | None) -> Verdict:
+def of_translated(code: int, wait_status: int | None) -> RunOutcome:
     """For a code in which a signal may hide as 128 + n.
 
     The wait status of the command itself settles it. Where the kernel does not tell that, a code
@@ -37,7 +30,7 @@ def of_translated(code: int, wait_status: int | None) -> Verdict:
     if hidden not in signal.valid_signals():
         return of_code(code)
     detail = f"it was killed by {_signal_name(hidden)}, or ended with exit status {code}"
-    return Verdict(EndReason.SIGNAL, -hidden, detail)
+    return RunOutcome(EndReason.SIGNAL, detail, -hidden)
 
 
 def _signal_name(number: int) -> str:

@@ -16,8 +16,8 @@ from potluck.provider.sandbox.driver import (
     Companion,
     Errand,
     Recall,
+    RunOutcome,
     Spent,
-    Touched,
     View,
     WorkDirectory,
 )
@@ -27,7 +27,7 @@ from potluck.provider.sandbox.output_pump import Log
 WATCH_SECONDS = 0.05
 
 
-Wall = Callable[[], Touched | None]
+Wall = Callable[[], RunOutcome | None]
 
 
 class Guests(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Guests(Struct, frozen=True):
     companion: Companion | None = None
 
 
-async def watch(walls: Sequence[Wall], every_seconds: float) -> Touched:
+async def watch(walls: Sequence[Wall], every_seconds: float) -> RunOutcome:
     """Returns as soon as a wall is touched."""
     while True:
         touched = first_touched(walls)
@@ -50,31 +50,31 @@ async def watch(walls: Sequence[Wall], every_seconds: float) -> Touched:
         await asyncio.sleep(every_seconds)
 
 
-def first_touched(walls: Sequence[Wall]) -> Touched | None:
+def first_touched(walls: Sequence[Wall]) -> RunOutcome | None:
     return next((touched for wall in walls if (touched := wall()) is not None), None)
 
 
 def time_wall(seconds: float) -> Wall:
     """Counts from now on."""
     deadline = time.monotonic() + seconds
-    touched = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+    touched = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
     return lambda: touched if time.monotonic() >= deadline else None
 
 
 def memory_wall(is_over: Callable[[], bool], limit_bytes: int) -> Wall:
-    touched = Touched(
+    touched = RunOutcome(
         EndReason.MEMORY_LIMIT, f"it used more than its {limit_bytes / MIB:.0f} MiB of memory"
     )
     return lambda: touched if is_over() else None
 
 
 def process_wall(is_over: Callable[[], bool], limit: int) -> Wall:
-    touched = Touched(EndReason.PROCESS_LIMIT, f"it started more than its {limit} processes")
+    touched = RunOutcome(EndReason.PROCESS_LIMIT, f"it started more than its {limit} processes")
     return lambda: touched if is_over() else None
 
 
 def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
-    touched = Touched(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
+    touched = RunOutcome(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
     return lambda: touched if is_full() else None
 
 
@@ -85,7 +85,7 @@ async def supervise(
     pumping: asyncio.Task[None],
     guests: Guests,
     watch_seconds: float = WATCH_SECONDS,
-) -> Touched | None:
+) -> RunOutcome | None:
     """Returns the wall that was touched, or None when the command has ended by itself.
 
     One that was recalled never ends by itself: its exit status may be no more than its answer to
@@ -102,7 +102,7 @@ async def _until_over(
     pumping: asyncio.Task[None],
     guests: Guests,
     watch_seconds: float,
-) -> Touched | None:
+) -> RunOutcome | None:
     ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
     view = View(lambda: first_touched(walls), log.drained, guests.spent, guests.work)
     talking = asyncio.create_task(_talk(guests.companion, view))
@@ -126,7 +126,7 @@ async def _until_over(
         await drop(ending, watching, talking, attending, recalling)
 
 
-async def _talk(companion: Companion | None, view: View) -> Touched | None:
+async def _talk(companion: Companion | None, view: View) -> RunOutcome | None:
     return None if companion is None else await companion.talk(view)
 
 
@@ -141,5 +141,5 @@ async def _say_farewell(guests: Guests) -> None:
     await guests.recall.grace_over()
 
 
-def log_limit(log: Log) -> Touched:
-    return Touched(EndReason.LOG_LIMIT, log.cut_sentence)
+def log_limit(log: Log) -> RunOutcome:
+    return RunOutcome(EndReason.LOG_LIMIT, log.cut_sentence)

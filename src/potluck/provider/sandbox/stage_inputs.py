@@ -5,12 +5,12 @@ from potluck.provider.sandbox.driver import (
     InputFailed,
     Recall,
     Recalled,
-    Touched,
+    RunOutcome,
     WorkDirectory,
 )
 
 
-async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> Touched | None:
+async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> RunOutcome | None:
     """What the run ends with before it has begun; None when it can begin.
 
     Large inputs take a while, and whoever calls the run back does not wait for them.

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+from msgspec.structs import replace
 
 from potluck.local.shielded import undisturbed
 from potluck.model.node import SandboxReport
@@ -26,18 +27,17 @@ from potluck.provider.sandbox.driver import (
     WORK,
     Companion,
     Confinement,
-    Ended,
     Errand,
     Output,
     Recall,
+    RunOutcome,
     Spent,
     Started,
-    Touched,
     WorkDirectory,
     unnoticed,
 )
 from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import Verdict, of_code
+from potluck.provider.sandbox.exit_text import of_code
 from potluck.provider.sandbox.limits import (
     Guests,
     Wall,
@@ -86,7 +86,7 @@ class UnconfinedDriver:
         companion: Companion | None = None,
         recall: Recall | None = None,
         errand: Errand = NO_ERRAND,
-    ) -> Ended:
+    ) -> RunOutcome:
         self._directory.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=self._directory))
         try:
@@ -123,27 +123,27 @@ class UnconfinedRun:
         self._tree: Tree | None = None
         self._began = time.monotonic()
 
-    async def to_its_end(self, started: Started) -> Ended:
+    async def to_its_end(self, started: Started) -> RunOutcome:
         if (said := self._recall.said) is not None:
-            return self._tell(Verdict(said.reason, None, said.detail))
+            return self._measured(said)
         self._write_files()
         with ExitStack() as ours:
             work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             ours.callback(os.close, work.descriptor)
             if (failed := await outfit(self._errand, work, self._recall)) is not None:
-                return self._tell(Verdict(failed.reason, None, failed.detail))
+                return self._measured(failed)
             with ExitStack() as theirs:
                 stdout, stdout_theirs = _pipe(ours, theirs)
                 stderr, stderr_theirs = _pipe(ours, theirs)
                 try:
                     process = await self._spawn(stdout_theirs, stderr_theirs)
                 except OSError as failure:
-                    return self._tell(Verdict(EndReason.SANDBOX_FAILED, None, str(failure)))
+                    return self._measured(RunOutcome(EndReason.SANDBOX_FAILED, str(failure)))
             return await self._live(process, started, (stdout, stderr), work)
 
     async def _live(
         self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
-    ) -> Ended:
+    ) -> RunOutcome:
         self._tree = Tree(process.pid)
         pumping: asyncio.Task[None] | None = None
         try:
@@ -159,9 +159,9 @@ class UnconfinedRun:
             touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
-            verdict = self._verdict(touched, process)
-            await self._errand.after(work, verdict.reason)
-            return self._tell(verdict)
+            outcome = self._outcome(touched, process)
+            await self._errand.after(work, outcome.reason)
+            return self._measured(outcome)
         finally:
             await undisturbed(_kill(self._tree, process))
             if pumping is not None:
@@ -233,20 +233,18 @@ class UnconfinedRun:
             disk_wall(Gauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
         ]
 
-    def _verdict(self, touched: Touched | None, process: Process) -> Verdict:
+    def _outcome(self, touched: RunOutcome | None, process: Process) -> RunOutcome:
         if touched is not None:
-            return Verdict(touched.reason, None, touched.detail)
+            return touched
         assert process.returncode is not None
         own = of_code(process.returncode)
         if self._log.is_cut:
-            return Verdict(EndReason.LOG_LIMIT, own.exit_code, log_limit(self._log).detail)
+            return replace(log_limit(self._log), exit_code=own.exit_code)
         return own
 
-    def _tell(self, verdict: Verdict) -> Ended:
-        return Ended(
-            reason=verdict.reason,
-            exit_code=verdict.exit_code,
-            detail=verdict.detail,
+    def _measured(self, outcome: RunOutcome) -> RunOutcome:
+        return replace(
+            outcome,
             run_seconds=time.monotonic() - self._began,
             cpu_seconds=self._tree.cpu_seconds if self._tree else 0.0,
             memory_peak_bytes=self._tree.memory_peak_bytes if self._tree else 0,

@@ -11,10 +11,10 @@ from potluck.provider.sandbox.driver import (
     Companion,
     Confinement,
     Driver,
-    Ended,
     Errand,
     Output,
     Recall,
+    RunOutcome,
     Started,
     unnoticed,
 )
@@ -40,7 +40,7 @@ class WithImages:
         companion: Companion | None = None,
         recall: Recall | None = None,
         errand: Errand = NO_ERRAND,
-    ) -> Ended:
+    ) -> RunOutcome:
         driver = self._plain if confinement.image is None else self._images
         if driver is None:
             raise SandboxUnavailable("This node has no container engine, so it runs no images.")

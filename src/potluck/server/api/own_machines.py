@@ -2,7 +2,7 @@
 
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.account import Scope
 from potluck.model.ids import DeviceId, is_id
@@ -24,7 +24,7 @@ from potluck.wire.owner_request import OwnerOrder, Wish
 # For the examples.
 _CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
 _ORDER = OwnerOrder(Order.RECLAIM, (GPU,))
-_MINE = msgspec.structs.replace(NODE_VIEW, is_mine=True)
+_MINE = replace(NODE_VIEW, is_mine=True)
 _MODEL = "12 tasks ask for another model."
 
 AREA: Final = Area(
@@ -39,7 +39,7 @@ AREA: Final = Area(
     Scope.NODES_WRITE,
     "Change the terms of a machine",
     request=_CHANGE,
-    response=msgspec.structs.replace(_MINE, wishes=[Wish(7, _CHANGE)]),
+    response=replace(_MINE, wishes=[Wish(7, _CHANGE)]),
     status_code=202,
 )
 async def change_terms(
@@ -54,7 +54,7 @@ async def change_terms(
     Scope.NODES_WRITE,
     "Want devices back, or let a machine end",
     request=_ORDER,
-    response=msgspec.structs.replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
+    response=replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
     status_code=202,
 )
 async def give_order(

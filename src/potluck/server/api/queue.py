@@ -154,7 +154,7 @@ async def list_attempts(
     """
     async with parts.database.transaction() as connection:
         task = await tasks.get(connection, task_id_of(task_id), request.user.id)
-        return await attempt_list.page(connection, task, cursor, limit, item)
+        return await attempt_list.page(connection, task.view, cursor, limit, item)
 
 
 def _check_filter(wanted: TaskFilter) -> None:

@@ -7,7 +7,7 @@ the server starts with the keys of all that is sealed, or not at all.
 import secrets
 
 from potluck.model.error import BadSettings, Unopenable
-from potluck.server.auth.keys import Keys, derive
+from potluck.server.derived_keys import Keys, derive
 from potluck.server.encryption.key_sources import KeyFile, key_place
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database

@@ -7,8 +7,8 @@ ever see that. Nothing may be planned while a slice is compared.
 
 from collections.abc import Sequence
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.ids import NodeId, TaskId
@@ -138,4 +138,4 @@ def _is_same(known: NodeNow | None, now: NodeNow) -> bool:
 
 
 def _offer(node: FreeNode | None) -> FreeNode | None:
-    return None if node is None else msgspec.structs.replace(node, reliability=1.0)
+    return None if node is None else replace(node, reliability=1.0)

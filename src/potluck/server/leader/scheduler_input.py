@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.arrays.node_speed import Seen
 from potluck.decide.scheduler import Scheduler
@@ -110,7 +111,7 @@ class Known:
         attempt = given.running(assigned.attempt_id, assigned.consumer_id, expected_end)
         self.scheduler.put_running(attempt, now)
         node = self.nodes.get(given.node_id) or NodeNow(given.node_id, None, ())
-        self.nodes[node.id] = msgspec.structs.replace(node, attempts=(*node.attempts, attempt))
+        self.nodes[node.id] = replace(node, attempts=(*node.attempts, attempt))
 
     def doubt(self, assignment: Assignment, now: float) -> None:
         """It did not come true, or nobody knows: what it was planned with is read again."""

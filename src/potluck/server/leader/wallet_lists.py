@@ -6,7 +6,7 @@ that name it are to be read again.
 
 from collections.abc import Iterable
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.types import AccountShare, FreeDevice, FreeNode
 from potluck.model.ids import AccountId, NodeId
@@ -37,7 +37,7 @@ class Wallets:
         devices = [
             self._device(now.node, each, now.lists.get(each.id)) for each in now.node.devices
         ]
-        return msgspec.structs.replace(now.node, devices=tuple(devices))
+        return replace(now.node, devices=tuple(devices))
 
     def _device(self, node: FreeNode, device: FreeDevice, lists: WalletLists | None) -> FreeDevice:
         """Lists are about others: his own tasks an owner always takes."""
@@ -45,7 +45,7 @@ class Wallets:
             return device
         owner = {node.account_id}
         allow = self._of(lists.allow) | owner if lists.allow else None
-        return msgspec.structs.replace(device, allow=allow, deny=self._of(lists.deny) - owner)
+        return replace(device, allow=allow, deny=self._of(lists.deny) - owner)
 
     def _of(self, names: frozenset[str]) -> frozenset[AccountId]:
         return frozenset(self._accounts[name] for name in names if name in self._accounts)

@@ -4,7 +4,7 @@ A fact brings with it all that its sentences are about, and what no transaction 
 as it was. So a step costs the same in a pool of thousands.
 """
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.invariants import (
     AttemptFact,
@@ -52,7 +52,7 @@ def all_violations(data: Data) -> list[str]:
     }
     whole = _picture(data, everything)
     entries = sum(row["amount_micro"] for row in data.ledger_entries.all())
-    return violations(msgspec.structs.replace(whole, entries_sum_micro=entries))
+    return violations(replace(whole, entries_sum_micro=entries))
 
 
 def _touched(data: Data) -> dict[str, list[str]]:
@@ -75,7 +75,7 @@ def _is_beat(table: Table, row: Row, before: Row | None) -> bool:
 def _picture(data: Data, ids: dict[str, list[str]]) -> Picture:
     return Picture(
         tasks=tuple(
-            msgspec.structs.replace(task_fact(row), history=_history(data, row["id"]))
+            replace(task_fact(row), history=_history(data, row["id"]))
             for row in picture.tasks(data, ids["task"])
         ),
         attempts=tuple(

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
 from potluck.decide.reservations.reserve import ReserveSettings
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.auth.keys import derive
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.derived_keys import derive
 from potluck.server.egress.types import Sender
 from potluck.server.leader.memory import Memory
 from potluck.server.loops.expire import ExpireLoop

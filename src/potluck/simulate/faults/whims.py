@@ -1,6 +1,6 @@
 """An owner who changes his mind: what he takes and asks for, and how his devices do just now."""
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.device import Availability, DeviceDescription
 from potluck.model.node import NodeDescription
@@ -52,7 +52,7 @@ class Whims:
     def think_again(self) -> None:
         """He asks for another price, gives less or more, and takes others' tasks."""
         chance = self._world.chance
-        self.description = msgspec.structs.replace(
+        self.description = replace(
             self._first,
             cores=chance.one_of([self._first.cores, 2]),
             memory_bytes=chance.one_of([self._first.memory_bytes, 2 * GIB]),
@@ -68,7 +68,7 @@ class Whims:
 
     def _on_other_terms(self, device: DeviceDescription) -> DeviceDescription:
         chance = self._world.chance
-        terms = msgspec.structs.replace(
+        terms = replace(
             device.terms,
             price_micro_per_hour=chance.one_of([0, 3_600_000, 7_200_000]),
             shares_accounts=chance.is_so(0.5),
@@ -78,7 +78,7 @@ class Whims:
             deny=self._some_people(0.2),
             allow=self._some_people(0.05),
         )
-        return msgspec.structs.replace(device, terms=terms)
+        return replace(device, terms=terms)
 
     def _some_people(self, probability: float) -> tuple[str, ...]:
         people = sorted(row["address"] for row in self._world.data.accounts.all())

@@ -4,13 +4,14 @@ Every verb is fenced: it names the attempt and changes nothing once that is over
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
 from msgspec import Struct
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
+from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.charges import Billable
 from potluck.decide.retry_policy import History
 from potluck.model.blob import BlobRef
@@ -60,30 +61,6 @@ class Fetched(Struct, frozen=True):
 
     attempts: list[FetchedAttempt]
     unreadable: list[AttemptId]
-
-
-class EndingAttempt(Struct, frozen=True):
-    """An attempt under lock, with all that its end, or any other report, is decided by."""
-
-    id: AttemptId
-    task_id: TaskId
-    node_id: NodeId
-    state: AttemptState
-    reason: EndReason | None
-    task_state: TaskState
-    kind: TaskKind
-    billable: Billable
-    adoption: int
-    history: History  # before this end
-    array: ArrayPart | None
-    held: HeldRange | None  # of an array: what outcomes of its items are judged by
-    report_hash: bytes | None
-    is_expired: bool
-    was_fetched: bool
-    is_reclaimable: bool  # its owner had said before that it may be stopped for him
-    is_available: bool  # each of its devices takes new work now
-    taken_at: datetime  # what is written in this transaction bears this time
-    now: datetime
 
 
 class LogState(Struct, frozen=True):
@@ -186,7 +163,7 @@ async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
     await connection.execute(*_sql.lock_task_of(attempt_id=attempt_id))
 
 
-async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
+async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> LockedAttempt | None:
     """The attempt and its task, locked until this transaction ends."""
     found = await lock_many_for_end(connection, [attempt_id])
     return found[0] if found else None
@@ -194,21 +171,21 @@ async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingA
 
 async def lock_many_for_end(
     connection: Connection, attempt_ids: Sequence[AttemptId]
-) -> list[EndingAttempt]:
+) -> list[LockedAttempt]:
     """Those that there are, and their tasks, locked until this transaction ends."""
     rows = await connection.fetch(*_sql.lock_for_end(attempt_ids=attempt_ids))
     return [_ending(row) for row in rows]
 
 
-async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:
+async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[LockedAttempt]:
     """All live attempts of a task that is locked, in the order of their ids."""
     live = [row["id"] for row in await connection.fetch(*_sql.live_of_task(task_id=task_id))]
     return await lock_many_for_end(connection, live)
 
 
-def _ending(row: Any) -> EndingAttempt:
+def _ending(row: Any) -> LockedAttempt:
     is_range = row["is_range"]
-    return EndingAttempt(
+    return LockedAttempt(
         id=row["id"],
         task_id=row["task_id"],
         node_id=row["node_id"],

@@ -17,12 +17,12 @@ WITH changed AS (
         items_seconds = attempts.items_seconds + how.items_seconds,
         progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END
     FROM unnest(
-            :attempts[].attempt_id::text[], :attempts[].state::text[], :attempts[].reason::text[],
+            :attempts[].attempt.id::text[], :attempts[].state::text[], :attempts[].reason::text[],
             :attempts[].detail::text[], :attempts[].exit_code::integer[],
             :attempts[].usage::jsonb[], :attempts[].charge_micro::bigint[],
             :attempts[].report_hash::bytea[], :attempts[].has_begun::boolean[],
             :attempts[].is_over::boolean[], :attempts[].is_finished::integer[],
-            :attempts[].is_nodes_loss::integer[], :attempts[].done::text[],
+            :attempts[].is_nodes_loss::integer[], :done::text[],
             :attempts[].items_done::integer[], :attempts[].items_failed::integer[],
             :attempts[].accepted.run_seconds::double precision[])
         AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, has_begun,
@@ -85,13 +85,14 @@ WITH changed AS (
         sealed_secrets = CASE WHEN NOT how.is_final THEN sealed_secrets END,
         updated_at = now(), version = version + 1
     FROM unnest(
-            :tasks[].task_id::text[], :tasks[].state::text[], :tasks[].is_decided::boolean[],
+            :decisive[].attempt.task_id::text[], :tasks[].state::text[],
+            :decisive[].is_decided::boolean[],
             :tasks[].reason::text[], :tasks[].detail::text[], :tasks[].exit_code::integer[],
-            :tasks[].has_begun::boolean[], :tasks[].has_outcomes::boolean[],
+            :decisive[].has_task_begun::boolean[], :decisive[].has_outcomes::boolean[],
             :tasks[].failures::integer[], :tasks[].losses::integer[],
             :tasks[].charge_micro::bigint[], :tasks[].not_before::timestamptz[],
-            :tasks[].pending::text[], :tasks[].accepted.succeeded::integer[],
-            :tasks[].all_items_failed::integer[], :tasks[].accepted.run_seconds::double precision[],
+            :pending::text[], :decisive[].accepted.succeeded::integer[],
+            :failed::integer[], :decisive[].accepted.run_seconds::double precision[],
             :result_counts::integer[], :tasks[].state.is_final::boolean[])
         AS how (id, state, is_decided, reason, detail, exit_code, has_begun, has_outcomes, failures,
             losses, charge_micro, not_before, back, items_succeeded, items_failed, items_seconds,

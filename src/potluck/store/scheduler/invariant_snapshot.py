@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.invariants import (
     ArrayFact,
@@ -49,12 +50,9 @@ async def take(connection: Connection) -> Picture:
     told = await connection.fetch(*_sql.histories(task_ids=whole.task_ids))
     histories = {row["id"]: _history(row["states"]) for row in told}
     picture = await _part(connection, whole)
-    return msgspec.structs.replace(
+    return replace(
         picture,
-        tasks=tuple(
-            msgspec.structs.replace(task, history=histories.get(task.id, ()))
-            for task in picture.tasks
-        ),
+        tasks=tuple(replace(task, history=histories.get(task.id, ())) for task in picture.tasks),
         entries_sum_micro=await connection.fetchval(*_sql.entries_sum()),
     )
 
@@ -68,7 +66,7 @@ async def sample(connection: Connection, part: Part) -> Picture:
     await connection.execute(*_sql.one_moment())
     quick = await connection.fetch(*_sql.quick_to_add_up(part=part, max_entries=_MOST_ENTRIES))
     account_ids = [row["id"] for row in quick]
-    return await _part(connection, msgspec.structs.replace(part, account_ids=account_ids))
+    return await _part(connection, replace(part, account_ids=account_ids))
 
 
 async def _part(connection: Connection, part: Part) -> Picture:

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from potluck.decide.attempt_change import NewResult
 from potluck.model.blob import BlobRef, Value
-from potluck.model.ids import AccountId, AttemptId, TaskId
+from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.store.database import Connection
 from potluck.store.sealing.vault import Vault
@@ -19,25 +20,6 @@ from potluck.wire.results import ResultPiece
 _sql = load("results")
 # Where a value is sealed. An item has one result, so the row is known before it has a number.
 VALUE = ("results", "sealed_value")
-
-
-class NewResult(Struct, frozen=True):
-    """Of items from `start` up to `end`, or the error of one."""
-
-    task_id: TaskId
-    attempt_id: AttemptId
-    start: int
-    end: int
-    value: Value
-    is_error: bool = False
-
-    @property
-    def sha256(self) -> bytes | None:
-        return None if self.value.blob is None else bytes.fromhex(self.value.blob.sha256)
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.value.data) if self.value.blob is None else self.value.blob.size_bytes
 
 
 class Progress(Struct, frozen=True):

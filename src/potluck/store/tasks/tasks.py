@@ -13,12 +13,6 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.decide.arrays.retry_items import Again
-from potluck.decide.explain.sentences import (
-    waits_for_start,
-    waits_for_taker,
-    waits_for_tasks,
-    waits_for_time,
-)
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -29,7 +23,6 @@ from potluck.model.task import (
     Requirements,
     TaskRequest,
     TaskState,
-    WaitingReason,
 )
 from potluck.model.task_spec import kind_of, name_of
 from potluck.model.usage import Usage
@@ -87,6 +80,14 @@ class Allowance(Struct, frozen=True):
 
     def cheapest_micro_per_hour(self, wanted: Requirements) -> int | None:
         return self.cheapest[_size(wanted)]
+
+
+class TaskRecord(Struct, frozen=True):
+    """A task as its owner sees it, but for why it waits; and what that is decided by."""
+
+    view: TaskView
+    waits_for: int  # tasks that must succeed first
+    is_put_off: bool  # its `not_before` is in the future
 
 
 def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None) -> bytes:
@@ -200,7 +201,7 @@ async def by_idempotency_key(
     return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
 
 
-async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
+async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskRecord:
     found = await views(connection, [task_id], account_id)
     if not found:
         raise no_such_task(task_id)
@@ -209,7 +210,7 @@ async def get(connection: Connection, task_id: TaskId, account_id: AccountId) ->
 
 async def views(
     connection: Connection, task_ids: list[TaskId], account_id: AccountId
-) -> list[TaskView]:
+) -> list[TaskRecord]:
     """Those of these tasks that are the account's, newest first."""
     rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
     return await _views(connection, rows)
@@ -254,7 +255,7 @@ def no_such_task(task_id: TaskId) -> NotFound:
     return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
 
 
-async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
+async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
     attempts: dict[str, list[AttemptView]] = {}
     # What has not changed since it was submitted has none.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
@@ -265,7 +266,12 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
     )
     for row in found:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))
-    return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
+    return [
+        TaskRecord(
+            _task_view(row, attempts.get(row["id"], [])), row["waits_for"], row["is_put_off"]
+        )
+        for row in rows
+    ]
 
 
 def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
@@ -285,7 +291,6 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         exit_code=row["exit_code"],
         reason=_reason(row),
         detail=row["detail"],
-        waiting=_waiting(row, attempts) if state is TaskState.QUEUED else None,
         started_at=row["started_at"],
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],
@@ -304,19 +309,6 @@ def _item_counts(row: Any) -> ItemCounts:
     return ItemCounts(
         row["items"], row["items_pending"], row["items_succeeded"], row["items_failed"]
     )
-
-
-def _waiting(row: Any, attempts: Sequence[AttemptView]) -> WaitingReason | None:
-    """What it waits for, if it is not for something to become free."""
-    if row["waits_for"]:
-        return waits_for_tasks(row["waits_for"])
-    if not row["is_put_off"]:
-        return None
-    if not attempts:
-        return waits_for_start(row["not_before"])
-    last = attempts[-1]
-    is_declined = last.reason is EndReason.DECLINED
-    return waits_for_taker(last.node_name, last.detail) if is_declined else waits_for_time()
 
 
 def _phase(state: TaskState, attempts: list[AttemptView]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import PYTHON, NoErrand, Touched, View, WorkDirectory
+from potluck.provider.sandbox.driver import PYTHON, NoErrand, RunOutcome, View, WorkDirectory
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
 
@@ -22,7 +22,7 @@ while told := channel.recv(1 << 20):
     channel.send(told[::-1])
 print('silence')
 """
-DONE = Touched(EndReason.COMPLETED, "all was said")
+DONE = RunOutcome(EndReason.COMPLETED, "all was said")
 
 
 class Speaker:
@@ -42,7 +42,7 @@ class Speaker:
         assert stream == "stdout", data
         self.written.extend(data)
 
-    async def talk(self, view: View) -> Touched | None:
+    async def talk(self, view: View) -> RunOutcome | None:
         loop = asyncio.get_running_loop()
         for message in self._messages:
             await loop.sock_sendall(self._ours, message)
@@ -73,7 +73,7 @@ class Listener(NoErrand):
         self.stdin = self._theirs.fileno()
         self.heard = b""
 
-    async def talk(self, view: View) -> Touched | None:
+    async def talk(self, view: View) -> RunOutcome | None:
         self._theirs.close()
         return None
 

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.docker.docker import DockerDriver
-from potluck.provider.sandbox.driver import Ended
+from potluck.provider.sandbox.driver import RunOutcome
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
 from tests.provider.sandbox.docker.image import (
@@ -29,7 +29,7 @@ class Box:
         self.engine = engine
         self.said = b""
 
-    async def run(self, *command: str, **settings: object) -> Ended:
+    async def run(self, *command: str, **settings: object) -> RunOutcome:
         said = bytearray()
 
         async def listen(_: str, data: bytes) -> None:

@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import InvalidInput, NotFound, Unavailable
@@ -41,8 +41,8 @@ BRIEF = {
 
 def hurried(pool: Pool, **changes: float) -> Parts:
     """The same pool, which forgets at once."""
-    settings = msgspec.structs.replace(pool.parts.settings, **{**BRIEF, **changes})
-    return msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, **{**BRIEF, **changes})
+    return replace(pool.parts, settings=settings)
 
 
 async def collected(parts: Parts) -> None:
@@ -339,9 +339,7 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
 async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
     await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    leading = asyncio.create_task(
-        LeadLoop(msgspec.structs.replace(hurried(pool), instance="me")).run()
-    )
+    leading = asyncio.create_task(LeadLoop(replace(hurried(pool), instance="me")).run())
     try:
         async with asyncio.timeout(30):
             while await pool.parts.blobs.list(""):

@@ -1,7 +1,7 @@
 """What has ended is cleared away: all of it, and whatever else goes wrong."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.server.loops.retention import TidyLoop
 from tests.server.flow.pool import Pool
@@ -32,8 +32,8 @@ NOT_YET = {
 
 @pytest.fixture
 def tidy(pool: Pool) -> TidyLoop:
-    quick = msgspec.structs.replace(pool.parts.settings, tidy_seconds=0.01)
-    return TidyLoop(msgspec.structs.replace(pool.parts, settings=quick))
+    quick = replace(pool.parts.settings, tidy_seconds=0.01)
+    return TidyLoop(replace(pool.parts, settings=quick))
 
 
 @pytest.mark.parametrize("table", ENDED)

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.lease_grace import Times
 from potluck.model.ids import NodeId
@@ -20,13 +20,13 @@ leases, nodes = load("leases"), load("nodes")
 @pytest.fixture
 async def pool(pool: Pool) -> Pool:
     """With the times of a real pool."""
-    settings = msgspec.structs.replace(
+    settings = replace(
         pool.parts.settings,
         lease_seconds=90.0,
         heartbeat_seconds=20.0,
         silent_after_seconds=60.0,
     )
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    pool.parts = replace(pool.parts, settings=settings)
     return pool
 
 

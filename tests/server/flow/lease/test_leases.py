@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from potluck.decide.types import Assignment, DeviceShare
@@ -19,12 +19,11 @@ from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
 from potluck.server.flow.lease.adopt import readopt
-from potluck.server.flow.lease.recently_seen import Heard
 from potluck.server.flow.schedule.assign import apply
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.settle.end_many import end_many
-from potluck.server.flow.settle.settle import Ending
 from potluck.server.flow.submit import submit
+from potluck.server.recently_seen import RecentlySeen
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -299,7 +298,7 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
             if topic == topics.SCHEDULE:
                 await pool.plan()
 
-    pool.parts = msgspec.structs.replace(pool.parts, live=Hurried())
+    pool.parts = replace(pool.parts, live=Hurried())
     await say(pool, node_id, grant)
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
@@ -334,7 +333,7 @@ async def test_a_node_is_silent_before_its_work_waits_again(pool: Pool) -> None:
             if topic == topics.SCHEDULE or topic.startswith("node"):
                 states.append(await pool.sql("SELECT state FROM nodes"))
 
-    pool.parts = msgspec.structs.replace(pool.parts, live=Watched())
+    pool.parts = replace(pool.parts, live=Watched())
     assert await expire.expire_once(pool.parts, pool.leads) == 2
     assert set(states) == {"silent"}, "whoever is woken sees that it is silent"
 
@@ -376,7 +375,7 @@ async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Po
     many = [AttemptId(f"attempt_{number}") for number in range(250)]
     await pool.parts.database.close()
     with capture_logs() as told:
-        assert await end_many(pool.parts, many, lambda _: Ending(EndReason.NODE_LEFT)) == []
+        assert await end_many(pool.parts, many, lambda _: EndReason.NODE_LEFT) == []
     assert [each["count"] for each in told] == [250]
 
 
@@ -391,17 +390,15 @@ async def test_what_was_heard_a_moment_ago_is_not_written_down_again(pool: Pool)
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '2 seconds'")
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at < now() - interval '1 second' FROM nodes")
-    pool.parts = msgspec.structs.replace(pool.parts, heard=Heard())  # as another instance
+    pool.parts = replace(pool.parts, recently_seen=RecentlySeen())  # as another instance
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at > now() - interval '1 second' FROM nodes")
 
 
 async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     """Its node may be gone; what was said when it came in is said no more."""
-    settings = msgspec.structs.replace(
-        pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.01
-    )
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.01)
+    pool.parts = replace(pool.parts, settings=settings)
     node_id, grant = await pool.started()
     asked = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
     ago = "now() - interval '5 seconds'"
@@ -487,7 +484,7 @@ async def test_one_answer_carries_no_more_than_a_few_large_sources(pool: Pool) -
     """A thousand grants of a megabyte each would be a gigabyte, again at each poll."""
     node = await pool.offer(devices=7)
     spec = ScriptSpec("large.py", "#" + "é" * (450 * 1024))
-    large = msgspec.structs.replace(request(), spec=spec)
+    large = replace(request(), spec=spec)
     for _ in range(7):
         await submit.submit(pool.parts, pool.alice, large, None)
     await pool.plan()
@@ -506,10 +503,8 @@ class DeafLive(InProcessLive):
 
 
 async def test_a_poll_finds_its_grant_though_the_wake_up_was_lost(pool: Pool) -> None:
-    settings = msgspec.structs.replace(
-        pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.05
-    )
-    pool.parts = msgspec.structs.replace(pool.parts, live=DeafLive(), settings=settings)
+    settings = replace(pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.05)
+    pool.parts = replace(pool.parts, live=DeafLive(), settings=settings)
     node = await pool.offer()
     asked = AcquireLeases(wait_seconds=20.0)
     polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node.node_id, asked))

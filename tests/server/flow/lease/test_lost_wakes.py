@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.live.in_process import InProcessLive
 from potluck.model.task import TaskState
@@ -38,10 +38,10 @@ async def deaf(pool: Pool) -> AsyncIterator[Pool]:
     """The pool with a leader at work, and every wake-up dropped."""
     polls = ("lease", "schedule", "notify", "follow", "expire")
     times = {f"{name}_poll_seconds": POLL_SECONDS for name in polls}
-    settings = msgspec.structs.replace(
+    settings = replace(
         pool.parts.settings, poll_seconds=10.0, answer_seconds=2 * POLL_SECONDS, **times
     )
-    parts = msgspec.structs.replace(pool.parts, live=DeafLive(), settings=settings)
+    parts = replace(pool.parts, live=DeafLive(), settings=settings)
     await pool.sql("UPDATE leader SET expires_at = now()")
     leading = asyncio.create_task(LeadLoop(parts).run())
     pool.parts = parts

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.live.in_process import InProcessLive
 from potluck.model.ids import NodeId
@@ -76,7 +76,7 @@ async def test_a_node_that_starts_anew_has_its_work_before_it_is_given_any(pool:
             if topic == topics.SCHEDULE:
                 await pool.plan()
 
-    pool.parts = msgspec.structs.replace(pool.parts, live=Hurried())
+    pool.parts = replace(pool.parts, live=Hurried())
     assert (await pool.offer(node_id)).node_id == node_id
     assert await pool.fetch(node_id, lease_of(grant)) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 1

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription
 from potluck.model.ids import NodeId
@@ -27,7 +27,7 @@ from tests.wallets import Wallet
 def cards(count: int = 1, **terms: Any) -> tuple[DeviceDescription, ...]:
     """The cards of one machine, on these terms."""
     plain = description(count, machine="card").devices
-    return tuple(msgspec.structs.replace(each, terms=DeviceTerms(**terms)) for each in plain)
+    return tuple(replace(each, terms=DeviceTerms(**terms)) for each in plain)
 
 
 async def says(pool: Pool, node_id: NodeId | None, **terms: Any) -> NodeId:
@@ -117,7 +117,7 @@ async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool)
     memory = Memory(pool.parts)
     await memory.begin()
     known = memory.known.nodes[node_id]
-    memory.known.put_nodes([msgspec.structs.replace(known, lists={})], memory.now)
+    memory.known.put_nodes([replace(known, lists={})], memory.now)
     assert await swept(pool, memory) == 1
     assert await swept(pool, memory) == 0
 
@@ -192,8 +192,8 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
 ) -> None:
     """What a node lacks may never come: nobody asks it every second for ever."""
     back_off = {"back_off_first_seconds": 100.0, "back_off_longest_seconds": 1000.0}
-    settings = msgspec.structs.replace(pool.parts.settings, **back_off)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, **back_off)
+    pool.parts = replace(pool.parts, settings=settings)
     monkeypatch.setattr(random, "random", lambda: 1.0)
     node_id, grant = await pool.started()
     waits = []

@@ -5,8 +5,8 @@ import random
 import time
 from datetime import timedelta
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState, PauseReason
@@ -271,10 +271,8 @@ async def test_a_long_backlog_goes_in_pieces(delivering: Delivering, receiver: R
 
 async def test_one_slow_receiver_does_not_hold_the_others(pool: Pool, receiver: Receiver) -> None:
     """By the loop itself, and the real clock: two places in all, and one for each."""
-    settings = msgspec.structs.replace(
-        pool.parts.settings, webhook_concurrency=2, webhook_concurrency_each=1
-    )
-    quick = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, webhook_concurrency=2, webhook_concurrency_each=1)
+    quick = replace(pool.parts, settings=settings)
     delivering = await Delivering.begin(pool)
     tasks = [(await pool.submit()).id for _ in range(3)]
     async with receiving() as slow:

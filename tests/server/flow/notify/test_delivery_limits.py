@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.error import QuotaExceeded
 from potluck.model.event import EventKind
@@ -195,10 +195,8 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
     pool: Pool, receiver: Receiver
 ) -> None:
     """By the loop itself, and the real clock; the slow ones would fill every place."""
-    settings = msgspec.structs.replace(
-        pool.parts.settings, webhook_concurrency=8, webhook_concurrency_account=6
-    )
-    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, webhook_concurrency=8, webhook_concurrency_account=6)
+    parts = replace(pool.parts, settings=settings)
     delivering = await Delivering.begin(pool)
     await webhooks.make(pool.parts, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
     async with AsyncExitStack() as stack:
@@ -238,7 +236,7 @@ class Failing:
 
 
 def sending_by(pool: Pool, sender: Any) -> None:
-    pool.parts = msgspec.structs.replace(pool.parts, outward=sender)
+    pool.parts = replace(pool.parts, outward=sender)
 
 
 async def test_want_of_room_is_counted_against_nobody(

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
@@ -224,5 +224,5 @@ def _follow(
 
 
 def _with(parts: Parts, **changes: float) -> Parts:
-    settings = msgspec.structs.replace(parts.settings, **changes)
-    return msgspec.structs.replace(parts, settings=settings)
+    settings = replace(parts.settings, **changes)
+    return replace(parts, settings=settings)

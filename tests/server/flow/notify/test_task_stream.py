@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.model.error import Conflict, TooLarge
@@ -40,7 +40,7 @@ async def test_a_log_that_another_instance_keeps_is_said_to_be_elsewhere(
     before = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
     assert not before.elsewhere, "nothing was written yet"
     await pool.say(node_id, lease_of(grant), 0, "a", "b")
-    other = msgspec.structs.replace(pool.parts, blobs=DirectoryBlobs(tmp_path / "others"))
+    other = replace(pool.parts, blobs=DirectoryBlobs(tmp_path / "others"))
     page = await attempt_log.read_log(other, pool.alice, grant.task_id, None, 0)
     assert page.elsewhere and not page.pieces
     page = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 2)

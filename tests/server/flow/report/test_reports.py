@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.model.error import Conflict
 from potluck.model.ids import NodeId, TaskId
@@ -41,7 +41,7 @@ async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
     codes = await pool.report(
         node_id,
         Preparing(lease_of(good)),
-        done(msgspec.structs.replace(forged, token="x" * 43)),
+        done(replace(forged, token="x" * 43)),
         done(odd, EndReason.POISON),
         Started(lease_of(good)),
         done(gone),

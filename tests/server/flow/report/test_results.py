@@ -2,8 +2,8 @@
 
 import asyncio
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import NotFound
@@ -29,8 +29,8 @@ from tests.wallets import Wallet
 def patient(pool: Pool) -> Pool:
     """Polls wait for as long as they are asked to, and look only when they are woken."""
     seconds = {"poll_seconds": 60.0, "follow_poll_seconds": 60.0}
-    settings = msgspec.structs.replace(pool.parts.settings, **seconds)
-    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, **seconds)
+    parts = replace(pool.parts, settings=settings)
     return Pool(parts, pool.alice, pool.bob, pool.leads)
 
 
@@ -59,7 +59,7 @@ async def test_what_is_said_of_one_attempt_is_one_transaction(pool: Pool) -> Non
     node, task = await pool.offer(), await call(pool)
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
-    wrong = msgspec.structs.replace(gave(grant, b"1"), reason=EndReason.SIGNAL, exit_code=None)
+    wrong = replace(gave(grant, b"1"), reason=EndReason.SIGNAL, exit_code=None)
     assert await pool.report(node.node_id, Started(lease_of(grant)), wrong) == [
         "accepted",
         "invalid_input",
@@ -98,11 +98,11 @@ async def test_only_a_call_that_came_to_its_end_gives_a_value(pool: Pool) -> Non
     await pool.plan()
     grants = {kind_of(grant.spec): grant for grant in await pool.fetch(node.node_id)}
     script, function = grants["script"], grants["function"]
-    killed = msgspec.structs.replace(gave(function, b"x"), reason=EndReason.SIGNAL, exit_code=None)
+    killed = replace(gave(function, b"x"), reason=EndReason.SIGNAL, exit_code=None)
     twice = Value(b"x", BlobRef("0" * 64, 1))
-    both = msgspec.structs.replace(gave(function, b"x"), value=twice)
-    unsent = msgspec.structs.replace(gave(function, b"x"), value=Value(blob=BlobRef("0" * 64, 1)))
-    nothing = msgspec.structs.replace(gave(function, b"x"), value=None)
+    both = replace(gave(function, b"x"), value=twice)
+    unsent = replace(gave(function, b"x"), value=Value(blob=BlobRef("0" * 64, 1)))
+    nothing = replace(gave(function, b"x"), value=None)
     refused = (killed, gave(script, b"x"), both, unsent, nothing)
     assert await pool.report(node.node_id, *refused) == ["invalid_input"] * 5
     assert await pool.report(node.node_id, nothing) == ["invalid_input"], "also by itself"

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.device import Availability
 from potluck.model.error import NotFound
@@ -67,8 +67,8 @@ async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
 
 
 async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = replace(pool.parts, settings=settings)
     task = await pool.submit()
     said = await explain(pool.parts, pool.alice, task.id)
     assert "does not answer" in said.sentence and said.position is None
@@ -122,8 +122,8 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer takes a while; what nobody waits for any more is not answered."""
-    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = replace(pool.parts, settings=settings)
     memory = Memory(pool.parts)
     slow = memory.known.scheduler.explain
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
@@ -67,8 +67,8 @@ def near_the_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("near_the_door")
 async def test_a_placement_of_ones_own_is_chosen_by_its_name(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, placement_policy="near-the-door")
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, placement_policy="near-the-door")
+    pool.parts = replace(pool.parts, settings=settings)
     nodes = [
         (await pool.offer(labels=labels)).node_id
         for labels in ((), ("zone=door",), ("zone=cellar",))
@@ -103,8 +103,8 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_that_a_policy_raises_is_told_to_those_who_wait_until_it_is_over(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, order_policy="moody")
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, order_policy="moody")
+    pool.parts = replace(pool.parts, settings=settings)
     task = await pool.submit()
     loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
     with pytest.raises(BadSettings, match="order policy 'moody' raised ValueError: oops"):

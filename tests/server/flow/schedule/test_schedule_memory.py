@@ -2,8 +2,8 @@
 
 import asyncio
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from potluck.decide.types import Assignment, DeviceShare
@@ -86,8 +86,8 @@ async def test_a_long_transaction_of_others_holds_nothing_up(pool: Pool) -> None
 
 
 async def test_a_page_at_a_time_reads_everything_once_it_changed(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, most_tasks_per_page=3)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, most_tasks_per_page=3)
+    pool.parts = replace(pool.parts, settings=settings)
     memory = await begun(pool)
     for _ in range(10):
         await pool.submit()
@@ -97,8 +97,8 @@ async def test_a_page_at_a_time_reads_everything_once_it_changed(pool: Pool) -> 
 
 
 async def test_heads_come_first_and_the_rest_behind(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, most_tasks_per_page=3)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, most_tasks_per_page=3)
+    pool.parts = replace(pool.parts, settings=settings)
     low = [(await pool.submit(priority=-1)).id for _ in range(5)]
     high = (await pool.submit(priority=7)).id
     async with pool.parts.database.transaction() as connection:
@@ -208,12 +208,10 @@ async def test_a_difference_is_mended_counted_and_logged(
     (node_id,) = memory.known.nodes
     free = memory.known.nodes[node_id].node
     assert free is not None
-    taller = msgspec.structs.replace(free, free_cores=999)
-    taller_now = msgspec.structs.replace(memory.known.nodes[node_id], node=taller)
+    taller = replace(free, free_cores=999)
+    taller_now = replace(memory.known.nodes[node_id], node=taller)
     memory.known.put_nodes([taller_now], memory.now)
-    memory.known.put_accounts(
-        [msgspec.structs.replace(memory.known.accounts[pool.alice], weight=7.0)]
-    )
+    memory.known.put_accounts([replace(memory.known.accounts[pool.alice], weight=7.0)])
     assert await swept(pool, memory) == 4
     assert capsys.readouterr().out.count("differed from the database") == 4
     assert set(memory.known.scheduler.task_ids()) == {*tasks} - {ghost.id}
@@ -266,8 +264,8 @@ async def test_what_was_refused_is_read_again_and_placed(pool: Pool) -> None:
 
 async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Pool) -> None:
     """So that a plan that can never hold does not keep the leader from everything else."""
-    settings = msgspec.structs.replace(pool.parts.settings, schedule_poll_seconds=3.0)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, schedule_poll_seconds=3.0)
+    pool.parts = replace(pool.parts, settings=settings)
     await pool.offer()
     task = await pool.submit()
     await pool.sql("ALTER TABLE attempts ADD CONSTRAINT never CHECK (false) NOT VALID")
@@ -315,7 +313,7 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
     whole = Assignment(task.id, node.node_id, shares, known.requirements, known.limits, 0, 0)
 
     async def grant(start: int, end: int) -> int:
-        assignment = msgspec.structs.replace(whole, items=ItemRange(start, end))
+        assignment = replace(whole, items=ItemRange(start, end))
         async with pool.parts.database.transaction() as connection:
             planned = [Planned(new_attempt_id(), assignment)]
             return len(await assign(connection, planned, pool.leads, 15.0))

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.account import HALF_LIFE_SECONDS, Account, lately_used
 from potluck.model.ids import AccountId, TaskId, first_id_at
@@ -20,8 +20,8 @@ HOUR = 3600.0
 
 async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None:
     """Alice asks first, and Bob has had nothing yet."""
-    settings = msgspec.structs.replace(pool.parts.settings, schedule_poll_seconds=0.05)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, schedule_poll_seconds=0.05)
+    pool.parts = replace(pool.parts, settings=settings)
     await _use_for_hours(pool)
     loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
     for _ in range(4):  # loads, and then remembers

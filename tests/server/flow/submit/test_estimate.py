@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import InvalidInput, QuotaExceeded, Unavailable
@@ -48,7 +49,7 @@ async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> 
     await pool.offer()
     missing = BlobRef("0" * 64, 5)
     spec = ScriptSpec("hello.py", "print(1)", files=(NamedFile("data.csv", missing),))
-    asked = msgspec.structs.replace(request(secrets={"KEY": "secret"}), spec=spec)
+    asked = replace(request(secrets={"KEY": "secret"}), spec=spec)
     tables = ("tasks", "events", "ledger_entries", "attempts", "dependencies")
     before = [await pool.sql(f"SELECT count(*) FROM {each}") for each in tables]
     async with leading(pool):
@@ -154,8 +155,8 @@ async def test_whoever_asks_waits_for_nobody_and_holds_nobody(pool: Pool) -> Non
 
 
 async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.5)
-    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, answer_seconds=0.5)
+    parts = replace(pool.parts, settings=settings)
 
     def answer(about: leader_rpc.About) -> msgspec.Struct:
         if about == "task_bad":
@@ -174,8 +175,8 @@ async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> N
 
 
 async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.1)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, answer_seconds=0.1)
+    pool.parts = replace(pool.parts, settings=settings)
     with pytest.raises(Unavailable, match="does not answer"):
         await estimate(pool.parts, pool.alice, request())
     await Trouble(pool.parts).begin()

@@ -1,7 +1,7 @@
 """Tasks of every kind reach a node as they were submitted, and their secrets nobody else."""
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput
@@ -101,7 +101,7 @@ async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
     waiting = (await task_stream.view(pool.parts, pool.alice, task.id)).waiting
     assert waiting is not None and waiting.code == "owner"
     assert not await place(pool, node, task.id), "whatever the leader plans"
-    mine = msgspec.structs.replace(request, trust=(BOB.upper().replace("X", "x"),))
+    mine = replace(request, trust=(BOB.upper().replace("X", "x"),))
     trusting = await submit.submit(pool.parts, pool.alice, mine, None)
     await pool.plan()
     assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
@@ -117,7 +117,7 @@ async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
             await submit.submit(pool.parts, pool.alice, request, None)
         listed = await submit_many(pool.parts, pool.alice, [request], None)
         assert listed.tasks[0].task_id is None
-    plain = msgspec.structs.replace(trusting, trust=(BOB.lower(),))
+    plain = replace(trusting, trust=(BOB.lower(),))
     assert (await submit.submit(pool.parts, pool.alice, plain, None)).state is TaskState.QUEUED
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.decide.arrays.retry_items import Again, ArrayEnd, again
 from potluck.model.blob import NamedFile
@@ -47,7 +47,7 @@ async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
     assert second.id != first.id and second.retry_of == first.id
     assert second.state is TaskState.QUEUED
     asked, meant = await as_asked(pool, second.id), request(**wanted)
-    assert msgspec.structs.replace(asked, start_within_seconds=3600.0) == meant
+    assert replace(asked, start_within_seconds=3600.0) == meant
     assert asked.start_within_seconds == pytest.approx(3600.0)
     await pool.check()
 

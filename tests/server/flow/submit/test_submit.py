@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.error import QuotaExceeded
 from potluck.model.task import TaskState
@@ -63,15 +63,15 @@ async def test_the_quota_of_queued_tasks_is_exact(pool: Pool) -> None:
 
 
 async def test_the_same_submission_twice_at_once_takes_the_last_place_once(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=1)
-    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, quota_queued_tasks=1)
+    pool.parts = replace(pool.parts, settings=settings)
     twins = await asyncio.gather(*(pool.submit(key="k") for _ in range(8)))
     assert len({twin.id for twin in twins}) == 1
 
 
 async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=1)
-    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, quota_queued_tasks=1)
+    parts = replace(pool.parts, settings=settings)
     await submit.submit(parts, pool.alice, request(), None)
     with pytest.raises(QuotaExceeded):
         await submit.submit(parts, pool.alice, request(), None)
@@ -83,8 +83,8 @@ async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None
 
 
 async def test_the_priority_of_an_accounts_tasks_has_its_limit(pool: Pool) -> None:
-    settings = msgspec.structs.replace(pool.parts.settings, quota_priority=0)
-    parts = msgspec.structs.replace(pool.parts, settings=settings)
+    settings = replace(pool.parts.settings, quota_priority=0)
+    parts = replace(pool.parts, settings=settings)
     await pool.submit(priority=100)
     await submit.submit(parts, pool.alice, request(priority=0), None)
     with pytest.raises(QuotaExceeded, match="priority 1; the account's tasks may have 0"):

@@ -2,8 +2,8 @@
 
 import asyncio
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
 from potluck.model.task import TaskRequest, TaskState
@@ -50,7 +50,7 @@ async def test_the_same_list_again_is_the_same_tasks(pool: Pool) -> None:
     )
     assert first == second == await send(pool, *requests, key="once")
     assert await pool.sql("SELECT count(*) FROM tasks") == 5
-    changed = [msgspec.structs.replace(requests[0], priority=9), *requests[1:]]
+    changed = [replace(requests[0], priority=9), *requests[1:]]
     told = await send(pool, *changed, request(), key="once")
     assert [each.code for each in told] == ["conflict", "", "", "", "", ""]
     assert told[1:5] == first[1:]

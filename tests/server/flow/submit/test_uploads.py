@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, InvalidInput, NotFound, QuotaExceeded, Unavailable
@@ -103,7 +103,7 @@ async def test_bytes_are_not_removed_when_nobody_knows_whether_they_were_handed_
     begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weights")
     found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
-    cut = msgspec.structs.replace(pool.parts, database=CommitsAndFails(pool.parts.database))
+    cut = replace(pool.parts, database=CommitsAndFails(pool.parts.database))
     with pytest.raises(Unavailable):
         await upload.finish(cut, found)
     assert await read(pool, pool.alice, ref(b"weights")) == b"weights"

@@ -22,10 +22,10 @@ from potluck.provider.sandbox.driver import (
     PLAIN_KINDS,
     Companion,
     Confinement,
-    Ended,
     Errand,
     Output,
     Recall,
+    RunOutcome,
     Started,
     small_trial,
     unnoticed,
@@ -81,7 +81,7 @@ class BubblewrapDriver:
         companion: Companion | None = None,
         recall: Recall | None = None,
         errand: Errand = NO_ERRAND,
-    ) -> Ended:
+    ) -> RunOutcome:
         run = ConfinedRun(self._candidates[0], confinement, output, companion, recall, errand)
         return await run.to_its_end(started)
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.local.shielded import undisturbed
 from potluck.model.task import EndReason
@@ -26,18 +27,17 @@ from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
     Confinement,
-    Ended,
     Errand,
     Mount,
     Output,
     Recall,
+    RunOutcome,
     Started,
-    Touched,
     WorkDirectory,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import Verdict, of_translated
+from potluck.provider.sandbox.exit_text import of_translated
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, groups_of, new_identity
 from potluck.provider.sandbox.inspect_run import Inside
@@ -106,20 +106,20 @@ class ConfinedRun:
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
 
-    async def to_its_end(self, started: Started) -> Ended:
+    async def to_its_end(self, started: Started) -> RunOutcome:
         try:
             touched = self._recall.said or await self._prepare() or await self._live(started)
             assert self._launch is not None or touched is not None
             remains = await undisturbed(self._launch.end()) if self._launch else Remains()
             await self._drain()
-            verdict = self._verdict(touched, remains)
+            outcome = self._outcome(touched, remains)
             if self._work is not None:
-                await self._errand.after(self._work, verdict.reason)
-            return self._tell(verdict, remains)
+                await self._errand.after(self._work, outcome.reason)
+            return self._measured(outcome, remains)
         finally:
             await undisturbed(self._clear())
 
-    async def _prepare(self) -> Touched | None:
+    async def _prepare(self) -> RunOutcome | None:
         """Sets everything up, short of letting the command begin.
 
         The control group is entered while bwrap starts and mounts, since all of it takes a while.
@@ -149,7 +149,7 @@ class ConfinedRun:
         await entering
         await asyncio.to_thread(self._enclosure.admit_inner, inner)
 
-    async def _live(self, started: Started) -> Touched | None:
+    async def _live(self, started: Started) -> RunOutcome | None:
         assert self._launch is not None and self._inside is not None and self._work is not None
         began = time.monotonic()
         self._launch.release(self._premises.seccomp_filter)
@@ -176,24 +176,22 @@ class ConfinedRun:
         if self._pumping is not None:
             await self._pumping
 
-    def _verdict(self, touched: Touched | None, remains: Remains) -> Verdict:
+    def _outcome(self, touched: RunOutcome | None, remains: Remains) -> RunOutcome:
         if touched is not None:
-            return Verdict(touched.reason, None, touched.detail)
+            return touched
         own = self._own_end(remains)
         late = log_limit(self._log) if self._log.is_cut else first_touched(self._walls)
-        return Verdict(late.reason, own.exit_code, late.detail) if late else own
+        return replace(late, exit_code=own.exit_code) if late else own
 
-    def _own_end(self, remains: Remains) -> Verdict:
+    def _own_end(self, remains: Remains) -> RunOutcome:
         code = os.waitstatus_to_exitcode(remains.wait_status)
         if self._launch is None or not self._launch.command_was_executed():
-            return Verdict(EndReason.SANDBOX_FAILED, None, f"bwrap ended with status {code}")
+            return RunOutcome(EndReason.SANDBOX_FAILED, f"bwrap ended with status {code}")
         return of_translated(code, self._command.wait_status() if self._command else None)
 
-    def _tell(self, verdict: Verdict, remains: Remains) -> Ended:
-        return Ended(
-            reason=verdict.reason,
-            exit_code=verdict.exit_code,
-            detail=verdict.detail,
+    def _measured(self, outcome: RunOutcome, remains: Remains) -> RunOutcome:
+        return replace(
+            outcome,
             run_seconds=self._run_seconds,
             cpu_seconds=self._enclosure.cpu_seconds(remains, self._inside),
             memory_peak_bytes=self._enclosure.memory_peak_bytes(remains, self._inside),

@@ -29,11 +29,11 @@ from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
     Confinement,
-    Ended,
     Errand,
     InputFailed,
     Output,
     Recall,
+    RunOutcome,
     Started,
     small_trial,
     unnoticed,
@@ -116,7 +116,7 @@ class DockerDriver:
         companion: Companion | None = None,
         recall: Recall | None = None,
         errand: Errand = NO_ERRAND,
-    ) -> Ended:
+    ) -> RunOutcome:
         assert self._yard is not None, "probe comes first"
         run = ContainerRun(self._yard, confinement, output, companion, recall, errand)
         try:

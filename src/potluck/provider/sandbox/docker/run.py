@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.local.shielded import undisturbed
 from potluck.model.error import PotluckError
@@ -27,20 +28,19 @@ from potluck.provider.sandbox.driver import (
     WORK,
     Companion,
     Confinement,
-    Ended,
     Errand,
     InputFailed,
     Output,
     Recall,
     Recalled,
+    RunOutcome,
     Spent,
     Started,
-    Touched,
     WorkDirectory,
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
 from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import Verdict, of_translated
+from potluck.provider.sandbox.exit_text import of_translated
 from potluck.provider.sandbox.limits import (
     WATCH_SECONDS,
     Guests,
@@ -110,7 +110,7 @@ class ContainerRun:
         self._container: str | None = None
         self._bridge: Bridge | None = None
         self._walls: list[Wall] = []
-        self._late: Touched | None = None
+        self._late: RunOutcome | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._run_seconds = 0.0
         self._spent = _NOTHING_SPENT
@@ -121,20 +121,20 @@ class ContainerRun:
         assert self._casing is not None
         return self._casing
 
-    async def to_its_end(self, started: Started) -> Ended:
+    async def to_its_end(self, started: Started) -> RunOutcome:
         try:
             touched = self._recall.said or await self._set_up() or await self._live(started)
             await undisturbed(self._remove())
             if self._pumping is not None:
                 await self._pumping
-            verdict = self._verdict(touched)
+            outcome = self._outcome(touched)
             if self._workplace is not None:
-                await self._errand.after(self._workplace, verdict.reason)
-            return self._tell(verdict)
+                await self._errand.after(self._workplace, outcome.reason)
+            return self._measured(outcome)
         finally:
             await undisturbed(self._clear())
 
-    async def _set_up(self) -> Touched | None:
+    async def _set_up(self) -> RunOutcome | None:
         """Short of letting the command begin; an image may take long to come, and whoever calls the
         run back does not wait for it."""
         try:
@@ -142,7 +142,7 @@ class ContainerRun:
         except Recalled as recalled:
             return recalled.touched
 
-    async def _prepare(self) -> Touched | None:
+    async def _prepare(self) -> RunOutcome | None:
         try:
             image = await self._find_image()
             self._casing = self._encase(image)
@@ -220,7 +220,7 @@ class ContainerRun:
         self._bridge = Bridge(attachment, stdin)
         await engine.start(self._container)
 
-    async def _live(self, started: Started) -> Touched | None:
+    async def _live(self, started: Started) -> RunOutcome | None:
         assert self._bridge is not None and self._workplace is not None
         began = time.monotonic()
         self._walls = self._limits(self._bridge)
@@ -296,27 +296,25 @@ class ContainerRun:
         brought = dict(each.partition("=")[::2] for each in (config and config.env) or ())
         return {**brought, "HOME": WORK, "TMPDIR": VARIABLES["TMPDIR"], **asked}
 
-    def _verdict(self, touched: Touched | None) -> Verdict:
+    def _outcome(self, touched: RunOutcome | None) -> RunOutcome:
         if touched is not None:
-            return Verdict(touched.reason, None, touched.detail)
+            return touched
         own = self._own_end()
         late = log_limit(self._log) if self._log.is_cut else self._late
-        return Verdict(late.reason, own.exit_code, late.detail) if late else own
+        return replace(late, exit_code=own.exit_code) if late else own
 
-    def _own_end(self) -> Verdict:
+    def _own_end(self) -> RunOutcome:
         status = self._bridge.wait_status if self._bridge else None
         if status is None:
             said = self._bridge.last_words if self._bridge else ""
             why = f": {said}" if said else ""
             detail = f"the container ended before its command{why}"
-            return Verdict(EndReason.SIGNAL, None, detail)
+            return RunOutcome(EndReason.SIGNAL, detail)
         return of_translated(0, status)
 
-    def _tell(self, verdict: Verdict) -> Ended:
-        return Ended(
-            reason=verdict.reason,
-            exit_code=verdict.exit_code,
-            detail=verdict.detail,
+    def _measured(self, outcome: RunOutcome) -> RunOutcome:
+        return replace(
+            outcome,
             run_seconds=self._run_seconds,
             cpu_seconds=self._spent.cpu_seconds,
             memory_peak_bytes=self._spent.memory_peak_bytes,

@@ -3,6 +3,7 @@
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef
 from potluck.model.device import DeviceKind
@@ -79,7 +80,7 @@ QUEUED: Final = TaskView(
     version=1,
     phase="queued",
 )
-DONE: Final = msgspec.structs.replace(
+DONE: Final = replace(
     QUEUED,
     state=TaskState.SUCCEEDED,
     updated_at=at(9, 40, 16),
@@ -94,7 +95,7 @@ DONE: Final = msgspec.structs.replace(
     attempt_count=1,
     kept_until=at(9, 40, 16).replace(month=12),
 )
-CANCELLED: Final = msgspec.structs.replace(
+CANCELLED: Final = replace(
     QUEUED,
     state=TaskState.CANCELLED,
     updated_at=at(9, 41),
@@ -103,4 +104,4 @@ CANCELLED: Final = msgspec.structs.replace(
     reason=EndReason.CANCELLED,
     finished_at=at(9, 41),
 )
-AGAIN: Final = msgspec.structs.replace(QUEUED, id=OTHER_TASK, retry_of=TASK)
+AGAIN: Final = replace(QUEUED, id=OTHER_TASK, retry_of=TASK)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import msgspec
 from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+from msgspec.structs import replace
 
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.model.audit import AuditKind
@@ -62,7 +62,7 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
         else:
             claims = Claims(before.id, before.credential, before.credential_id)
             account = await _by_claims(database, claims)
-            found = None if account is None else msgspec.structs.replace(before, account=account)
+            found = None if account is None else replace(before, account=account)
     if found is None:
         return False
     try:

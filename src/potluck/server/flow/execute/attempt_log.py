@@ -7,13 +7,14 @@ repeated chunk is skipped by its offset.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from potluck.model.error import Conflict, NotFound, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
-from potluck.server.flow.lease.adopt import readopt
-from potluck.server.flow.lease.lease import check_token, hear, stale
+from potluck.server.flow.lease.adopt import find_live
+from potluck.server.flow.lease.lease import check_token, hear
 from potluck.server.services import Parts
 from potluck.store.attempts import attempts
 from potluck.store.nodes.nodes import Owner
@@ -60,14 +61,8 @@ async def _append(
 
 async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
     async with parts.database.transaction() as connection:
-        state = await attempts.log_state(connection, attempt_id, node_id)
-        if state is None:
-            # Whatever comes of it: another call of the node may have been quicker.
-            await readopt(parts, connection, attempt_id, node_id)
-            state = await attempts.log_state(connection, attempt_id, node_id)
-    if state is None:
-        raise stale(attempt_id)
-    return state
+        look = partial(attempts.log_state, connection, attempt_id, node_id)
+        return await find_live(parts, connection, attempt_id, node_id, look)
 
 
 async def read_log(

@@ -6,16 +6,15 @@ from datetime import timedelta
 import structlog
 
 from potluck.decide import lease_grace
+from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.lease_grace import Grace, Silence, Times
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.notify.notify import ended_in_queue, tell
 from potluck.server.flow.settle.end_many import end_many
-from potluck.server.flow.settle.settle import Ending
 from potluck.server.services import Parts
 from potluck.store.attempts import leases
-from potluck.store.attempts.attempts import EndingAttempt
 from potluck.store.events.outbox import Event
 from potluck.store.nodes import bindings, nodes
 from potluck.store.scheduler import leader
@@ -81,11 +80,11 @@ async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
     return len(ended)
 
 
-def _expiry(attempt: EndingAttempt) -> Ending | None:
+def _expiry(attempt: LockedAttempt) -> EndReason | None:
     """Unless it was renewed meanwhile."""
     if not attempt.is_expired:
         return None
-    return Ending(EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN)
+    return EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
 
 
 async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:

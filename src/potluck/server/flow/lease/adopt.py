@@ -5,8 +5,12 @@ heartbeat, a poll, a report, a piece of its log) brings the attempt back to life
 devices and its hold; or, if anything of that is gone, the lease is stale.
 """
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 from potluck.decide.charges import hold_entries
 from potluck.decide.lifecycle import attempt_may_become, task_may_become
+from potluck.model.error import StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
@@ -20,6 +24,33 @@ from potluck.store.events.outbox import Event
 from potluck.store.ledger import ledger
 from potluck.store.ledger.ledger import Movement
 from potluck.store.nodes.nodes import Owner
+
+T = TypeVar("T")
+
+
+def stale(attempt_id: AttemptId) -> StaleLease:
+    """The same sentence for what has ended and for what never was the caller's."""
+    return StaleLease(f"{attempt_id} is over, or not yours.")
+
+
+async def find_live(
+    parts: Parts,
+    connection: Connection,
+    attempt_id: AttemptId,
+    node_id: NodeId,
+    look: Callable[[], Awaitable[T | None]],
+    *,
+    is_over: bool = False,
+) -> T:
+    """What is found of an attempt, once it is taken back if it has to be; raises StaleLease."""
+    found = await look()
+    if found is None:
+        # Whatever comes of it: another call of the node may have been quicker.
+        await readopt(parts, connection, attempt_id, node_id, is_over=is_over)
+        found = await look()
+    if found is None:
+        raise stale(attempt_id)
+    return found
 
 
 async def readopt(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import potluck
 from potluck.model.audit import AuditKind
-from potluck.model.error import StaleLease
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
@@ -15,12 +14,11 @@ from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow.lease import binding, device_status, owner_requests
-from potluck.server.flow.lease.adopt import take_back
+from potluck.server.flow.lease.adopt import stale, take_back
 from potluck.server.flow.lease.binding import Told
 from potluck.server.flow.lease.check_offer import checked_offer
 from potluck.server.flow.notify.notify import hurry, tell
 from potluck.server.flow.settle.end_many import call_off, end_many
-from potluck.server.flow.settle.settle import Ending
 from potluck.server.services import Parts
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import Asked, Held
@@ -97,11 +95,11 @@ async def hear(parts: Parts, owner: Owner, node_id: NodeId) -> None:
     this instance has just heard it, nothing is asked: what it says is fenced by what it is about.
     """
     seconds = _moment_seconds(parts)
-    if parts.heard.was_just_heard(node_id, owner, seconds):
+    if parts.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with parts.database.statement() as connection:
         await nodes.hear(connection, node_id, owner, seconds)
-    parts.heard.note(node_id, owner)
+    parts.recently_seen.note(node_id, owner)
 
 
 def _moment_seconds(parts: Parts) -> float:
@@ -158,7 +156,7 @@ async def _ask(parts: Parts, owner: Owner, node_id: NodeId, held: Sequence[Attem
     if known.lost:
         known = await take_back(parts, owner, node_id, known)
         asked = await _ask_once(parts, owner, node_id, ())
-    parts.heard.note(node_id, owner)
+    parts.recently_seen.note(node_id, owner)
     if asked.is_news:
         await hurry(parts)
     if asked.state is NodeState.SILENT:
@@ -219,8 +217,8 @@ async def leave(
         await pending_requests.carry_out(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record(parts, connection, [*revoked, *facts])
-    parts.heard.forget(node_id, owner)
-    await end_many(parts, sorted(held), lambda _: Ending(EndReason.NODE_LEFT))
+    parts.recently_seen.forget(node_id, owner)
+    await end_many(parts, sorted(held), lambda _: EndReason.NODE_LEFT)
     await parts.live.wake(topics.node(node_id))
     await hurry(parts)
 
@@ -237,11 +235,6 @@ async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
 def check_token(parts: Parts, lease: Lease) -> None:
     if not _is_true(parts, lease):
         raise stale(lease.attempt_id)
-
-
-def stale(attempt_id: AttemptId) -> StaleLease:
-    """The same sentence for what has ended and for what never was the caller's."""
-    return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
 def _true_leases(parts: Parts, held: Sequence[Lease]) -> list[AttemptId]:
@@ -266,8 +259,8 @@ async def _fetch(
             connection, parts.vault, node_id, owner, held, seconds, request.most
         )
     if fetched.unreadable:
-        unreadable = Ending(EndReason.SPEC_UNREADABLE, detail=_UNREADABLE)
-        await end_many(parts, fetched.unreadable, lambda _: unreadable)
+        reason = EndReason.SPEC_UNREADABLE
+        await end_many(parts, fetched.unreadable, lambda _: reason, detail=_UNREADABLE)
         await hurry(parts)
     return known, [_grant(parts, attempt) for attempt in fetched.attempts]
 

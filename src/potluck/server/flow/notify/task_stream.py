@@ -8,17 +8,24 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from potluck.decide.explain.sentences import (
+    waits_for_start,
+    waits_for_taker,
+    waits_for_tasks,
+    waits_for_time,
+)
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
-from potluck.model.task import TaskState, WaitingReason
+from potluck.model.task import EndReason, TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute.attempt_log import read_log
 from potluck.server.leader import scheduler_health
 from potluck.server.services import Parts
 from potluck.store.tasks import tasks
+from potluck.store.tasks.tasks import TaskRecord
 from potluck.wire import codec
 from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskView
 
@@ -64,15 +71,32 @@ async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView
     return (await as_shown(parts, account_id, [task]))[0]
 
 
-async def as_shown(parts: Parts, account_id: AccountId, found: list[TaskView]) -> list[TaskView]:
+async def as_shown(parts: Parts, account_id: AccountId, found: list[TaskRecord]) -> list[TaskView]:
     """With why they wait, and with how long what they leave is kept."""
     kept = timedelta(seconds=parts.settings.keep_results_seconds)
     return [
-        task
-        if task.finished_at is None
-        else msgspec.structs.replace(task, kept_until=task.finished_at + kept)
-        for task in await _with_reasons(parts, account_id, found)
+        task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
+        for task in await _with_reasons(parts, account_id, [add_pause_reason(one) for one in found])
     ]
+
+
+def add_pause_reason(found: TaskRecord) -> TaskView:
+    """With why it waits, if it is not for something to become free."""
+    task = found.view
+    if task.state is not TaskState.QUEUED:
+        return task
+    if found.waits_for:
+        return replace(task, waiting=waits_for_tasks(found.waits_for))
+    return replace(task, waiting=_pause(task)) if found.is_put_off else task
+
+
+def _pause(task: TaskView) -> WaitingReason:
+    if not task.attempts:
+        assert task.not_before is not None, "what is put off has a time to wait for"
+        return waits_for_start(task.not_before)
+    last = task.attempts[-1]
+    is_declined = last.reason is EndReason.DECLINED
+    return waits_for_taker(last.node_name, last.detail) if is_declined else waits_for_time()
 
 
 async def _with_reasons(
@@ -112,7 +136,7 @@ async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list
 def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
     if said is None:
         return task
-    return msgspec.structs.replace(task, waiting=codec.decode_json(said, WaitingReason))
+    return replace(task, waiting=codec.decode_json(said, WaitingReason))
 
 
 async def follow(
@@ -129,7 +153,7 @@ async def follow(
                 position = followed.position
                 yield followed
             if task.version > position.version or task.waiting != waiting:
-                position = msgspec.structs.replace(position, version=task.version)
+                position = replace(position, version=task.version)
                 waiting = task.waiting
                 yield Followed(position, FollowedState(task))
             if task.state.is_final or parts.stopping.is_set():

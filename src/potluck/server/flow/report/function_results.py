@@ -8,17 +8,14 @@ other kinds leave are files and logs.
 from collections.abc import Sequence
 
 from potluck.decide.arrays.items import ItemFailure
+from potluck.decide.attempt_change import LockedAttempt, NewResult
 from potluck.model.blob import Value
 from potluck.model.error import InvalidInput
-from potluck.model.task import EndReason, TaskState
+from potluck.model.task import EndReason
 from potluck.model.terms import TaskKind
-from potluck.store.attempts.attempts import EndingAttempt
 from potluck.store.database import Connection
 from potluck.store.files import blobs
-from potluck.store.tasks.function_results import NewResult
 from potluck.wire.provider import Finished, ItemsDone, ReturnedItems
-
-_WITH_VALUE = (EndReason.COMPLETED, EndReason.EXCEPTION)
 
 
 def check(value: Value | None) -> None:
@@ -26,37 +23,18 @@ def check(value: Value | None) -> None:
         raise InvalidInput("A value is given twice, as data and as a blob.")
 
 
-def misfit(attempt: EndingAttempt, each: Finished) -> str:
+def misfit(attempt: LockedAttempt, each: Finished) -> str:
     """Why an attempt can not end with the value that it has, or lacks; empty if it can."""
     is_call = attempt.kind is TaskKind.FUNCTION and attempt.array is None
-    if each.value is not None and not (is_call and each.reason in _WITH_VALUE):
+    if each.value is not None and not (is_call and each.reason.facts.has_value):
         return "Only a function that is no array ends with a value or an error."
     if each.value is None and is_call and each.reason is EndReason.COMPLETED:
         return "A function that completed ends with what it returned."
     return ""
 
 
-def given(
-    attempt: EndingAttempt,
-    reason: EndReason,
-    value: Value | None,
-    given_up: ItemFailure | None,
-    task_state: TaskState,
-) -> list[NewResult]:
-    """What an attempt gave that ends so and leaves its task there, or the item that it gave up."""
-    if attempt.kind is not TaskKind.FUNCTION:
-        return []
-    if given_up is not None:
-        item = given_up.item
-        return [NewResult(attempt.task_id, attempt.id, item, item + 1, Value(), True)]
-    if value is None or not task_state.is_final:
-        return []
-    is_error = reason is EndReason.EXCEPTION
-    return [NewResult(attempt.task_id, attempt.id, 0, 1, value, is_error)]
-
-
 def of_items(
-    attempt: EndingAttempt,
+    attempt: LockedAttempt,
     told: ItemsDone,
     returned: Sequence[ReturnedItems],
     failures: Sequence[ItemFailure],
@@ -86,7 +64,7 @@ def of_items(
 
 
 async def hold_blobs(
-    connection: Connection, attempt: EndingAttempt, pieces: Sequence[NewResult]
+    connection: Connection, attempt: LockedAttempt, pieces: Sequence[NewResult]
 ) -> None:
     """Those of one attempt, which must have sent them. After all else: blobs are locked last."""
     large = [(piece.start, piece.value.blob) for piece in pieces if piece.value.blob is not None]

@@ -6,7 +6,7 @@ ask for work, and devices that are not its own to offer.
 
 from datetime import UTC, datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.explain.node import NodeExplained
 from potluck.model.device import Availability, Standing
@@ -44,7 +44,7 @@ async def explain_node(parts: Parts, account_id: AccountId, node_id: NodeId) -> 
         answer = NodeExplanation(node_id, node.state, sentence)
     else:
         answer = codec.decode_json(said, NodeExplanation)
-    return msgspec.structs.replace(answer, state=node.state, running=node.running, away=_away(node))
+    return replace(answer, state=node.state, running=node.running, away=_away(node))
 
 
 def _unplanned(node: OwnNode) -> str | None:

@@ -7,6 +7,7 @@ less, and says so.
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.model.ids import AccountId, NodeId, TaskId, is_id
@@ -30,7 +31,7 @@ async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Expla
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
     said = await leader_rpc.ask(parts, task_id)
     if said is not None:
-        answer = msgspec.structs.replace(codec.decode_json(said, Explanation), state=task.state)
+        answer = replace(codec.decode_json(said, Explanation), state=task.state)
         return _of_what_is_left(answer, task.items)
     known = task.waiting.sentence if task.waiting is not None else "It waits for a device."
     sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
@@ -50,9 +51,7 @@ def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation
     if items is None or items.pending == items.total:
         return said
     sentence = f"{_progress(items)} {said.sentence}"
-    return msgspec.structs.replace(
-        said, sentence=sentence, position=None, estimated_start=None, basis=None
-    )
+    return replace(said, sentence=sentence, position=None, estimated_start=None, basis=None)
 
 
 def _progress(items: ItemCounts) -> str:

@@ -6,8 +6,8 @@ without one there is no answer, and the caller may ask again.
 
 from datetime import UTC, datetime
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide.admission import admit_after, check_affordable, queue_is_full
 from potluck.decide.cost import Cost, cost
@@ -98,12 +98,12 @@ def _supposed(account_id: AccountId, entry: _Entry) -> Supposed:
 
 def answer(memory: Memory, supposed: Supposed) -> _Said:
     """The leader's part; it knows how long tasks of that name take, if nobody has said it."""
-    task = msgspec.structs.replace(supposed.task, submitted_at=memory.now)
+    task = replace(supposed.task, submitted_at=memory.now)
     if task.expected_seconds is None:
         learned = memory.tasks.expected_seconds(
             task.account_id, supposed.name, of_items=bool(task.pending)
         )
-        task = msgspec.structs.replace(task, expected_seconds=learned)
+        task = replace(task, expected_seconds=learned)
     found = memory.known.scheduler.estimate(task, memory.now)
     return _Said(found, memory.now, memory.is_loaded)
 
@@ -136,7 +136,7 @@ def _answer(entry: _Entry, said: _Said) -> Estimate:
         at=_moment(said.at),
     )
     if not found.can_run:
-        return msgspec.structs.replace(told, outlook=Outlook.NEVER)
+        return replace(told, outlook=Outlook.NEVER)
     if not can_pay:
         return _without_credit(told, entry, costs)
     return _in_time(told, entry, said)
@@ -145,7 +145,7 @@ def _answer(entry: _Entry, said: _Said) -> Estimate:
 def _without_credit(told: Estimate, entry: _Entry, costs: Cost) -> Estimate:
     """The sentence of a submission that is refused, where it would be; else as good a one."""
     error = entry.unaffordable or _too_dear(entry, costs)
-    return msgspec.structs.replace(
+    return replace(
         told,
         outlook=Outlook.NEVER,
         sentence=f"The account can not pay for it. {error.detail}",
@@ -169,11 +169,11 @@ def _in_time(told: Estimate, entry: _Entry, said: _Said) -> Estimate:
     failed = [each for each in entry.after.values() if each.is_final and not _succeeded(each)]
     if failed:
         sentence = "It would be called off at once: what it is to come after did not succeed."
-        return msgspec.structs.replace(told, outlook=Outlook.NEVER, sentence=sentence)
+        return replace(told, outlook=Outlook.NEVER, sentence=sentence)
     still_open = sum(not each.is_final for each in entry.after.values())
     if still_open:
         sentence = f"{waits_for_tasks(still_open).sentence} Then: {told.sentence}"
-        return msgspec.structs.replace(told, outlook=Outlook.LATER, sentence=sentence)
+        return replace(told, outlook=Outlook.LATER, sentence=sentence)
     forecast = said.found.forecast
     if forecast is None or not (said.is_loaded or said.found.starts_now):
         return told
@@ -181,13 +181,13 @@ def _in_time(told: Estimate, entry: _Entry, said: _Said) -> Estimate:
     start, basis = max(forecast.start, said.at + delay), forecast.basis
     if start > forecast.start:
         sentence = f"It is not to start before its delay is over. Then: {told.sentence}"
-        told = msgspec.structs.replace(told, outlook=Outlook.LATER, sentence=sentence)
+        told = replace(told, outlook=Outlook.LATER, sentence=sentence)
         basis = "that is when its delay is over"
     within = entry.request.start_within_seconds
     if within is not None and start > said.at + within:
         sentence = f"It would probably miss its deadline. {told.sentence}"
-        told = msgspec.structs.replace(told, sentence=sentence)
-    return msgspec.structs.replace(told, estimated_start=_moment(start), basis=basis)
+        told = replace(told, sentence=sentence)
+    return replace(told, estimated_start=_moment(start), basis=basis)
 
 
 def _succeeded(state: TaskState) -> bool:

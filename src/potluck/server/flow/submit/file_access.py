@@ -55,7 +55,7 @@ async def of_task(
     """Of the newest attempt that left any, or of the one with this number; of an array, of all."""
     after, left, found = cursor or "", None, list[NamedFile]()
     async with parts.database.transaction() as connection:
-        task = await tasks.get(connection, task_id, account_id)
+        task = (await tasks.get(connection, task_id, account_id)).view
         end = await blobs.end_of(connection, task_id, account_id)
         if task.items is not None and number is None:
             found = await blobs.files_of_all(connection, task_id, after, limit)

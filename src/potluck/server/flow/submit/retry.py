@@ -4,7 +4,7 @@ What it was made of is still here, and so are its files as long as they are kept
 is not waited for again, and its secrets were forgotten when it ended: they have to be given again.
 """
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.arrays.retry_items import again
 from potluck.model.error import Conflict, InvalidInput
@@ -12,6 +12,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.submit.submit import enter_without_files, new_task
 from potluck.server.services import Parts
 from potluck.store.database import Connection
@@ -36,9 +37,9 @@ async def retry_task(
         entered = await enter_without_files(parts, connection, new)
         if entered == new.id:
             await _bring_along(connection, new, task_id)
-        view = await tasks.get(connection, entered, account_id)
+        found = await tasks.get(connection, entered, account_id)
     await hurry(parts)
-    return view
+    return add_pause_reason(found)
 
 
 async def _bring_along(connection: Connection, new: NewTask, task_id: TaskId) -> None:
@@ -79,7 +80,7 @@ def _with_secrets(task_id: TaskId, once: TaskOnce, asked: RetryTask) -> TaskRequ
             f"{task_id} had {many}, forgotten when it ended.",
             "Give them again: `potluck retry TASK --secret NAME`, or `secrets` in the request.",
         )
-    return msgspec.structs.replace(
+    return replace(
         once.request,
         secrets=asked.secrets,
         trust=asked.trust,

@@ -6,7 +6,7 @@ either seen as ended, or sees that it is waited for.
 
 from collections.abc import Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from potluck.decide.admission import (
     admit,
@@ -20,6 +20,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import call_off
 from potluck.server.services import Parts
 from potluck.store.database import Connection
@@ -44,9 +45,9 @@ async def submit(
     new = new_task(parts, account_id, request, idempotency_key)
     async with parts.database.transaction() as connection:
         task_id = await enter(parts, connection, new)
-        view = await tasks.get(connection, task_id, account_id)
+        found = await tasks.get(connection, task_id, account_id)
     await hurry(parts)
-    return view
+    return add_pause_reason(found)
 
 
 def new_task(
@@ -131,11 +132,11 @@ def admitted(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTas
     wanted = effective(asked.request, may.wallet)
     for wallet in (*asked.request.trust, *asked.request.requirements.owners):
         checksummed(wallet)  # a mistyped one would see what it is not meant to
-    request = msgspec.structs.replace(asked.request, requirements=wanted)
+    request = replace(asked.request, requirements=wanted)
     cheapest = may.cheapest_micro_per_hour(wanted) if must_pay else None
     admit(request, may.available_micro, cheapest)
     admit_priority(request.priority, may.quotas.priority)
-    return msgspec.structs.replace(asked, request=request)
+    return replace(asked, request=request)
 
 
 async def check_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:

@@ -11,6 +11,7 @@ from potluck.model.error import Conflict, PotluckError, Unavailable
 from potluck.model.ids import AccountId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
+from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.submit.submit import (
     admitted,
@@ -39,14 +40,15 @@ async def submit_many(
         new_task(parts, account_id, request, _key(idempotency_key, place))
         for place, request in enumerate(requests)
     ]
-    try:
-        answers = await _enter_together(parts, new)
-    except Unavailable:
-        raise
-    except PotluckError:
-        answers = [await _enter_alone(parts, each) for each in new]
+    answers = await try_batch_then_each(
+        range(len(new)),
+        lambda _: _enter_together(parts, new),
+        lambda place: _enter_alone(parts, new[place]),
+        catch=PotluckError,
+        but=Unavailable,
+    )
     await hurry(parts)
-    return TasksSubmitted(answers)
+    return TasksSubmitted([answers[place] for place in range(len(new))])
 
 
 def _key(key: str | None, place: int) -> str | None:
@@ -68,7 +70,7 @@ def _refused(refused: PotluckError) -> Submitted:
     return Submitted(None, refused.code, refused.detail, refused.hint)
 
 
-async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> list[Submitted]:
+async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> dict[int, Submitted]:
     """Raises if what is in the way of one can only be told when the others are in, or not."""
     async with parts.database.statement() as connection:
         may = await allowance(parts, connection, new)
@@ -85,8 +87,7 @@ async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> list[Submitte
             answers[place] = _refused(refused)
     if fresh:
         await _write(parts, may, list(fresh.values()))
-    answers.update({place: Submitted(each.id) for place, each in fresh.items()})
-    return [answers[place] for place in range(len(new))]
+    return answers | {place: Submitted(each.id) for place, each in fresh.items()}
 
 
 async def _write(parts: Parts, may: Allowance, fresh: Sequence[NewTask]) -> None:

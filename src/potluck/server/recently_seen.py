@@ -1,6 +1,6 @@
-"""Heard: which nodes this instance has heard a moment ago, so that it need not write it down again.
+"""Which nodes this instance has heard from a moment ago, so that it need not write it down again.
 
-Only that they were heard, and whose they were: what a node may do is asked for each call anew.
+Only that they were heard, and whose they are: what a node may do is looked up for each call.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from potluck.store.nodes.nodes import Owner
 _MOST = 10_000
 
 
-class Heard:
+class RecentlySeen:
     def __init__(self) -> None:
         self._at: OrderedDict[tuple[NodeId, Owner], float] = OrderedDict()
 
-    def was_just_heard(self, node_id: NodeId, owner: Owner, seconds: float) -> bool:
+    def was_just_seen(self, node_id: NodeId, owner: Owner, seconds: float) -> bool:
         at = self._at.get((node_id, owner))
         return at is not None and asyncio.get_running_loop().time() - at < seconds
 

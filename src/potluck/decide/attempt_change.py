@@ -1,0 +1,325 @@
+"""What changes about an attempt and its task: decided step by step, and written once.
+
+All that a node says of an attempt in one request is taken in turn, and each step returns the change
+with the attempt as it is then. The end of an attempt, by report or by the server, is the last step.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.decide.arrays.items import (
+    Accepted,
+    ArrayPart,
+    HeldRange,
+    ItemFailure,
+    RangeEnd,
+    after_range,
+)
+from potluck.decide.charges import Billable, charge_micro
+from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
+from potluck.decide.retry_policy import (
+    History,
+    Wait,
+    after,
+    is_counted_loss,
+)
+from potluck.model.blob import Value
+from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, ItemRange, TaskState
+from potluck.model.terms import TaskKind
+from potluck.model.usage import Usage
+
+NONE_ACCEPTED = Accepted((), 0, (), (), 0.0)
+
+
+class LockedAttempt(Struct, frozen=True):
+    """An attempt under lock, with all that its end, or any other report, is decided by."""
+
+    id: AttemptId
+    task_id: TaskId
+    node_id: NodeId
+    state: AttemptState
+    reason: EndReason | None
+    task_state: TaskState
+    kind: TaskKind
+    billable: Billable
+    adoption: int
+    history: History  # before this end
+    array: ArrayPart | None
+    held: HeldRange | None  # of an array: what outcomes of its items are judged by
+    report_hash: bytes | None
+    is_expired: bool
+    was_fetched: bool
+    is_reclaimable: bool  # its owner had said before that it may be stopped for him
+    is_available: bool  # each of its devices takes new work now
+    taken_at: datetime  # what is written in this transaction bears this time
+    now: datetime
+
+
+class NewResult(Struct, frozen=True):
+    """What a function gave: of items from `start` up to `end`, or the error of one."""
+
+    task_id: TaskId
+    attempt_id: AttemptId
+    start: int
+    end: int
+    value: Value
+    is_error: bool = False
+
+    @property
+    def sha256(self) -> bytes | None:
+        return None if self.value.blob is None else bytes.fromhex(self.value.blob.sha256)
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value.data) if self.value.blob is None else self.value.blob.size_bytes
+
+
+class TaskChange(Struct, frozen=True):
+    """What becomes of a task when an attempt of it ends."""
+
+    state: TaskState
+    reason: EndReason | None = None
+    not_before: datetime | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    failures: int = 0
+    losses: int = 0
+    charge_micro: int = 0
+    back: tuple[ItemRange, ...] = ()  # items that another attempt may be granted
+    given_up: ItemFailure | None = None  # the item that was lost too often
+
+
+class AttemptChange(Struct, frozen=True):
+    """An attempt as it is now, and what of that is not written yet; it ends if it has a reason."""
+
+    attempt: LockedAttempt  # as it was before its end
+    has_prepared: bool = False
+    has_begun: bool = False
+    has_task_begun: bool = False
+    accepted: Accepted = NONE_ACCEPTED
+    results: tuple[NewResult, ...] = ()
+    # Items were accepted and others are left: how often the next of them was lost is not known
+    # here. This is written, and the attempt read anew, before anything more is decided.
+    is_open: bool = False
+    reason: EndReason | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    usage: Usage | None = None
+    report_hash: bytes | None = None
+    charge_micro: int = 0
+    is_nodes_loss: bool = False
+    task: TaskChange | None = None  # None if it goes on, or another attempt of it says it
+
+    @property
+    def state(self) -> AttemptState:
+        return self.attempt.state if self.reason is None else self.reason.facts.attempt_state
+
+    @property
+    def is_over(self) -> bool:
+        return self.reason is not None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says what becomes of the task."""
+        return self.task is not None
+
+    @property
+    def has_outcomes(self) -> bool:
+        return bool(self.accepted.done)
+
+    @property
+    def items_done(self) -> int:
+        return sum(map(len, self.accepted.done))
+
+    @property
+    def items_failed(self) -> int:
+        return self.items_done - self.accepted.succeeded
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the node brought it to an end of its own."""
+        return self.state in (AttemptState.SUCCEEDED, AttemptState.FAILED)
+
+    @property
+    def is_news(self) -> bool:
+        return bool(self.has_prepared or self.has_begun or self.accepted.done or self.reason)
+
+
+def prepare(change: AttemptChange) -> AttemptChange:
+    """Of an attempt that has not started."""
+    if change.attempt.state is AttemptState.PREPARING:
+        return change
+    attempt = replace(change.attempt, state=AttemptState.PREPARING)
+    return replace(change, attempt=attempt, has_prepared=True)
+
+
+def start(change: AttemptChange) -> AttemptChange:
+    """Of one that is live; its task runs from now on, unless another range of it does."""
+    attempt = change.attempt
+    if attempt.state is AttemptState.RUNNING:
+        return change
+    is_first = attempt.task_state is TaskState.ASSIGNED
+    begun = attempt.billable.started_at or attempt.taken_at
+    attempt = replace(
+        attempt,
+        state=AttemptState.RUNNING,
+        task_state=TaskState.RUNNING if is_first else attempt.task_state,
+        billable=replace(attempt.billable, started_at=begun),
+    )
+    return replace(change, attempt=attempt, has_begun=True, has_task_begun=is_first)
+
+
+def accept(
+    change: AttemptChange, accepted: Accepted, results: Sequence[NewResult]
+) -> AttemptChange:
+    """Of a range whose change has accepted nothing yet."""
+    attempt = change.attempt
+    assert attempt.array is not None and attempt.held is not None, "only ranges have items"
+    change = replace(change, accepted=accepted, results=tuple(results))
+    if sum(map(len, accepted.done)) < sum(map(len, attempt.held.remaining)):
+        return replace(change, is_open=True)
+    failed = accepted.failed_for_good
+    array = replace(
+        attempt.array,
+        remaining=(),
+        has_pending=attempt.array.has_pending or bool(accepted.again),
+        has_outcomes=attempt.array.has_outcomes or accepted.succeeded + failed > 0,
+        items_failed=attempt.array.items_failed + failed,
+    )
+    seconds = attempt.billable.items_seconds + accepted.run_seconds
+    attempt = replace(
+        attempt,
+        array=array,
+        held=replace(attempt.held, remaining=()),
+        history=replace(attempt.history, failures=0, losses=0),
+        billable=replace(attempt.billable, items_seconds=seconds),
+    )
+    return replace(change, attempt=attempt)
+
+
+def end(
+    change: AttemptChange,
+    reason: EndReason,
+    wait: Wait,
+    *,
+    exit_code: int | None = None,
+    detail: str = "",
+    usage: Usage | None = None,
+    report_hash: bytes | None = None,
+    value: Value | None = None,
+) -> AttemptChange:
+    """Of one that is live, by report or by the server: what it costs, and what its task becomes.
+
+    The value is what a function returned or raised.
+    """
+    change = _ended(change, reason, usage)
+    attempt = change.attempt
+    following = _after(attempt, reason, wait)
+    state = following.next.state or attempt.task_state
+    assert state is attempt.task_state or task_may_become(attempt.task_state, state)
+    task = TaskChange(
+        state=state,
+        reason=following.next.reason,
+        not_before=following.next.not_before,
+        exit_code=exit_code if attempt.array is None else None,
+        detail=_task_detail(attempt.array, detail, following),
+        failures=int(change.state is AttemptState.FAILED),
+        losses=int(is_counted_loss(reason)),
+        charge_micro=change.charge_micro,
+        back=following.back,
+        given_up=following.given_up,
+    )
+    return replace(
+        change,
+        exit_code=exit_code,
+        detail=detail,
+        report_hash=report_hash,
+        results=(*change.results, *_given(attempt, reason, value, task)),
+        task=task,
+    )
+
+
+def cancel(live: Sequence[LockedAttempt]) -> list[AttemptChange]:
+    """All live attempts of one task, and the task with the first of them."""
+    reason = EndReason.CANCELLED
+    first, *others = [_ended(AttemptChange(attempt), reason) for attempt in live]
+    assert task_may_become(first.attempt.task_state, TaskState.CANCELLED)
+    task = TaskChange(
+        TaskState.CANCELLED,
+        reason,
+        charge_micro=first.charge_micro + sum(other.charge_micro for other in others),
+        back=tuple(part for each in live if each.array for part in each.array.remaining),
+    )
+    return [replace(first, task=task), *others]
+
+
+def _ended(change: AttemptChange, reason: EndReason, usage: Usage | None = None) -> AttemptChange:
+    attempt, state = change.attempt, reason.facts.attempt_state
+    assert attempt_may_become(attempt.state, state)
+    return replace(
+        change,
+        reason=reason,
+        usage=usage,
+        charge_micro=_charge(attempt, state, usage),
+        is_nodes_loss=state is AttemptState.LOST
+        and is_nodes_fault(
+            reason,
+            kind=attempt.kind,
+            is_reclaimable=attempt.is_reclaimable,
+            is_available=attempt.is_available,
+        ),
+    )
+
+
+def _charge(attempt: LockedAttempt, state: AttemptState, usage: Usage | None) -> int:
+    """Work that was lost is not paid: the consumer got nothing for it but its accepted items."""
+    billable = attempt.billable
+    reported = usage.run_seconds if usage else None
+    if state is AttemptState.LOST:
+        reported = billable.items_seconds
+    return charge_micro(replace(billable, reported_run_seconds=reported), attempt.now)
+
+
+def _after(attempt: LockedAttempt, reason: EndReason, wait: Wait) -> RangeEnd:
+    """What becomes of the task; a single one is a range without items."""
+    before, loss = attempt.history, int(is_counted_loss(reason))
+    history = History(
+        failures=before.failures + (reason.facts.attempt_state is AttemptState.FAILED),
+        losses=before.losses + loss,
+        nodes_lost=before.nodes_lost + loss,
+        max_attempts=before.max_attempts,
+        declines=before.declines + (reason is EndReason.DECLINED),
+    )
+    if attempt.array is None:
+        return RangeEnd(after(reason, history, attempt.now, wait), ())
+    return after_range(reason, history, attempt.array, attempt.now, wait)
+
+
+def _task_detail(array: ArrayPart | None, detail: str, following: RangeEnd) -> str:
+    """Of an array that goes on, how one range ended is of no interest."""
+    if array is not None and following.next.reason is EndReason.ITEMS_FAILED:
+        failed = array.items_failed + (following.given_up is not None)
+        return f"{failed} of {array.items} items failed."
+    return detail if following.next.reason is not None else ""
+
+
+def _given(
+    attempt: LockedAttempt, reason: EndReason, value: Value | None, task: TaskChange
+) -> list[NewResult]:
+    """What a function gave by this end: of a call once its task is over, so that a try which is
+    repeated leaves nothing; of an array an error for the item that is given up.
+    """
+    if attempt.kind is not TaskKind.FUNCTION:
+        return []
+    if task.given_up is not None:
+        item = task.given_up.item
+        return [NewResult(attempt.task_id, attempt.id, item, item + 1, Value(), True)]
+    if value is None or not task.state.is_final:
+        return []
+    is_error = reason is EndReason.EXCEPTION
+    return [NewResult(attempt.task_id, attempt.id, 0, 1, value, is_error)]
