@@ -13,9 +13,9 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from potluck.simulate.faults.plan import Plan
-from potluck.simulate.faults.run import Outcome
-from potluck.simulate.faults.worker import Order
+from verification.faults.history_plan import Plan
+from verification.faults.history import Outcome
+from verification.faults.worker import Order
 
 
 class Failure(Struct, frozen=True):
@@ -165,7 +165,7 @@ class _Worker:
 def _start(order: Order) -> "subprocess.Popen[bytes]":
     """In a session of its own: who interrupts us in a terminal does not mean each of them."""
     return subprocess.Popen(
-        [sys.executable, "-m", "potluck.simulate.faults.worker", msgspec.json.encode(order)],
+        [sys.executable, "-m", "verification.faults.worker", msgspec.json.encode(order)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONHASHSEED": "0"},

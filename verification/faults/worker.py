@@ -11,8 +11,8 @@ import sys
 import msgspec
 from msgspec import Struct
 
-from potluck.simulate.faults.plan import Plan
-from potluck.simulate.faults.run import run_seed
+from verification.faults.history_plan import Plan
+from verification.faults.history import run_seed
 
 # A history makes few cycles, and is short: looking for them as often as usual takes a tenth of it.
 _ALLOCATIONS = 100_000

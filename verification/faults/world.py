@@ -3,16 +3,18 @@
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError, Unavailable
-from potluck.simulate.faults.chance import Chance
-from potluck.simulate.faults.check import violations_after
-from potluck.simulate.faults.live import LossyLive
-from potluck.simulate.faults.owners_due import broken_promises
-from potluck.simulate.faults.plan import Plan, has_large_tasks
-from potluck.simulate.store.data import BEGINNING, Data
+from verification.faults.chance import Chance
+from verification.faults.cluster import BEGINNING
+from verification.faults.invariant_check import find_violations
+from verification.faults.lossy_live import LossyLive
+from verification.faults.owner_invariants import find_broken_promises
+from verification.faults.history_plan import Plan, has_large_tasks
+from verification.faults.row_changes import take_row_changes
+from verification.faults.sessions import Sessions
 from potluck.store.database import unavailable
 
 T = TypeVar("T")
@@ -21,14 +23,22 @@ T = TypeVar("T")
 class World:
     """Steps are counted here: a step is a transaction, and after each one the invariants hold."""
 
-    def __init__(self, seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        seed: int,
+        plan: Plan,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
         self.plan = plan
         self.has_large_tasks = has_large_tasks(seed)
         self.most_devices = 1  # that any node has of one kind: nobody asks for more
         self.chance = Chance(seed)
-        self.data = Data()
-        self.live = LossyLive(lambda: self.chance.strikes("wake_lost"))
+        self.sessions = sessions
+        sessions.reset(self.chance)
+        self.live = LossyLive(lambda: self.now, lambda: self.chance.strikes("wake_lost"))
         self.steps = 0
+        self.addresses: list[str] = []  # of all accounts
         self.broken: list[str] = []
         self.over = asyncio.Event()  # all steps with faults were taken, or something broke
         self.is_mended = False
@@ -39,6 +49,10 @@ class World:
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time()
+
+    @property
+    def database_time(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.now) + self._ahead
 
     def say(self, sentence: str) -> None:
         if self._trace is not None:
@@ -54,12 +68,13 @@ class World:
         await asyncio.sleep(self.chance.seconds(0.0, 0.5 if slow else 0.02))
         if self.chance.strikes("database_away"):
             raise unavailable()
-        self.data.now = BEGINNING + timedelta(seconds=self.now) + self._ahead
 
     def done(self) -> None:
         """After each transaction."""
         self.steps += 1
-        self.fail(violations_after(self.data) + broken_promises(self.data))
+        changes = take_row_changes(self.sessions)
+        self.fail(find_violations(self.sessions, changes))
+        self.fail(find_broken_promises(self.sessions, changes))
         if self.steps >= self.plan.steps:
             self.over.set()
         if self.chance.strikes("commit_unheard"):

@@ -15,15 +15,19 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
-from potluck.simulate.faults.consumer import SPEC, large
-from potluck.simulate.faults.network import Line
-from potluck.simulate.faults.world import World
+from verification.faults.consumer import SPEC, large
+from verification.faults.network import Line
+from verification.faults.world import World
 
 # Runs take up to two and a half seconds, and something is kept for who has waited for one.
 _SLOWNESS = 0.5
 STARTS_WITHIN_SECONDS = 25.0
 _LARGE_TASKS = 2
 _IMPOSSIBLE = 5  # more than are laid out at a time
+_LACKING = """
+SELECT (SELECT count(*) FROM devices) - (SELECT count(*) FROM tasks WHERE is_waiting) AS count
+"""
+_TASK = "SELECT state, finished_at, requirements FROM tasks WHERE id = $1"
 _LIMITS = Limits(run_seconds=20.0, prepare_seconds=10.0)
 
 
@@ -56,8 +60,8 @@ class Steady:
     async def _crowd_in(self) -> None:
         chance = self._world.chance
         while True:
-            waiting = len(self._world.data.tasks.of("waiting", True)) - _IMPOSSIBLE
-            for _ in range(len(self._world.data.devices) - waiting):
+            (lacking,) = self._world.sessions.fetch(_LACKING)
+            for _ in range(lacking["count"] + _IMPOSSIBLE):
                 wanted = Requirements(device_kind=DeviceKind.GPU, cores=chance.number(1, 2))
                 await self._submit(chance.one_of(self._crowd), wanted)
             await asyncio.sleep(0.05)
@@ -74,8 +78,7 @@ class Steady:
         """However often it is tried, it never waits for longer than a few runs."""
         world, since = self._world, self._world.now
         while not world.broken:
-            row = world.data.tasks.get(task_id)
-            assert row is not None, "it was submitted"
+            (row,) = world.sessions.fetch(_TASK, task_id)
             if row["finished_at"] is not None:
                 return
             if row["state"] != TaskState.QUEUED:

@@ -13,17 +13,18 @@ from msgspec import Struct
 from potluck.decide.settle import grant_entries
 from potluck.model.account import Role
 from potluck.model.ids import AccountId
-from potluck.simulate.faults.check import all_violations
-from potluck.simulate.faults.clock import VirtualLoop
-from potluck.simulate.faults.consumer import Consumer
-from potluck.simulate.faults.network import Line, Network
-from potluck.simulate.faults.plan import Plan
-from potluck.simulate.faults.provider import Provider
-from potluck.simulate.faults.steady import Steady
-from potluck.simulate.faults.trouble import Trouble
-from potluck.simulate.faults.world import World
-from potluck.simulate.store.data import BEGINNING
-from potluck.simulate.store.database import ModelDatabase
+from verification.faults.invariant_check import find_all_violations
+from verification.faults.virtual_loop import VirtualLoop
+from verification.faults.consumer import Consumer
+from verification.faults.network import Line, Network
+from verification.faults.history_database import HistoryDatabase, Schedule
+from verification.faults.history_plan import Plan
+from verification.faults.provider import Provider
+from verification.faults.starvation_check import Steady
+from verification.faults.fault_injector import Trouble
+from verification.faults.world import World
+from verification.faults.cluster import BEGINNING
+from verification.faults.sessions import Sessions
 from potluck.store import accounts, ledger
 from potluck.store.mint import drawing_from
 from potluck.store.nodes import Owner
@@ -31,6 +32,7 @@ from potluck.store.nodes import Owner
 # Within so long after all is mended every task must have come to its end.
 PATIENCE_SECONDS = 200.0
 _CREDIT_MICRO = 50_000
+_UNFINISHED = "SELECT id, state FROM tasks WHERE finished_at IS NULL ORDER BY id"
 _PLENTY_MICRO = 10_000_000_000
 
 
@@ -45,23 +47,29 @@ class Outcome(Struct, frozen=True):
     virtual_seconds: float
 
 
-def run_seed(seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> Outcome:
+def run_seed(
+    sessions: Sessions, seed: int, plan: Plan, trace: Callable[[str], None] | None = None
+) -> Outcome:
     """The same seed and plan give the same history, step by step."""
     random.seed(seed)  # the flow draws its jitter there
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
     try:
         with _quietly() as logged:
-            return loop.run_until_complete(_run(seed, plan, trace, logged))
+            return loop.run_until_complete(_run(sessions, seed, plan, trace, logged))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
 async def _run(
-    seed: int, plan: Plan, trace: Callable[[str], None] | None, logged: list[str]
+    sessions: Sessions,
+    seed: int,
+    plan: Plan,
+    trace: Callable[[str], None] | None,
+    logged: list[str],
 ) -> Outcome:
-    world = World(seed, plan, trace)
+    world = World(sessions, seed, plan, trace)
     with drawing_from(lambda: (_milliseconds(world), world.chance.bytes(10))):
         pool = await _Pool.make(world)
         await pool.live()
@@ -71,7 +79,7 @@ async def _run(
         world.steps,
         world.broken,
         dict(sorted(world.chance.happened.items())),
-        len(world.data.tasks),
+        len(sessions.fetch("SELECT FROM tasks")),
         round(world.now, 3),
     )
 
@@ -101,10 +109,11 @@ class _Pool:
     @classmethod
     async def make(cls, world: World) -> "_Pool":
         people = []
-        async with ModelDatabase(world.data).transaction() as connection:
+        async with _quiet_database(world).transaction() as connection:
             for number in range(world.plan.accounts + 1):
                 role = {Role.CONSUMER if number else Role.PROVIDER}
-                account = await accounts.add(connection, f"0x{number:040x}", role)
+                world.addresses.append(f"0x{number:040x}")
+                account = await accounts.add(connection, world.addresses[-1], role)
                 assert account is not None, "nobody was there before"
                 people.append(account.id)
         pool = cls(world, people)
@@ -127,10 +136,10 @@ class _Pool:
             world.slowness = 0.1
             await self._await_ends()
         await self._trouble.end()
-        world.fail(all_violations(world.data))
+        world.fail(find_all_violations(world.sessions))
 
     async def _give(self, amount_micro: int) -> None:
-        async with ModelDatabase(self._world.data).transaction() as connection:
+        async with _quiet_database(self._world).transaction() as connection:
             for account_id in self._people[1:]:
                 await ledger.append(connection, grant_entries(account_id, amount_micro))
 
@@ -139,12 +148,12 @@ class _Pool:
         world = self._world
         until = world.now + PATIENCE_SECONDS
         while world.now < until and not world.broken:
-            if all(task["finished_at"] is not None for task in world.data.tasks.all()):
+            if not world.sessions.fetch(_UNFINISHED):
                 return
             await asyncio.sleep(0.5)
         if world.broken:
             return
-        stuck = [task for task in world.data.tasks.all() if task["finished_at"] is None]
+        stuck = world.sessions.fetch(_UNFINISHED)
         world.fail([f"{task['id']} is {task['state']} for ever" for task in stuck])
 
     @contextmanager
@@ -158,6 +167,17 @@ class _Pool:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+def _quiet_database(world: World) -> HistoryDatabase:
+    """Without faults, and without a step."""
+
+    async def wait(*_: object) -> None:
+        """Nothing happens before it."""
+
+    return HistoryDatabase(
+        world.sessions, Schedule(lambda: world.database_time, wait, wait, lambda: None)
+    )
 
 
 def _gpus(world: World, place: int) -> int:

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError
 from potluck.server.parts import Parts
-from potluck.simulate.faults.instance import Instance
-from potluck.simulate.faults.world import World
+from verification.faults.server_instance import Instance
+from verification.faults.world import World
 from potluck.store.database import unavailable
 
 T = TypeVar("T")

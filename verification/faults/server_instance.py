@@ -1,7 +1,7 @@
 """One instance of the server: its parts and its leader's loop, which can be killed and paused."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,9 +18,9 @@ from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.outward.answered import Sender
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
-from potluck.simulate.faults.world import World
-from potluck.simulate.store.database import ModelDatabase
-from potluck.simulate.vault import OpenVault
+from verification.faults.world import World
+from verification.faults.history_database import HistoryDatabase, Schedule
+from verification.faults.open_vault import OpenVault
 from potluck.store.database import unavailable
 from potluck.store.leader import Leadership
 
@@ -45,6 +45,9 @@ SETTINGS = ServerSettings(
     back_off_longest_seconds=1.0,
 )
 
+# As the product's idle_in_transaction_session_timeout.
+IDLE_SECONDS = 3.0
+
 # So soon is something kept for who waits, where large tasks wait among small ones.
 SOON = ReserveSettings(
     after_seconds=1.0,
@@ -63,7 +66,10 @@ class Instance:
         self._awake = asyncio.Event()
         self._awake.set()
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have none
-        self.parts = _parts(world, name, ModelDatabase(world.data, self._turn, world.done))
+        schedule = Schedule(
+            lambda: world.database_time, self._turn, self._before_statement, world.done
+        )
+        self.parts = _parts(world, name, HistoryDatabase(world.sessions, schedule))
         self.spawn(_Lead(self.parts, SOON if world.has_large_tasks else None).run())
 
     @property
@@ -103,6 +109,22 @@ class Instance:
         if not self._is_alive:
             raise unavailable()
 
+    async def _before_statement(self, lose: Callable[[], None]) -> None:
+        """In the middle of a transaction: it may be paused for longer than PostgreSQL waits."""
+        chance = self.world.chance
+        if chance.strikes("interleaved"):
+            await asyncio.sleep(chance.seconds(0.0, 0.05))
+        if not self._awake.is_set():
+            try:
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._awake.wait()
+            except TimeoutError:
+                chance.note("transaction_ended_idle")
+                lose()
+                await self._awake.wait()
+        if not self._is_alive:
+            raise unavailable()
+
     async def _end(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
@@ -126,7 +148,7 @@ class _Lead(LeadLoop):
         )
 
 
-def _parts(world: World, name: str, database: ModelDatabase) -> Parts:
+def _parts(world: World, name: str, database: HistoryDatabase) -> Parts:
     return Parts(
         SETTINGS,
         database,

@@ -9,9 +9,9 @@ from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
-from potluck.simulate.faults.network import Line
-from potluck.simulate.faults.provider import CORES
-from potluck.simulate.faults.world import World
+from verification.faults.network import Line
+from verification.faults.provider import CORES
+from verification.faults.world import World
 
 SPEC = ScriptSpec("simulated.py", "pass")
 
@@ -75,7 +75,7 @@ class Consumer:
         if not self._submitted or chance.is_so(0.8):
             return ()
         lately = self._submitted[-5:]
-        return tuple({chance.one_of(lately) for _ in range(chance.number(1, 2))})
+        return tuple(dict.fromkeys(chance.one_of(lately) for _ in range(chance.number(1, 2))))
 
     def _requirements(self) -> Requirements:
         chance = self.world.chance

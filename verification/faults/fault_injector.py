@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from potluck.simulate.faults.instance import Instance
-from potluck.simulate.faults.network import Line, Network
-from potluck.simulate.faults.provider import Provider
-from potluck.simulate.faults.world import World
+from verification.faults.server_instance import Instance
+from verification.faults.network import Line, Network
+from verification.faults.provider import Provider
+from verification.faults.world import World
 
 
 class Trouble:

@@ -15,9 +15,9 @@ from potluck.model.task import GIB, EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import lease, report
-from potluck.simulate.faults.network import Line
-from potluck.simulate.faults.whims import Whims
-from potluck.simulate.faults.world import World
+from verification.faults.network import Line
+from verification.faults.owner_behaviour import Whims
+from verification.faults.world import World
 from potluck.store.nodes import Owner
 from potluck.wire.provider import (
     AcquireLeases,

@@ -5,7 +5,7 @@ import msgspec
 from potluck.model.device import Availability, DeviceDescription
 from potluck.model.node import NodeDescription
 from potluck.model.task import GIB
-from potluck.simulate.faults.world import World
+from verification.faults.world import World
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Grant
 
@@ -81,8 +81,8 @@ class Whims:
         return msgspec.structs.replace(device, terms=terms)
 
     def _some_people(self, probability: float) -> tuple[str, ...]:
-        people = sorted(row["address"] for row in self._world.data.accounts.all())
-        return tuple(each for each in people if self._world.chance.is_so(probability))
+        people = self._world.addresses
+        return tuple(address for address in people if self._world.chance.is_so(probability))
 
     def _device(self) -> str:
         return self._world.chance.one_of(list(self._availability))

@@ -1,0 +1,63 @@
+"""The invariants after a transaction: of all that it touched, and of nothing else.
+
+A fact brings with it all that its sentences are about, and what no transaction touched is as true
+as it was. So a step costs the same in a pool of thousands.
+"""
+
+from potluck.decide.invariants import Picture, violations
+from potluck.store import picture
+from verification.faults.row_changes import RowChange
+from verification.faults.sessions import Sessions
+
+# The task, attempt, node and account that a row of each table says something about.
+_SUBJECTS = {
+    "tasks": {"task": "id"},
+    "dependencies": {"task": "task_id"},
+    "failed_items": {"task": "task_id"},
+    "events": {"task": "task_id"},
+    "attempts": {"attempt": "id", "task": "task_id", "node": "node_id"},
+    "attempt_devices": {"attempt": "attempt_id"},
+    "nodes": {"node": "id"},
+    "devices": {"node": "node_id"},
+    "balances": {"account": "account_id"},
+    "ledger_entries": {"attempt": "attempt_id", "account": "account_id"},
+}
+
+
+def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
+    """What does not hold of the rows that were changed."""
+    part = _changed_part(changes)
+    return violations(sessions.observe(_read(sessions, part))) if part != picture.Part() else []
+
+
+def find_all_violations(sessions: Sessions) -> list[str]:
+    return violations(sessions.observe(_read_all(sessions)))
+
+
+async def _read(sessions: Sessions, part: picture.Part) -> Picture:
+    facts = await picture.read_part(sessions.observer, part)
+    return await picture.with_histories(sessions.observer, facts)
+
+
+async def _read_all(sessions: Sessions) -> Picture:
+    async with sessions.observer.transaction():
+        return await picture.take(sessions.observer)
+
+
+def _changed_part(changes: list[RowChange]) -> picture.Part:
+    ids: dict[str, set[str]] = {"task": set(), "attempt": set(), "node": set(), "account": set()}
+    for change in changes:
+        if not _is_heartbeat(change):
+            for subject, column in _SUBJECTS[change.table].items():
+                if change.row[column] is not None:
+                    ids[subject].add(change.row[column])
+    return picture.Part(*(tuple(sorted(ids[subject])) for subject in ids))
+
+
+def _is_heartbeat(change: RowChange) -> bool:
+    """A node was seen, and nothing else about it changed: there are very many of these."""
+    return (
+        change.table == "nodes"
+        and change.before is not None
+        and change.row["changed"] == change.before["changed"]
+    )
