@@ -19,7 +19,7 @@ class Odds(Struct, frozen=True):
     database_away: float = 0.01
     commit_unheard: float = 0.01  # it is committed, and nobody is told
     slow: float = 0.05
-    interleaved: float = 0.1  # others come between two statements of a transaction
+    interleaved: float = 0.3  # others come between two statements of a transaction
 
 
 NONE = Odds(**dict.fromkeys(Odds.__struct_fields__, 0.0))

@@ -57,15 +57,15 @@ class HistoryConnection:
         try:
             yield
         except BaseException:
-            self._sessions.finish(self._session, "ROLLBACK TO inner_transaction")
+            self._sessions.run_now(self._session, "ROLLBACK TO inner_transaction")
             raise
         await self.execute("RELEASE inner_transaction")
 
     def begin(self) -> None:
         now = self._schedule.now()
-        self._sessions.finish(
+        self._sessions.run_now(
             self._session,
-            f"BEGIN; SET LOCAL clock.now = '{now.isoformat()}';{self._sessions.set_wall_clock(now)}",
+            f"BEGIN; SET LOCAL clock.now = '{now.isoformat()}';{self._sessions.wall_clock_setting(now)}",
         )
         self._is_in_transaction = True
 
@@ -80,7 +80,7 @@ class HistoryConnection:
 
     def _end(self, how: str) -> None:
         self._is_in_transaction = False
-        self._sessions.finish(self._session, how)
+        self._sessions.run_now(self._session, how)
 
     async def _run(self, act: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         if self._is_in_transaction or self._is_lost:
@@ -99,11 +99,11 @@ class HistoryConnection:
 
     def _set_clock(self) -> None:
         now = self._schedule.now()
-        statement = self._sessions.set_wall_clock(now)
+        statement = self._sessions.wall_clock_setting(now)
         if not self._is_in_transaction:
             statement += f"SET clock.now = '{now.isoformat()}'"
         if statement:
-            self._sessions.finish(self._session, statement)
+            self._sessions.run_now(self._session, statement)
 
 
 class HistoryDatabase(Database):

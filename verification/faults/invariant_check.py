@@ -27,11 +27,11 @@ _SUBJECTS = {
 def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     """What does not hold of the rows that were changed."""
     part = _changed_part(changes)
-    return violations(sessions.observe(_read(sessions, part))) if part != picture.Part() else []
+    return violations(sessions.complete(_read(sessions, part))) if part != picture.Part() else []
 
 
 def find_all_violations(sessions: Sessions) -> list[str]:
-    return violations(sessions.observe(_read_all(sessions)))
+    return violations(sessions.complete(_read_all(sessions)))
 
 
 async def _read(sessions: Sessions, part: picture.Part) -> Picture:

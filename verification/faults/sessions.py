@@ -7,25 +7,25 @@ seed, and not on how fast PostgreSQL is.
 """
 
 import asyncio
-import concurrent.futures
 import os
 import signal
-import threading
-from datetime import datetime
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
 
 from potluck.store.database import prepare_connection
 from verification.faults.chance import Chance
+from verification.faults.lock_cycle import find_cycle
 
 T = TypeVar("T")
+Work: TypeAlias = Coroutine[Any, Any, T]
 
 # As the product's lock_timeout, in virtual time.
 LOCK_SECONDS = 10.0
-_LOOK_SECONDS = 0.001
+_LOOK_SECONDS = 0.002
 _BLOCKERS = "SELECT pid, pg_blocking_pids(pid) AS blockers FROM unnest($1::int[]) AS pid"
 
 
@@ -36,9 +36,15 @@ class Session:
         self.connection = connection
         self.pid: int = connection.get_server_pid()
 
+    def halt(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
 
 class _BlockedStatement:
-    def __init__(self, answer: "concurrent.futures.Future[Any]") -> None:
+    def __init__(self, answer: "asyncio.Task[Any]") -> None:
         self.answer = answer
         self.is_answered = asyncio.Event()
 
@@ -49,49 +55,45 @@ class Sessions:
     def __init__(self, url: str) -> None:
         self._url = url
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
         self._observer = self._connect()
         self._all: list[Session] = []
         self._idle: list[Session] = []
         self._blocked: dict[Session, _BlockedStatement] = {}
         self._chance = Chance(0)
         self._wall_microseconds = 0
-        self.blocks = self.deadlocks = 0
 
     def close(self) -> None:
         for session in [self._observer, *self._all]:
-            self._wait(session.connection.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+            self.complete(session.connection.close())
         self._loop.close()
 
     def reset(self, chance: Chance) -> None:
-        """A new history: the database is empty, and `chance` decides."""
+        """A new history: the database is as it was made, and `chance` decides."""
         assert not self._blocked and len(self._idle) == len(self._all), "a session is still in use"
         self._chance = chance
         self._idle = list(reversed(self._all))
+        self._wall_microseconds = 0
         self.fetch("SELECT clock.reset()")
-
-    def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        """Looks at what is committed, without taking part."""
-        return self.observe(self._observer.connection.fetch(statement, *arguments))
-
-    def execute(self, statement: str) -> None:
-        self.observe(self._observer.connection.execute(statement))
-
-    def observe(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._wait(work)
 
     @property
     def observer(self) -> asyncpg.Connection:
+        """Looks at what is committed, and takes part in nothing."""
         return self._observer.connection
 
-    @property
-    def _are_several_open(self) -> bool:
-        return len(self._all) - len(self._idle) > 1
+    def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        """By the observer."""
+        return self.complete(self.observer.fetch(statement, *arguments))
 
-    def set_wall_clock(self, now: datetime) -> str:
+    def complete(self, work: Work[T]) -> T:
+        """Runs it on the loop of the connections, in the middle of what the virtual loop does."""
+        virtual = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return self._loop.run_until_complete(work)
+        finally:
+            asyncio._set_running_loop(virtual)
+
+    def wall_clock_setting(self, now: datetime) -> str:
         """The statement that makes it so late for all sessions; empty if it is."""
         microseconds = round(now.timestamp() * 1_000_000)
         if microseconds == self._wall_microseconds:
@@ -107,22 +109,22 @@ class Sessions:
         finally:
             self._idle.append(session)
 
-    async def run(self, session: Session, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, session: Session, work: Work[T]) -> T:
         """Its answer. Other work of the virtual loop goes on only if it is blocked."""
-        with self._one_at_a_time():
-            answer = self._send(work)
+        with self._others_halted():
+            answer = self._loop.create_task(work)
             is_answered = self._is_answered(session, answer)
         if not is_answered:
             await self._await_lock(session, answer)
         return answer.result()
 
-    def finish(self, session: Session, statement: str) -> None:
-        """For what ends a transaction, and is never blocked."""
-        with self._one_at_a_time():
-            self._wait(session.connection.execute(statement))
+    def run_now(self, session: Session, statement: str) -> None:
+        """For what is never blocked: the beginning and the end of a transaction."""
+        with self._others_halted():
+            self.complete(session.connection.execute(statement))
 
-    async def _await_lock(self, session: Session, answer: "concurrent.futures.Future[T]") -> None:
-        self.blocks += 1
+    async def _await_lock(self, session: Session, answer: "asyncio.Task[Any]") -> None:
+        self._chance.note("blocked")
         blocked = self._blocked[session] = _BlockedStatement(answer)
         self._end_deadlock(session)
         try:
@@ -138,80 +140,60 @@ class Sessions:
         blocked = self._blocked.pop(session, None)
         if blocked is not None:
             self.fetch("SELECT pg_cancel_backend($1)", session.pid)
-            blocked.answer.exception()
+            self.complete(asyncio.wait([blocked.answer]))
             blocked.is_answered.set()
             self._answer_free()
 
     def _end_deadlock(self, session: Session) -> None:
-        cycle = self._cycle(session)
-        if cycle:
-            self.deadlocks += 1
-            self._cancel(self._chance.one_of(cycle))
-
-    def _cycle(self, session: Session) -> list[Session]:
-        """The sessions that wait for one another, in the order in which they were blocked."""
         blockers = self._blockers()
-        ahead = {session.pid: self._reached(session.pid, blockers) for session in self._blocked}
-        if session.pid not in ahead[session.pid]:
-            return []
-        return [
-            other
-            for other in self._blocked
-            if other.pid in ahead[session.pid] and session.pid in ahead[other.pid]
-        ]
-
-    def _reached(self, pid: int, blockers: dict[int, list[int]]) -> set[int]:
-        reached: set[int] = set()
-        ahead = list(blockers.get(pid, ()))
-        while ahead:
-            blocker = ahead.pop()
-            if blocker not in reached:
-                reached.add(blocker)
-                ahead += blockers.get(blocker, ())
-        return reached
+        cycle = find_cycle(session.pid, blockers)
+        if cycle:
+            self._chance.note("deadlock")
+            victims = [other for other in self._blocked if other.pid in cycle]
+            self._cancel(self._chance.one_of(victims))
 
     def _blockers(self) -> dict[int, list[int]]:
         pids = [session.pid for session in self._blocked]
         return {row["pid"]: row["blockers"] for row in self.fetch(_BLOCKERS, pids)}
 
     @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
-        """What it frees goes on only when it is done, one after the other.
+    def _others_halted(self) -> Iterator[None]:
+        """What the statement frees goes on when it is done, one session after the other.
 
         A single blocked session needs no halt: nothing races with it.
         """
         halted = list(self._blocked) if len(self._blocked) > 1 else []
         for session in halted:
-            os.kill(session.pid, signal.SIGSTOP)
+            session.halt()
         try:
             yield
             self._answer_free(halted)
         finally:
             for session in halted:
-                os.kill(session.pid, signal.SIGCONT)
+                session.resume()
 
     def _answer_free(self, halted: "list[Session] | tuple[()]" = ()) -> None:
-        """Until all that remain blocked are so by a session that has to go on first."""
+        """Until each that remains blocked is so by a session that has to go on first."""
         while self._blocked:
             blockers = self._blockers()
             free = [session for session in self._blocked if not blockers[session.pid]]
             if not free:
                 return
             session = self._chance.one_of(free)
-            if session in halted:
-                os.kill(session.pid, signal.SIGCONT)
+            session.resume()
             if self._is_answered(session, self._blocked[session].answer):
                 self._blocked.pop(session).is_answered.set()
             elif session in halted:
-                os.kill(session.pid, signal.SIGSTOP)
+                session.halt()
 
-    def _is_answered(self, session: Session, answer: "concurrent.futures.Future[Any]") -> bool:
+    def _is_answered(self, session: Session, answer: "asyncio.Task[Any]") -> bool:
         """Waits until it is answered, or until another session blocks it."""
+        are_several_open = len(self._all) - len(self._idle) > 1
         while True:
-            with suppress(TimeoutError):
-                answer.exception(_LOOK_SECONDS if self._are_several_open else None)
+            self.complete(asyncio.wait([answer], timeout=_LOOK_SECONDS if are_several_open else None))
+            if answer.done():
                 return True
-            if self.fetch("SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0", session.pid):
+            if self.fetch("SELECT WHERE cardinality(pg_blocking_pids($1)) > 0", session.pid):
                 return answer.done()
 
     def _add(self) -> Session:
@@ -220,13 +202,7 @@ class Sessions:
         return session
 
     def _connect(self) -> Session:
-        return Session(self._wait(_connect(self._url)))
-
-    def _send(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._send(work).result()
+        return Session(self.complete(_connect(self._url)))
 
 
 async def _connect(url: str) -> asyncpg.Connection:
