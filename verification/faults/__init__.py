@@ -1,5 +1,5 @@
-"""The whole flow with virtual time, through faults that a seed chooses, on the model of the store.
+"""Fault histories: the server's own flow on PostgreSQL, in virtual time, with seeded faults.
 
-The true code of the server runs: its stages, its loops, its leader. Providers, consumers and the
-network between them are simulated here. After every transaction the invariants are checked.
+The real code of the server runs: its stages, its loops, its leader, its SQL. Providers, consumers
+and the network between them are simulated. The invariants are checked after every transaction.
 """

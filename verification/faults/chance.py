@@ -9,7 +9,7 @@ from msgspec import Struct
 T = TypeVar("T")
 
 
-class Odds(Struct, frozen=True):
+class FaultOdds(Struct, frozen=True):
     """Of each fault, for one occasion of it."""
 
     wake_lost: float = 0.2
@@ -17,12 +17,12 @@ class Odds(Struct, frozen=True):
     answer_lost: float = 0.03
     request_twice: float = 0.05
     database_away: float = 0.01
-    commit_unheard: float = 0.01  # it is committed, and nobody is told
+    commit_unheard: float = 0.01  # it is committed, and the answer is lost
     slow: float = 0.05
     interleaved: float = 0.3  # others come between two statements of a transaction
 
 
-NONE = Odds(**dict.fromkeys(Odds.__struct_fields__, 0.0))
+NONE = FaultOdds(**dict.fromkeys(FaultOdds.__struct_fields__, 0.0))
 
 
 class Chance:
@@ -30,7 +30,7 @@ class Chance:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self.odds = Odds()
+        self.odds = FaultOdds()
         self.happened: Counter[str] = Counter()
 
     def strikes(self, fault: str) -> bool:
@@ -43,7 +43,7 @@ class Chance:
     def note(self, fault: str) -> None:
         self.happened[fault] += 1
 
-    def is_so(self, probability: float) -> bool:
+    def happens(self, probability: float) -> bool:
         return self._random.random() < probability
 
     def seconds(self, least: float, most: float) -> float:
@@ -59,5 +59,5 @@ class Chance:
         return self._random.randbytes(count)
 
     def heal(self) -> None:
-        """From now on nothing goes wrong."""
+        """No faults from now on."""
         self.odds = NONE

@@ -1,4 +1,4 @@
-"""The PostgreSQL that histories run on: one for each process, with a clock that the history sets."""
+"""The PostgreSQL that histories run on: one for each process, with a virtual clock."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Simulated consumers: they submit all kinds of tasks, twice at times, and call some off."""
+"""A simulated consumer: submits all kinds of tasks, some of them twice, and cancels some."""
 
 import asyncio
 
@@ -9,54 +9,54 @@ from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
-from verification.faults.network import Line
+from verification.faults.network import NetworkLink
 from verification.faults.provider import CORES
 from verification.faults.world import World
 
 SPEC = ScriptSpec("simulated.py", "pass")
 
 
-class Consumer:
+class SimulatedConsumer:
     """One account's user."""
 
-    def __init__(self, world: World, line: Line, account_id: AccountId) -> None:
+    def __init__(self, world: World, link: NetworkLink, account_id: AccountId) -> None:
         self.world = world
         self.account_id = account_id
-        self._line = line
+        self._link = link
         self._submitted: list[TaskId] = []
 
     async def run(self) -> None:
         chance = self.world.chance
         while True:
             await asyncio.sleep(chance.seconds(0.05, 1.0))
-            if self._submitted and chance.is_so(0.15):
+            if self._submitted and chance.happens(0.15):
                 await self._cancel(chance.one_of(self._submitted))
             else:
                 await self._submit()
 
     async def _submit(self) -> None:
-        """With a key, so that it can be said again until it is answered."""
+        """With a key, so that it can be repeated until it is answered."""
         chance = self.world.chance
         request, key = self._request(), chance.bytes(8).hex()
         try:
             view = await self.world.persist(
-                lambda: self._line.call(lambda parts: submit(parts, self.account_id, request, key))
+                lambda: self._link.call(lambda parts: submit(parts, self.account_id, request, key))
             )
         except UnaffordableTask:
             return
-        self.world.say(f"{self.account_id} submitted {view.id} items={request.items}")
+        self.world.trace(f"{self.account_id} submitted {view.id} items={request.items}")
         self._submitted.append(view.id)
 
     async def _cancel(self, task_id: TaskId) -> None:
-        self.world.say(f"{self.account_id} cancels {task_id}")
+        self.world.trace(f"{self.account_id} cancels {task_id}")
         try:
-            await self._line.call(lambda parts: cancel(parts, self.account_id, task_id))
+            await self._link.call(lambda parts: cancel(parts, self.account_id, task_id))
         except (Conflict, Unavailable):
-            return  # it had ended, or nobody knows
+            return  # it had ended, or the answer was lost
 
     def _request(self) -> TaskRequest:
         chance = self.world.chance
-        items = chance.number(1, 30) if chance.is_so(0.3) else None
+        items = chance.number(1, 30) if chance.happens(0.3) else None
         return TaskRequest(
             spec=SPEC,
             requirements=self._requirements(),
@@ -72,21 +72,21 @@ class Consumer:
 
     def _after(self) -> tuple[TaskId, ...]:
         chance = self.world.chance
-        if not self._submitted or chance.is_so(0.8):
+        if not self._submitted or chance.happens(0.8):
             return ()
         lately = self._submitted[-5:]
         return tuple(dict.fromkeys(chance.one_of(lately) for _ in range(chance.number(1, 2))))
 
     def _requirements(self) -> Requirements:
         chance = self.world.chance
-        if self.world.has_large_tasks and chance.is_so(0.2):
+        if self.world.has_large_tasks and chance.happens(0.2):
             return large(self.world)
         milli = chance.one_of([None, None, 250, 500])
         return Requirements(
             device_count=1 if milli else min(chance.one_of([1, 1, 1, 2]), self.world.most_devices),
             device_milli=milli,
             device_memory_bytes=chance.one_of([0, 4 * GIB]),
-            shares_device=chance.is_so(0.5),
+            shares_device=chance.happens(0.5),
             cores=chance.number(1, 3),
             memory_bytes=GIB,
         )
@@ -94,6 +94,6 @@ class Consumer:
 
 def large(world: World) -> Requirements:
     """All that the largest node has of something."""
-    if world.chance.is_so(0.5):
+    if world.chance.happens(0.5):
         return Requirements(device_kind=DeviceKind.CPU, cores=CORES)
     return Requirements(device_kind=DeviceKind.GPU, device_count=world.most_devices)

@@ -3,26 +3,30 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from verification.faults.server_instance import Instance
-from verification.faults.network import Line, Network
-from verification.faults.provider import Provider
+from verification.faults.network import Network, NetworkLink
+from verification.faults.provider import SimulatedProvider
+from verification.faults.server_instance import ServerInstance
 from verification.faults.world import World
 
 
-class Trouble:
+class FaultInjector:
     def __init__(
-        self, world: World, network: Network, providers: list[Provider], lines: list[Line]
+        self,
+        world: World,
+        network: Network,
+        providers: list[SimulatedProvider],
+        links: list[NetworkLink],
     ) -> None:
         self._world = world
         self._network = network
         self._providers = providers
-        self._lines = lines
+        self._links = links
         self._born = 0
         self._kinds: tuple[Callable[[], Awaitable[None]], ...] = (
             self._kill_provider,
             self._kill_provider,
-            self._cut_line,
-            self._cut_line,
+            self._cut_link,
+            self._cut_link,
             self._take_node_away,
             self._kill_instance,
             self._pause_instance,
@@ -36,32 +40,32 @@ class Trouble:
             provider.start()
 
     async def run(self) -> None:
-        """More of it where there is more to befall."""
+        """Faults are more frequent in a larger pool."""
         chance = self._world.chance
         busy = max(1.0, len(self._providers) / 10)
         while True:
             await asyncio.sleep(chance.seconds(0.05, 1.5) / busy)
             await chance.one_of(self._kinds)()
 
-    async def change_minds(self) -> None:
-        """Owners do, of what they give and take; as often as all else goes wrong."""
+    async def change_owners(self) -> None:
+        """Owners change their terms and devices as often as everything else fails."""
         chance = self._world.chance
         busy = max(1.0, len(self._providers) / 10)
         while True:
             await asyncio.sleep(chance.seconds(0.05, 1.0) / busy)
-            self._change_mind()
+            self._change_owner()
 
-    async def mend(self) -> None:
-        """Everything is up, connected and awake, and stays so."""
+    async def repair_all(self) -> None:
+        """Everything is up, connected and running, and stays so."""
         self._world.chance.heal()
-        for line in self._lines:
-            line.is_cut_there = line.is_cut_back = False
+        for link in self._links:
+            link.is_cut_there = link.is_cut_back = False
         for instance in list(self._network.instances):
             instance.resume()
         while len(self._network.instances) < self._world.plan.instances:
             self._network.instances.append(self._new_instance())
         for provider in self._providers:
-            provider.whims.relent()
+            provider.owner.restore()
             if not provider.is_up:
                 provider.start()
 
@@ -76,45 +80,45 @@ class Trouble:
         provider = chance.one_of(self._providers)
         if not provider.is_up:
             return
-        forgets = chance.is_so(0.2)
+        forgets = chance.happens(0.2)
         self._happened("provider_wiped" if forgets else "provider_killed", provider.name)
         await provider.kill(forgets=forgets)
         self._later(chance.seconds(0.1, 8.0), provider.start)
 
     async def _take_node_away(self) -> None:
         provider = self._world.chance.one_of(self._providers)
-        if provider.is_up and self._world.chance.is_so(0.5):
+        if provider.is_up and self._world.chance.happens(0.5):
             self._happened("node_left", provider.name)
             await provider.leave()
             self._later(self._world.chance.seconds(0.1, 3.0), provider.start)
 
-    def _change_mind(self) -> None:
-        """An owner wants something else than before, or a device does."""
+    def _change_owner(self) -> None:
+        """An owner changes the terms, or a device its state."""
         chance = self._world.chance
         provider = chance.one_of(self._providers)
-        whim, act = chance.one_of(
+        change, act = chance.one_of(
             [
-                ("device_paused", provider.whims.pause),
+                ("device_paused", provider.owner.pause),
                 ("device_reclaimed", provider.give_back),
                 ("device_sick", provider.lose_device),
-                ("terms_changed", provider.whims.think_again),
+                ("terms_changed", provider.owner.change_terms),
             ]
         )
         if provider.is_up:
-            self._happened(whim, provider.name)
+            self._happened(change, provider.name)
             act()
 
-    async def _cut_line(self) -> None:
+    async def _cut_link(self) -> None:
         """In one direction or in both: the server hears a node that does not hear it, too."""
         chance = self._world.chance
         provider = chance.one_of(self._providers)
-        line, way = provider.line, chance.one_of(["there", "back", "both"])
+        link, way = provider.link, chance.one_of(["there", "back", "both"])
         self._happened(f"cut_{way}", provider.name)
-        line.is_cut_there = way != "back"
-        line.is_cut_back = way != "there"
+        link.is_cut_there = way != "back"
+        link.is_cut_back = way != "there"
 
         def mend() -> None:
-            line.is_cut_there = line.is_cut_back = False
+            link.is_cut_there = link.is_cut_back = False
 
         self._later(chance.seconds(0.5, 10.0), mend)
 
@@ -124,7 +128,7 @@ class Trouble:
             return
         instance = chance.one_of(instances)
         instances.remove(instance)
-        in_order = chance.is_so(0.5)
+        in_order = chance.happens(0.5)
         self._happened("instance_stopped" if in_order else "instance_killed", instance.name)
         await (instance.stop() if in_order else instance.kill())
         self._later(chance.seconds(0.1, 5.0), self._replace_instance)
@@ -146,17 +150,17 @@ class Trouble:
         if len(self._network.instances) < self._world.plan.instances:
             self._network.instances.append(self._new_instance())
 
-    def _new_instance(self) -> Instance:
+    def _new_instance(self) -> ServerInstance:
         self._born += 1
-        return Instance(self._world, f"instance-{self._born}")
+        return ServerInstance(self._world, f"instance-{self._born}")
 
     def _happened(self, fault: str, whom: str) -> None:
         self._world.chance.note(fault)
-        self._world.say(f"{fault} {whom}")
+        self._world.trace(f"{fault} {whom}")
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._unless_mended, act)
+        asyncio.get_running_loop().call_later(seconds, self._unless_repaired, act)
 
-    def _unless_mended(self, act: Callable[[], None]) -> None:
-        if not self._world.is_mended:
+    def _unless_repaired(self, act: Callable[[], None]) -> None:
+        if not self._world.is_repaired:
             act()

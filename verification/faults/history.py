@@ -13,21 +13,21 @@ from msgspec import Struct
 from potluck.decide.settle import grant_entries
 from potluck.model.account import Role
 from potluck.model.ids import AccountId
-from verification.faults.invariant_check import find_all_violations
-from verification.faults.virtual_loop import VirtualLoop
-from verification.faults.consumer import Consumer
-from verification.faults.network import Line, Network
-from verification.faults.history_database import HistoryDatabase, Schedule
-from verification.faults.history_plan import Plan
-from verification.faults.provider import Provider
-from verification.faults.starvation_check import Steady
-from verification.faults.fault_injector import Trouble
-from verification.faults.world import World
-from verification.faults.cluster import BEGINNING
-from verification.faults.sessions import Sessions
 from potluck.store import accounts, ledger
 from potluck.store.mint import drawing_from
 from potluck.store.nodes import Owner
+from verification.faults.cluster import BEGINNING
+from verification.faults.consumer import SimulatedConsumer
+from verification.faults.fault_injector import FaultInjector
+from verification.faults.history_database import HistoryDatabase, Schedule
+from verification.faults.history_plan import HistoryPlan
+from verification.faults.invariant_check import find_all_violations
+from verification.faults.network import Network, NetworkLink
+from verification.faults.provider import SimulatedProvider
+from verification.faults.sessions import Sessions
+from verification.faults.starvation_check import StarvationCheck
+from verification.faults.virtual_loop import VirtualLoop
+from verification.faults.world import World
 
 # Within so long after all is mended every task must have come to its end.
 PATIENCE_SECONDS = 200.0
@@ -36,8 +36,8 @@ _UNFINISHED = "SELECT id, state FROM tasks WHERE finished_at IS NULL ORDER BY id
 _PLENTY_MICRO = 10_000_000_000
 
 
-class Outcome(Struct, frozen=True):
-    """What a seed came to."""
+class HistoryOutcome(Struct, frozen=True):
+    """The outcome of one seed."""
 
     seed: int
     steps: int
@@ -48,8 +48,8 @@ class Outcome(Struct, frozen=True):
 
 
 def run_seed(
-    sessions: Sessions, seed: int, plan: Plan, trace: Callable[[str], None] | None = None
-) -> Outcome:
+    sessions: Sessions, seed: int, plan: HistoryPlan, trace: Callable[[str], None] | None = None
+) -> HistoryOutcome:
     """The same seed and plan give the same history, step by step."""
     random.seed(seed)  # the flow draws its jitter there
     loop = VirtualLoop()
@@ -65,16 +65,16 @@ def run_seed(
 async def _run(
     sessions: Sessions,
     seed: int,
-    plan: Plan,
+    plan: HistoryPlan,
     trace: Callable[[str], None] | None,
     logged: list[str],
-) -> Outcome:
+) -> HistoryOutcome:
     world = World(sessions, seed, plan, trace)
     with drawing_from(lambda: (_milliseconds(world), world.chance.bytes(10))):
         pool = await _Pool.make(world)
         await pool.live()
     world.fail(logged)
-    return Outcome(
+    return HistoryOutcome(
         seed,
         world.steps,
         world.broken,
@@ -89,22 +89,24 @@ def _milliseconds(world: World) -> int:
 
 
 class _Pool:
-    """Everybody who takes part."""
+    """All providers and consumers, the network and the fault injector."""
 
     def __init__(self, world: World, people: list[AccountId]) -> None:
         self._world = world
         self._network = Network(world, [])
         self._people = people
         owner = Owner(people[0])
-        lines = [Line(self._network) for _ in range(world.plan.nodes)]
-        machines = [(f"node-{place}", _gpus(world, place)) for place in range(len(lines))]
+        links = [NetworkLink(self._network) for _ in range(world.plan.nodes)]
+        machines = [(f"node-{place}", _gpus(world, place)) for place in range(len(links))]
         world.most_devices = max(gpus for _, gpus in machines)
         providers = [
-            Provider(world, line, owner, machine)
-            for line, machine in zip(lines, machines, strict=True)
+            SimulatedProvider(world, link, owner, machine)
+            for link, machine in zip(links, machines, strict=True)
         ]
-        self._trouble = Trouble(world, self._network, providers, lines)
-        self._consumers = [Consumer(world, Line(self._network), each) for each in people[1:]]
+        self._faults = FaultInjector(world, self._network, providers, links)
+        self._consumers = [
+            SimulatedConsumer(world, NetworkLink(self._network), each) for each in people[1:]
+        ]
 
     @classmethod
     async def make(cls, world: World) -> "_Pool":
@@ -122,20 +124,20 @@ class _Pool:
 
     async def live(self) -> None:
         world = self._world
-        self._trouble.begin()
+        self._faults.begin()
         lives = [consumer.run() for consumer in self._consumers]
-        with self._running([*lives, self._trouble.run(), self._trouble.change_minds()]):
+        with self._running([*lives, self._faults.run(), self._faults.change_owners()]):
             await world.over.wait()
         if not world.broken:
-            world.say("all is mended")
-            world.is_mended = True
-            await self._trouble.mend()
+            world.trace("everything is repaired")
+            world.is_repaired = True
+            await self._faults.repair_all()
             await self._give(_PLENTY_MICRO)
             if world.has_large_tasks:
-                await Steady(world, Line(self._network), self._people[1:]).run()
+                await StarvationCheck(world, NetworkLink(self._network), self._people[1:]).run()
             world.slowness = 0.1
             await self._await_ends()
-        await self._trouble.end()
+        await self._faults.end()
         world.fail(find_all_violations(world.sessions))
 
     async def _give(self, amount_micro: int) -> None:
@@ -144,7 +146,7 @@ class _Pool:
                 await ledger.append(connection, grant_entries(account_id, amount_micro))
 
     async def _await_ends(self) -> None:
-        """Every task comes to an end once nothing goes wrong any more."""
+        """Every task ends once there are no more faults."""
         world = self._world
         until = world.now + PATIENCE_SECONDS
         while world.now < until and not world.broken:
@@ -154,7 +156,7 @@ class _Pool:
         if world.broken:
             return
         stuck = world.sessions.fetch(_UNFINISHED)
-        world.fail([f"{task['id']} is {task['state']} for ever" for task in stuck])
+        world.fail([f"{task['id']} is {task['state']} forever" for task in stuck])
 
     @contextmanager
     def _running(self, works: list[Coroutine[Any, Any, None]]) -> Iterator[None]:
@@ -181,7 +183,7 @@ def _quiet_database(world: World) -> HistoryDatabase:
 
 
 def _gpus(world: World, place: int) -> int:
-    """Where tasks are large, two nodes are, too: who failed on one has another."""
+    """Where tasks are large, two nodes are too: a task that failed on one has another."""
     if not world.has_large_tasks:
         return world.chance.number(1, 4)
     return 4 if place < 2 else world.chance.number(1, 2)
@@ -189,7 +191,7 @@ def _gpus(world: World, place: int) -> int:
 
 @contextmanager
 def _quietly() -> Iterator[list[str]]:
-    """Nothing is logged; what would have been an error is a failure of the simulation."""
+    """Nothing is logged; what would be logged as an error is a failure of the history."""
     errors: list[str] = []
 
     def collect(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:

@@ -63,9 +63,9 @@ class HistoryConnection:
 
     def begin(self) -> None:
         now = self._schedule.now()
+        setting = self._sessions.wall_clock_setting(now)
         self._sessions.run_now(
-            self._session,
-            f"BEGIN; SET LOCAL clock.now = '{now.isoformat()}';{self._sessions.wall_clock_setting(now)}",
+            self._session, f"BEGIN; SET LOCAL clock.now = '{now.isoformat()}'; {setting}"
         )
         self._is_in_transaction = True
 

@@ -5,13 +5,15 @@ from msgspec import Struct
 _EVERY = 16
 
 
-class Plan(Struct, frozen=True):
+class HistoryPlan(Struct, frozen=True):
     """What is the same for all seeds."""
 
     nodes: int = 5
     accounts: int = 3
     instances: int = 2
-    steps: int = 300  # transactions with faults; then all is mended, and must come to an end
+    steps: int = (
+        300  # transactions with faults; then everything is repaired, and every task must end
+    )
 
 
 def has_large_tasks(seed: int) -> bool:

@@ -1,4 +1,4 @@
-"""What lies between clients and the server: calls that are lost, late, or arrive twice."""
+"""The network between clients and the server: calls are lost, late, or arrive twice."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,16 +6,16 @@ from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError
 from potluck.server.parts import Parts
-from verification.faults.server_instance import Instance
-from verification.faults.world import World
 from potluck.store.database import unavailable
+from verification.faults.server_instance import ServerInstance
+from verification.faults.world import World
 
 T = TypeVar("T")
 Call = Callable[[Parts], Coroutine[Any, Any, T]]
 PATIENCE_SECONDS = 3.0
 
 
-class Line:
+class NetworkLink:
     """One client's way to the server; each direction may be cut by itself."""
 
     def __init__(self, network: "Network") -> None:
@@ -24,7 +24,7 @@ class Line:
         self.is_cut_back = False
 
     async def call(self, call: Call[T]) -> T:
-        """The answer, or Unavailable: then nobody knows whether it was done."""
+        """The answer, or Unavailable: then it may be done or not."""
         chance = self._network.world.chance
         await self._network.travel()
         if self.is_cut_there or chance.strikes("request_lost"):
@@ -41,7 +41,7 @@ class Line:
 
 
 class Network:
-    def __init__(self, world: World, instances: list[Instance]) -> None:
+    def __init__(self, world: World, instances: list[ServerInstance]) -> None:
         self.world = world
         self.instances = instances
 
@@ -49,7 +49,7 @@ class Network:
         await asyncio.sleep(self.world.chance.seconds(0.0, 0.01))
 
     async def serve(self, call: Call[T]) -> T:
-        """By whichever instance answers; once more, later, if the call was doubled on its way."""
+        """By an instance that answers; once more, later, if the call was doubled on its way."""
         chance = self.world.chance
         ready = [each for each in self.instances if each.answers]
         if not ready:
@@ -69,4 +69,4 @@ class Network:
             await asyncio.sleep(self.world.chance.seconds(0.0, 5.0))
             await call(parts)
         except PotluckError:
-            return  # whoever would hear it is not there
+            return  # no client waits for it

@@ -1,56 +1,56 @@
-"""An owner who changes his mind: what he takes and asks for, and how his devices do just now."""
+"""An owner who changes the terms of a node, and the state of its devices."""
 
 import msgspec
 
 from potluck.model.device import Availability, DeviceDescription
 from potluck.model.node import NodeDescription
 from potluck.model.task import GIB
-from verification.faults.world import World
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Grant
+from verification.faults.world import World
 
 _AWAY = (Availability.PAUSED, Availability.OUTSIDE_HOURS, Availability.IN_USE)
 
 
-class Whims:
-    """In the end he is as he was in the beginning, when all tasks had a place."""
+class OwnerBehaviour:
+    """`restore` brings back the first terms, under which every task has a place."""
 
     def __init__(self, world: World, description: NodeDescription) -> None:
         self._world = world
         self._first = description
         self.description = description
-        self.is_news = False  # what he says is to be registered
+        self.is_news = False  # the description is to be registered again
         self._availability = {each.uuid: Availability.AVAILABLE for each in description.devices}
 
     @property
     def statuses(self) -> tuple[DeviceStatus, ...]:
         return tuple(DeviceStatus(uuid, each) for uuid, each in self._availability.items())
 
-    def relent(self) -> None:
+    def restore(self) -> None:
         self.description, self.is_news = self._first, True
         self._availability = dict.fromkeys(self._availability, Availability.AVAILABLE)
 
     def pause(self) -> None:
-        """A device, or what was away comes back."""
+        """Pauses a device, or makes a device that was away available."""
         uuid = self._device()
         is_away = self._availability[uuid] is not Availability.AVAILABLE
         now = Availability.AVAILABLE if is_away else self._world.chance.one_of(_AWAY)
         self._availability[uuid] = now
 
-    def want_back(self) -> str:
-        """The device that he wants for himself, from now on."""
+    def reclaim(self) -> str:
+        """Returns the device that the owner uses from now on."""
         uuid = self._device()
         self._availability[uuid] = Availability.IN_USE
         return uuid
 
-    def break_down(self) -> str:
-        """The device that does not work any more, for a while."""
+    def fail_device(self) -> str:
+        """Returns the device that does not work for a while."""
         uuid = self._device()
         self._availability[uuid] = Availability.SICK
         return uuid
 
-    def think_again(self) -> None:
-        """He asks for another price, gives less or more, and takes others' tasks."""
+    def change_terms(self) -> None:
+        """Other prices, other limits, and tasks of other accounts."""
         chance = self._world.chance
         self.description = msgspec.structs.replace(
             self._first,
@@ -61,7 +61,7 @@ class Whims:
         self.is_news = True
 
     def declines(self, grant: Grant) -> bool:
-        """What he has said, and the server had not heard when it gave him this."""
+        """The terms exclude it, which the server did not know when it granted it."""
         granted = {each.uuid for each in grant.devices}
         offered = [each for each in self.description.devices if each.uuid in granted]
         return any(grant.wallet in each.terms.deny for each in offered)
@@ -71,8 +71,8 @@ class Whims:
         terms = msgspec.structs.replace(
             device.terms,
             price_micro_per_hour=chance.one_of([0, 3_600_000, 7_200_000]),
-            shares_accounts=chance.is_so(0.5),
-            is_reclaimable=chance.is_so(0.5),
+            shares_accounts=chance.happens(0.5),
+            is_reclaimable=chance.happens(0.5),
             memory_share=chance.one_of([1.0, 0.5]),
             fractions=chance.one_of([None, None, 2, 1]),
             deny=self._some_people(0.2),
@@ -82,7 +82,7 @@ class Whims:
 
     def _some_people(self, probability: float) -> tuple[str, ...]:
         people = self._world.addresses
-        return tuple(address for address in people if self._world.chance.is_so(probability))
+        return tuple(address for address in people if self._world.chance.happens(probability))
 
     def _device(self) -> str:
         return self._world.chance.one_of(list(self._availability))

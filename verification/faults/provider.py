@@ -1,4 +1,4 @@
-"""A simulated provider: fetches, beats, works and reports, is killed, and keeps its journal."""
+"""A simulated provider: fetches, sends heartbeats, works, reports, is killed, keeps its journal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,9 +15,6 @@ from potluck.model.task import GIB, EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.server.flow import lease, report
-from verification.faults.network import Line
-from verification.faults.owner_behaviour import Whims
-from verification.faults.world import World
 from potluck.store.nodes import Owner
 from potluck.wire.provider import (
     AcquireLeases,
@@ -32,12 +29,15 @@ from potluck.wire.provider import (
     Reports,
     Started,
 )
+from verification.faults.network import NetworkLink
+from verification.faults.owner_behaviour import OwnerBehaviour
+from verification.faults.world import World
 
 CORES = 8  # that the largest nodes have
 _FAILURES = (EndReason.EXIT_STATUS, EndReason.SIGNAL, EndReason.SANDBOX_FAILED)
 
 
-class Held(Struct):
+class HeldLease(Struct):
     """A lease as the journal has it; what the server has not acknowledged is said again."""
 
     grant: Grant
@@ -52,17 +52,19 @@ class Held(Struct):
         return Lease(self.grant.attempt_id, self.grant.token)
 
 
-class Provider:
+class SimulatedProvider:
     """A process that comes and goes, on a machine whose disk stays."""
 
-    def __init__(self, world: World, line: Line, owner: Owner, machine: tuple[str, int]) -> None:
+    def __init__(
+        self, world: World, link: NetworkLink, owner: Owner, machine: tuple[str, int]
+    ) -> None:
         self.world = world
-        self.line = line
+        self.link = link
         self.name, gpus = machine
         self._owner = owner
-        self.whims = Whims(world, _description(world, self.name, gpus))
+        self.owner = OwnerBehaviour(world, _description(world, self.name, gpus))
         self._node_id: NodeId | None = None
-        self._journal: dict[AttemptId, Held] = {}
+        self._journal: dict[AttemptId, HeldLease] = {}
         self._life: asyncio.Task[None] | None = None
         self._slowness = world.chance.one_of([0.3, 1.0, 1.0, 4.0])
 
@@ -87,20 +89,20 @@ class Provider:
             self._journal.clear()
 
     async def leave(self) -> None:
-        """Its owner takes it away, and perhaps the server never hears of it."""
+        """Its owner removes it, and perhaps the server never learns of it."""
         node_id = self._node_id
         await self.kill(forgets=True)
         if node_id is not None:
             with suppress(Unavailable, NotFound):
-                await self.line.call(lambda parts: lease.leave(parts, self._owner, node_id))
+                await self.link.call(lambda parts: lease.leave(parts, self._owner, node_id))
 
     def give_back(self) -> None:
-        """Its owner wants a device for himself, now."""
-        uuid = self.whims.want_back()
+        """Its owner reclaims a device."""
+        uuid = self.owner.reclaim()
         self._end_all_on(uuid, EndReason.RECLAIMED)
 
     def lose_device(self) -> None:
-        uuid = self.whims.break_down()
+        uuid = self.owner.fail_device()
         self._end_all_on(uuid, EndReason.DEVICE_LOST)
 
     def _end_all_on(self, uuid: str, reason: EndReason) -> None:
@@ -115,7 +117,7 @@ class Provider:
                 duties.create_task(self._repeat_until(duty))
 
     async def _repeat_until(self, duty: Callable[[], Awaitable[bool]]) -> None:
-        """Again until it says that there is no more to do; the server may be away for a while."""
+        """Until it returns true; the server may be away for a while."""
         is_done = False
         while not is_done:
             try:
@@ -124,38 +126,38 @@ class Provider:
                 await asyncio.sleep(self.world.chance.seconds(0.05, 0.5))
 
     async def _register(self) -> bool:
-        self.whims.is_news = False
-        statuses = self.whims.statuses
-        offer = RegisterNode(self.whims.description, self._node_id, statuses=statuses)
-        said = await self.line.call(lambda parts: lease.register(parts, self._owner, offer))
+        self.owner.is_news = False
+        statuses = self.owner.statuses
+        offer = RegisterNode(self.owner.description, self._node_id, statuses=statuses)
+        said = await self.link.call(lambda parts: lease.register(parts, self._owner, offer))
         self._node_id = said.node_id
-        self.world.say(f"{self.name} is {said.node_id}")
+        self.world.trace(f"{self.name} is {said.node_id}")
         return True
 
     async def _fetch(self) -> bool:
         chance, node_id = self.world.chance, self._here
-        wait_seconds = 2.0 if self.world.is_mended else chance.one_of([0.0, 1.0, 2.0])
+        wait_seconds = 2.0 if self.world.is_repaired else chance.one_of([0.0, 1.0, 2.0])
         asked = AcquireLeases(self._leases(), wait_seconds=wait_seconds)
-        answer = await self.line.call(
+        answer = await self.link.call(
             lambda parts: lease.acquire(parts, self._owner, node_id, asked)
         )
         self._drop(answer.stop)
         for grant in answer.grants:
             if grant.attempt_id not in self._journal:
-                self.world.say(f"{self.name} takes {grant.attempt_id} {grant.items}")
+                self.world.trace(f"{self.name} takes {grant.attempt_id} {grant.items}")
                 items = [item for part in grant.items for item in range(part.start, part.end)]
-                held = self._journal[grant.attempt_id] = Held(grant, self.world.now, items)
+                held = self._journal[grant.attempt_id] = HeldLease(grant, self.world.now, items)
                 is_own = grant.account_id == self._owner.account_id
-                if not is_own and self.whims.declines(grant):
+                if not is_own and self.owner.declines(grant):
                     self._end(held, EndReason.DECLINED)
         await asyncio.sleep(chance.seconds(0.0, 0.3))
         return False
 
     async def _beat(self) -> bool:
-        if self.whims.is_news:
+        if self.owner.is_news:
             await self._register()
-        node_id, beat = self._here, Heartbeat(self._leases(), devices=self.whims.statuses)
-        answer = await self.line.call(
+        node_id, beat = self._here, Heartbeat(self._leases(), devices=self.owner.statuses)
+        answer = await self.link.call(
             lambda parts: lease.heartbeat(parts, self._owner, node_id, beat)
         )
         self._drop(answer.stop)
@@ -172,39 +174,41 @@ class Provider:
         await asyncio.sleep(self.world.chance.seconds(0.02, 0.3))
         return False
 
-    def _go_on(self, held: Held) -> None:
+    def _go_on(self, held: HeldLease) -> None:
         """The next thing happens: it starts, an item or all of it ends."""
         chance = self.world.chance
         if not held.is_begun:
             held.is_begun = True
-            if chance.is_so(0.3):
+            if chance.happens(0.3):
                 held.unsaid.append(Preparing(held.lease))
             held.unsaid.append(Started(held.lease))
         elif held.items:
             self._run_items(held)
         else:
-            self._end(held, EndReason.COMPLETED if chance.is_so(0.85) else chance.one_of(_FAILURES))
+            self._end(
+                held, EndReason.COMPLETED if chance.happens(0.85) else chance.one_of(_FAILURES)
+            )
         slowness = self.world.slowness or self._slowness
         held.ready_at = self.world.now + chance.seconds(0.1, 2.0) * slowness
 
-    def _run_items(self, held: Held) -> None:
+    def _run_items(self, held: HeldLease) -> None:
         chance = self.world.chance
-        most = len(held.items) if self.world.is_mended else chance.number(1, 4)
+        most = len(held.items) if self.world.is_repaired else chance.number(1, 4)
         done, held.items = held.items[:most], held.items[most:]
-        outcomes = tuple(_outcome(item, chance.is_so(0.9)) for item in done)
+        outcomes = tuple(_outcome(item, chance.happens(0.9)) for item in done)
         held.unsaid.append(ItemsDone(held.lease, outcomes))
         if not held.items:
             self._end(held, EndReason.COMPLETED)
 
-    def _end(self, held: Held, reason: EndReason) -> None:
+    def _end(self, held: HeldLease, reason: EndReason) -> None:
         held.is_over = True
         code = {EndReason.COMPLETED: 0, EndReason.EXIT_STATUS: 1}.get(reason)
         usage = Usage(run_seconds=self.world.chance.seconds(0.0, 5.0))
         held.unsaid.append(Finished(held.lease, reason, code, usage=usage))
 
-    async def _report(self, said: Sequence[tuple[Held, Report]]) -> None:
+    async def _report(self, said: Sequence[tuple[HeldLease, Report]]) -> None:
         node_id, reports = self._here, Reports(tuple(each for _, each in said))
-        answers = await self.line.call(
+        answers = await self.link.call(
             lambda parts: report.report(parts, self._owner, node_id, reports)
         )
         for (held, each), answer in zip(said, answers.answers, strict=True):
@@ -213,7 +217,7 @@ class Provider:
             elif held.grant.attempt_id in self._journal:  # else it was stale a moment ago
                 self.world.fail([f"{self.name} was told {answer.code} about {each}"])
 
-    def _acknowledge(self, held: Held, each: Report, *, is_stale: bool) -> None:
+    def _acknowledge(self, held: HeldLease, each: Report, *, is_stale: bool) -> None:
         if each in held.unsaid:
             held.unsaid.remove(each)
         if is_stale or isinstance(each, Finished):
@@ -260,8 +264,8 @@ def _description(world: World, name: str, gpus: int) -> NodeDescription:
 def _terms(world: World, price: int) -> DeviceTerms:
     return DeviceTerms(
         price_micro_per_hour=price,
-        shares_accounts=world.chance.is_so(0.5),
-        is_reclaimable=world.chance.is_so(0.5),
+        shares_accounts=world.chance.happens(0.5),
+        is_reclaimable=world.chance.happens(0.5),
     )
 
 

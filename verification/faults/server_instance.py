@@ -18,11 +18,11 @@ from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.outward.answered import Sender
 from potluck.server.parts import Parts
 from potluck.server.settings import ServerSettings
-from verification.faults.world import World
-from verification.faults.history_database import HistoryDatabase, Schedule
-from verification.faults.open_vault import OpenVault
 from potluck.store.database import unavailable
 from potluck.store.leader import Leadership
+from verification.faults.history_database import HistoryDatabase, Schedule
+from verification.faults.open_vault import OpenVault
+from verification.faults.world import World
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ SETTINGS = ServerSettings(
 # As the product's idle_in_transaction_session_timeout.
 IDLE_SECONDS = 3.0
 
-# So soon is something kept for who waits, where large tasks wait among small ones.
+# Reservations come soon, where large tasks wait among small ones.
 SOON = ReserveSettings(
     after_seconds=1.0,
     every_seconds=0.1,
@@ -58,7 +58,7 @@ SOON = ReserveSettings(
 )
 
 
-class Instance:
+class ServerInstance:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
@@ -85,17 +85,17 @@ class Instance:
         return task
 
     async def kill(self) -> None:
-        """As kill -9: nothing that it would still do in the database is done."""
+        """As kill -9: it does nothing more in the database."""
         self._is_alive = False
         await self._end()
 
     async def stop(self) -> None:
-        """In good order: who leads resigns."""
+        """In good order: a leader resigns."""
         await self._end()
         self._is_alive = False
 
     def pause(self) -> None:
-        """As SIGSTOP: it goes on where it was, however much has happened meanwhile."""
+        """As SIGSTOP: it continues where it was, whatever has happened meanwhile."""
         self._awake.clear()
 
     def resume(self) -> None:
@@ -160,7 +160,7 @@ def _parts(world: World, name: str, database: HistoryDatabase) -> Parts:
         limiter=Limiter(world.live, SETTINGS),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
-        outward=cast(Sender, None),  # nobody has a webhook
+        outward=cast(Sender, None),  # no account has a webhook
         instance=name,
         stopping=asyncio.Event(),
     )

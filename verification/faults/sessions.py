@@ -190,7 +190,9 @@ class Sessions:
         """Waits until it is answered, or until another session blocks it."""
         are_several_open = len(self._all) - len(self._idle) > 1
         while True:
-            self.complete(asyncio.wait([answer], timeout=_LOOK_SECONDS if are_several_open else None))
+            self.complete(
+                asyncio.wait([answer], timeout=_LOOK_SECONDS if are_several_open else None)
+            )
             if answer.done():
                 return True
             if self.fetch("SELECT WHERE cardinality(pg_blocking_pids($1)) > 0", session.pid):
@@ -203,6 +205,15 @@ class Sessions:
 
     def _connect(self) -> Session:
         return Session(self.complete(_connect(self._url)))
+
+
+@contextmanager
+def open_sessions(url: str) -> Iterator[Sessions]:
+    sessions = Sessions(url)
+    try:
+        yield sessions
+    finally:
+        sessions.close()
 
 
 async def _connect(url: str) -> asyncpg.Connection:

@@ -1,8 +1,8 @@
-"""Whether large tasks start among small ones that never end coming.
+"""Whether large tasks start in an endless stream of small ones.
 
-When all is mended, a crowd keeps every device busy, and somebody asks, again and again, for a whole
-node: no moment comes at which that is free by itself. It must be kept, and within a few runs. What
-nobody has is asked for meanwhile, too, and must not stand in the way.
+When everything is repaired, small tasks keep every device busy while an account asks for a whole
+node, which is never free by itself: it must be reserved, within a few runs. Tasks that fit no node
+are submitted as well, and must not be in the way.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
 from potluck.server.flow.cancel import cancel
 from potluck.server.flow.submit import submit
 from verification.faults.consumer import SPEC, large
-from verification.faults.network import Line
+from verification.faults.network import NetworkLink
 from verification.faults.world import World
 
-# Runs take up to two and a half seconds, and something is kept for who has waited for one.
+# Runs take up to two and a half seconds, and a reservation comes after one.
 _SLOWNESS = 0.5
 STARTS_WITHIN_SECONDS = 25.0
 _LARGE_TASKS = 2
@@ -31,33 +31,33 @@ _TASK = "SELECT state, finished_at, requirements FROM tasks WHERE id = $1"
 _LIMITS = Limits(run_seconds=20.0, prepare_seconds=10.0)
 
 
-class Steady:
-    def __init__(self, world: World, line: Line, people: list[AccountId]) -> None:
+class StarvationCheck:
+    def __init__(self, world: World, link: NetworkLink, people: list[AccountId]) -> None:
         self._world = world
-        self._line = line
+        self._link = link
         self._patient, *self._crowd = people
 
     async def run(self) -> None:
-        self._world.say("large tasks among small ones")
+        self._world.trace("large tasks among small ones")
         self._world.slowness = _SLOWNESS
-        impossible = [await self._ask_in_vain(number) for number in range(_IMPOSSIBLE)]
-        crowding = asyncio.get_running_loop().create_task(self._crowd_in())
-        self._world.watch(crowding)
+        impossible = [await self._submit_impossible(number) for number in range(_IMPOSSIBLE)]
+        stream = asyncio.get_running_loop().create_task(self._submit_small())
+        self._world.watch(stream)
         try:
             for _ in range(_LARGE_TASKS):
                 await self._await_end(await self._submit(self._patient, large(self._world)))
         finally:
-            crowding.cancel()
-            await asyncio.gather(crowding, return_exceptions=True)
+            stream.cancel()
+            await asyncio.gather(stream, return_exceptions=True)
         for owner, task_id in impossible:
-            await self._line.call(partial(cancel, account_id=owner, task_id=task_id))
+            await self._link.call(partial(cancel, account_id=owner, task_id=task_id))
 
-    async def _ask_in_vain(self, number: int) -> tuple[AccountId, TaskId]:
+    async def _submit_impossible(self, number: int) -> tuple[AccountId, TaskId]:
         owner = self._world.chance.one_of(self._crowd)
         nothing = Requirements(device_model="none such", memory_bytes=GIB + number)
         return owner, await self._submit(owner, nothing, priority=5)
 
-    async def _crowd_in(self) -> None:
+    async def _submit_small(self) -> None:
         chance = self._world.chance
         while True:
             (lacking,) = self._world.sessions.fetch(_LACKING)
@@ -71,11 +71,11 @@ class Steady:
             SPEC, requirements=wanted, limits=_LIMITS, max_attempts=3, priority=priority
         )
         key = self._world.chance.bytes(8).hex()
-        view = await self._line.call(lambda parts: submit(parts, owner, request, key))
+        view = await self._link.call(lambda parts: submit(parts, owner, request, key))
         return view.id
 
     async def _await_end(self, task_id: TaskId) -> None:
-        """However often it is tried, it never waits for longer than a few runs."""
+        """However often it is tried, it never waits longer than a few runs."""
         world, since = self._world, self._world.now
         while not world.broken:
             (row,) = world.sessions.fetch(_TASK, task_id)

@@ -1,4 +1,4 @@
-"""An event loop whose time is virtual: when nobody has anything to do, it is later at once."""
+"""An event loop in virtual time: when there is nothing to do, the next timer is due at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
-        self._selector = _Patience(self._pass)
+        self._selector = _VirtualSelector(self._pass)
 
     def time(self) -> float:
         return self._now
@@ -34,17 +34,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing comes from outside."""
 
     def _write_to_self(self) -> None:
-        """Nobody waits outside."""
+        """Nothing waits outside."""
 
 
-class _Patience:
-    """Stands where a loop waits for the world."""
+class _VirtualSelector:
+    """Takes the place of the selector that a loop waits in."""
 
     def __init__(self, passing: Callable[[float], None]) -> None:
         self._pass = passing
 
     def select(self, timeout: float | None) -> list[Any]:
-        assert timeout is not None, "everybody waits, and for nothing that could ever happen"
+        assert timeout is not None, "every task waits for something that will never happen"
         if timeout > 0:
             self._pass(timeout)
         return []

@@ -1,8 +1,4 @@
-"""Runs seeds in a process of its own: a seed a line comes in, and what it came to goes out as JSON.
-
-Python shuffles its sets anew in each process unless it is told how: a history that must replay is
-run by a process that `many` has started, with the same shuffle each time.
-"""
+"""A process that runs seeds: one per line of stdin, an outcome per line of stdout."""
 
 import faulthandler
 import gc
@@ -11,38 +7,37 @@ import sys
 import msgspec
 from msgspec import Struct
 
-from verification.faults.history_plan import Plan
+from verification.faults.cluster import history_cluster
 from verification.faults.history import run_seed
+from verification.faults.history_plan import HistoryPlan
+from verification.faults.sessions import open_sessions
 
-# A history makes few cycles, and is short: looking for them as often as usual takes a tenth of it.
+# A history makes few reference cycles: to look for them as often as usual takes a tenth of it.
 _ALLOCATIONS = 100_000
 
 
-class Order(Struct, frozen=True):
-    """How a worker is to work."""
+class WorkerSettings(Struct, frozen=True):
+    """The same for all workers of a run."""
 
-    plan: Plan
-    seconds: float  # that a seed may take; then the worker says where it is, and ends
+    plan: HistoryPlan
+    seconds: float  # that a seed may take; then the worker prints where it is, and exits
     is_traced: bool = False
 
 
-def work(order: Order) -> None:
-    trace = _trace if order.is_traced else None
+def work(settings: WorkerSettings) -> None:
+    trace = _print_trace if settings.is_traced else None
     gc.set_threshold(_ALLOCATIONS)
-    for line in sys.stdin:
-        faulthandler.dump_traceback_later(order.seconds, exit=True)
-        outcome = run_seed(int(line), order.plan, trace)
-        faulthandler.cancel_dump_traceback_later()
-        _say(msgspec.json.encode(outcome).decode())
+    with history_cluster() as url, open_sessions(url) as sessions:
+        for line in sys.stdin:
+            faulthandler.dump_traceback_later(settings.seconds, exit=True)
+            outcome = run_seed(sessions, int(line), settings.plan, trace)
+            faulthandler.cancel_dump_traceback_later()
+            print(msgspec.json.encode(outcome).decode(), flush=True)
 
 
-def _trace(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201  this is a program of its own
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
+def _print_trace(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":
-    work(msgspec.json.decode(sys.argv[1], type=Order))
+    work(msgspec.json.decode(sys.argv[1], type=WorkerSettings))

@@ -1,69 +1,71 @@
-"""Many seeds, on all cores, each of them replayable."""
+"""Many seeds, on all cores, in processes that each have a PostgreSQL of their own."""
 
-import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import IO
 
 import msgspec
 from msgspec import Struct
 
-from verification.faults.history_plan import Plan
-from verification.faults.history import Outcome
-from verification.faults.worker import Order
+from verification.faults.history import HistoryOutcome
+from verification.faults.history_plan import HistoryPlan
+from verification.faults.worker import WorkerSettings
+
+_ROOT = Path(__file__).parents[2]
 
 
-class Failure(Struct, frozen=True):
-    """A seed that broke something; `potluck simulate faults --seed` replays it."""
+class FailedHistory(Struct, frozen=True):
+    """A seed that broke something; `python -m verification.faults --seed` replays it."""
 
     seed: int
     violations: list[str]
 
 
-class Summary(Struct, frozen=True):
-    """What all seeds came to."""
+class RunSummary(Struct, frozen=True):
+    """The outcome of all seeds."""
 
     seeds: int
     steps: int
     violations: int
     tasks: int
     faults: dict[str, int]
-    failures: list[Failure]
+    failures: list[FailedHistory]
     nodes: int
     steps_per_seed: int
     seconds: float
     steps_per_second: float
-    next_seed: int | None  # where to go on, if it was stopped
+    next_seed: int | None  # to continue with, if the run was interrupted
 
 
-class Tally:
-    """What the seeds so far came to."""
+class RunTally:
+    """The outcome of the seeds so far."""
 
-    def __init__(self, seeds: range, plan: Plan) -> None:
+    def __init__(self, seeds: range, plan: HistoryPlan) -> None:
         self._all = seeds
         self._plan = plan
         self._begun = time.monotonic()
         self._missing = set(seeds)
         self._faults: Counter[str] = Counter()
-        self._failures: list[Failure] = []
+        self._failures: list[FailedHistory] = []
         self._steps = self._tasks = 0
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: HistoryOutcome) -> None:
         self._missing.remove(outcome.seed)
         self._faults.update(outcome.faults)
         self._steps += outcome.steps
         self._tasks += outcome.tasks
         if outcome.violations:
-            self._failures.append(Failure(outcome.seed, outcome.violations))
+            self._failures.append(FailedHistory(outcome.seed, outcome.violations))
 
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         seconds = time.monotonic() - self._begun
-        return Summary(
+        return RunSummary(
             seeds=len(self._all) - len(self._missing),
             steps=self._steps,
             violations=sum(len(failure.violations) for failure in self._failures),
@@ -80,15 +82,15 @@ class Tally:
 
 def run_many(
     seeds: range,
-    order: Order,
+    settings: WorkerSettings,
     *,
     workers: int,
-    seen: Callable[[Outcome, Tally], None] = lambda _outcome, _tally: None,
-) -> Summary:
-    """Every seed, in its turn. Who interrupts it gets what there is so far."""
-    tally = Tally(seeds, order.plan)
+    seen: Callable[[HistoryOutcome, RunTally], None] = lambda _outcome, _tally: None,
+) -> RunSummary:
+    """Runs every seed. When interrupted, returns the summary so far."""
+    tally = RunTally(seeds, settings.plan)
     try:
-        with closing(_outcomes(seeds, order, min(workers, len(seeds)))) as outcomes:
+        with closing(_outcomes(seeds, settings, min(workers, len(seeds)))) as outcomes:
             for outcome in outcomes:
                 tally.count(outcome)
                 seen(outcome, tally)
@@ -97,62 +99,66 @@ def run_many(
     return tally.summary()
 
 
-def _outcomes(seeds: range, order: Order, workers: int) -> Generator[Outcome]:
-    """A seed whose worker dies over it is a failure, and another worker goes on with the next."""
+def _outcomes(seeds: range, settings: WorkerSettings, workers: int) -> Generator[HistoryOutcome]:
+    """A seed whose worker dies is a failure, and a new worker continues with the next seed."""
     todo = iter(seeds)
-    with DefaultSelector() as telling, ExitStack() as crew:
+    with DefaultSelector() as selector, ExitStack() as stack:
         for _, seed in zip(range(workers), todo, strict=False):
-            _Worker(order, telling, crew).begin(seed)
-        while telling.get_map():
-            for key, _ in telling.select():
+            _Worker(settings, selector, stack).begin(seed)
+        while selector.get_map():
+            for key, _ in selector.select():
                 worker: _Worker = key.data
                 yield worker.outcome()
                 following = next(todo, None)
                 if following is None or worker.is_gone:
                     worker.end()
                 if following is not None:
-                    (_Worker(order, telling, crew) if worker.is_gone else worker).begin(following)
+                    (_Worker(settings, selector, stack) if worker.is_gone else worker).begin(
+                        following
+                    )
 
 
 class _Worker:
     """A process that runs one seed at a time."""
 
-    def __init__(self, order: Order, telling: DefaultSelector, crew: ExitStack) -> None:
-        self._order = order
-        self._telling = telling
-        self._process = crew.enter_context(_start(order))
-        crew.callback(self._process.kill)
+    def __init__(
+        self, settings: WorkerSettings, selector: DefaultSelector, stack: ExitStack
+    ) -> None:
+        self._settings = settings
+        self._selector = selector
+        self._process = stack.enter_context(_start(settings))
+        stack.callback(self._process.kill)
         self._seed = -1
         self._begun = 0.0
         self.is_gone = False
-        telling.register(self._answers, EVENT_READ, self)
+        selector.register(self._answers, EVENT_READ, self)
 
     def begin(self, seed: int) -> None:
         self._seed = seed
         self._begun = time.monotonic()
         with suppress(BrokenPipeError):  # then there will be no answer
-            self._orders.write(f"{seed}\n".encode())
-            self._orders.flush()
+            self._requests.write(f"{seed}\n".encode())
+            self._requests.flush()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> HistoryOutcome:
         line = self._answers.readline()
         if line:
-            return msgspec.json.decode(line, type=Outcome)
+            return msgspec.json.decode(line, type=HistoryOutcome)
         self.is_gone = True
-        return Outcome(self._seed, 0, [self._why_silent()], {}, 0, 0.0)
+        return HistoryOutcome(self._seed, 0, [self._why_silent()], {}, 0, 0.0)
 
     def end(self) -> None:
-        self._telling.unregister(self._answers)
+        self._selector.unregister(self._answers)
         with suppress(BrokenPipeError):
-            self._orders.close()
+            self._requests.close()
 
     def _why_silent(self) -> str:
-        if time.monotonic() - self._begun >= self._order.seconds:
-            return f"it had not come to its end after {self._order.seconds:g} s"
+        if time.monotonic() - self._begun >= self._settings.seconds:
+            return f"it had not come to its end after {self._settings.seconds:g} s"
         return f"its process ended with status {self._process.wait()}"
 
     @property
-    def _orders(self) -> IO[bytes]:
+    def _requests(self) -> IO[bytes]:
         assert self._process.stdin is not None, "it is a pipe"
         return self._process.stdin
 
@@ -162,12 +168,12 @@ class _Worker:
         return self._process.stdout
 
 
-def _start(order: Order) -> "subprocess.Popen[bytes]":
-    """In a session of its own: who interrupts us in a terminal does not mean each of them."""
+def _start(settings: WorkerSettings) -> "subprocess.Popen[bytes]":
+    """In a session of its own, so that Ctrl-C in a terminal reaches this process only."""
     return subprocess.Popen(
-        [sys.executable, "-m", "verification.faults.worker", msgspec.json.encode(order)],
+        [sys.executable, "-m", "verification.faults.worker", msgspec.json.encode(settings)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+        cwd=_ROOT,
         start_new_session=True,
     )

@@ -1,4 +1,4 @@
-"""The pool that is simulated: one database, some instances of the server, and what has happened."""
+"""The state of one history: its database, its live values, its time, and what broke."""
 
 import asyncio
 import traceback
@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError, Unavailable
+from potluck.store.database import unavailable
 from verification.faults.chance import Chance
 from verification.faults.cluster import BEGINNING
+from verification.faults.history_plan import HistoryPlan, has_large_tasks
 from verification.faults.invariant_check import find_violations
 from verification.faults.lossy_live import LossyLive
 from verification.faults.owner_invariants import find_broken_promises
-from verification.faults.history_plan import Plan, has_large_tasks
 from verification.faults.row_changes import take_row_changes
 from verification.faults.sessions import Sessions
-from potluck.store.database import unavailable
 
 T = TypeVar("T")
 
@@ -27,12 +27,12 @@ class World:
         self,
         sessions: Sessions,
         seed: int,
-        plan: Plan,
+        plan: HistoryPlan,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self.plan = plan
         self.has_large_tasks = has_large_tasks(seed)
-        self.most_devices = 1  # that any node has of one kind: nobody asks for more
+        self.most_devices = 1  # that any node has of one kind: no task asks for more
         self.chance = Chance(seed)
         self.sessions = sessions
         sessions.reset(self.chance)
@@ -41,8 +41,8 @@ class World:
         self.addresses: list[str] = []  # of all accounts
         self.broken: list[str] = []
         self.over = asyncio.Event()  # all steps with faults were taken, or something broke
-        self.is_mended = False
-        self.slowness: float | None = None  # of all providers; each has its own while it is None
+        self.is_repaired = False
+        self.slowness: float | None = None  # of all providers; each has its own while this is None
         self._ahead = timedelta()
         self._trace = trace
 
@@ -54,7 +54,7 @@ class World:
     def database_time(self) -> datetime:
         return BEGINNING + timedelta(seconds=self.now) + self._ahead
 
-    def say(self, sentence: str) -> None:
+    def trace(self, sentence: str) -> None:
         if self._trace is not None:
             self._trace(f"{self.steps:6} {self.now:9.3f}  {sentence}")
 
@@ -63,7 +63,7 @@ class World:
         self._ahead += timedelta(seconds=seconds)
 
     async def turn(self) -> None:
-        """Before each transaction: who is next is by chance, and the database may be away."""
+        """Before each transaction: chance decides which one is next; the database may be away."""
         slow = self.chance.strikes("slow")
         await asyncio.sleep(self.chance.seconds(0.0, 0.5 if slow else 0.02))
         if self.chance.strikes("database_away"):
@@ -82,22 +82,22 @@ class World:
 
     def fail(self, sentences: list[str]) -> None:
         for sentence in sentences:
-            self.say(f"BROKEN: {sentence}")
+            self.trace(f"BROKEN: {sentence}")
             self.broken.append(f"step {self.steps}: {sentence}")
             self.over.set()
 
     def watch(self, task: "asyncio.Task[Any]") -> None:
-        """Whatever it raises that is no answer to a caller is a fault of ours."""
+        """An exception that is no answer to a caller is a failure."""
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         raised = None if task.cancelled() else task.exception()
         if raised is not None and not isinstance(raised, PotluckError):
-            self.say("".join(traceback.format_exception(raised)))
+            self.trace("".join(traceback.format_exception(raised)))
             self.fail([f"something raised {raised!r}"])
 
     async def persist(self, act: Callable[[], Awaitable[T]]) -> T:
-        """As a client does: again until it is answered."""
+        """As a client does: repeats it until it is answered."""
         while True:
             try:
                 return await act()

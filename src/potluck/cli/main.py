@@ -50,7 +50,6 @@ from potluck.cli.screen import open_streams
 from potluck.cli.server import server
 from potluck.cli.sessions import end_session, list_sessions
 from potluck.cli.simulate.completion import completion
-from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
 from potluck.cli.status import task_status
 from potluck.cli.submit import submit
@@ -170,8 +169,8 @@ for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rot
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_OWN_POOL)
 
-simulate = typer.Typer(cls=Helping, help="The pool on traces and through faults.")
-for simulation in (completion, placement, faults):
+simulate = typer.Typer(cls=Helping, help="The scheduler on traces.")
+for simulation in (completion, placement):
     simulate.command(cls=Command)(simulation)
 app.add_typer(simulate, name="simulate", rich_help_panel=_OWN_POOL)
 

@@ -9,10 +9,6 @@ import sys
 import msgspec
 import psutil
 import pytest
-
-from potluck.cli.main import execute
-from potluck.model.device import Availability
-from potluck.server.flow import report, settle
 from potluck.simulate.faults import instance
 from potluck.simulate.faults.clock import VirtualLoop
 from potluck.simulate.faults.many import Tally, run_many
@@ -21,6 +17,10 @@ from potluck.simulate.faults.run import Outcome, run_seed
 from potluck.simulate.faults.worker import Order
 from potluck.simulate.store import assign as store_assign
 from potluck.simulate.store import attempts as store_attempts
+
+from potluck.cli.main import execute
+from potluck.model.device import Availability
+from potluck.server.flow import report, settle
 from potluck.store import attempts, changes, feed, leases
 from potluck.store.changes import Changes
 
