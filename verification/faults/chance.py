@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 T = TypeVar("T")
@@ -18,10 +19,11 @@ class FaultOdds(Struct, frozen=True):
     request_twice: float = 0.05
     database_away: float = 0.01
     commit_unheard: float = 0.01  # it is committed, and the answer is lost
-    slow: float = 0.05
+    slow: float = 0.15  # a transaction begins late, with a plan that is old by then
     interleaved: float = 0.3  # others come between two statements of a transaction
 
 
+_FACTORS = (0.0, 1.0, 1.0, 3.0)
 NONE = FaultOdds(**dict.fromkeys(FaultOdds.__struct_fields__, 0.0))
 
 
@@ -30,8 +32,13 @@ class Chance:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self.odds = FaultOdds()
+        self.odds = self._draw_odds()
         self.happened: Counter[str] = Counter()
+
+    def _draw_odds(self) -> FaultOdds:
+        """Each history has other odds: some bugs show only where a fault is rare or frequent."""
+        usual = msgspec.structs.asdict(FaultOdds())
+        return FaultOdds(**{name: odds * self.one_of(_FACTORS) for name, odds in usual.items()})
 
     def strikes(self, fault: str) -> bool:
         odds: float = getattr(self.odds, fault)
