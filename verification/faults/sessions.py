@@ -111,11 +111,15 @@ class Sessions:
 
     async def run(self, session: Session, work: Work[T]) -> T:
         """Its answer. Other work of the virtual loop goes on only if it is blocked."""
+        answer = self._loop.create_task(work)
         with self._others_halted():
-            answer = self._loop.create_task(work)
-            is_answered = self._is_answered(session, answer)
-        if not is_answered:
-            await self._await_lock(session, answer)
+            if not self._is_answered(session, answer):
+                self._chance.note("blocked")
+                self._blocked[session] = _BlockedStatement(answer)
+        if session in self._blocked:
+            self._end_deadlock(session)
+        if session in self._blocked:
+            await self._await_lock(session)
         return answer.result()
 
     def run_now(self, session: Session, statement: str) -> None:
@@ -123,13 +127,10 @@ class Sessions:
         with self._others_halted():
             self.complete(session.connection.execute(statement))
 
-    async def _await_lock(self, session: Session, answer: "asyncio.Task[Any]") -> None:
-        self._chance.note("blocked")
-        blocked = self._blocked[session] = _BlockedStatement(answer)
-        self._end_deadlock(session)
+    async def _await_lock(self, session: Session) -> None:
         try:
             async with asyncio.timeout(LOCK_SECONDS):
-                await blocked.is_answered.wait()
+                await self._blocked[session].is_answered.wait()
         except TimeoutError:
             self._cancel(session)  # its answer says so
         except asyncio.CancelledError:
@@ -139,10 +140,10 @@ class Sessions:
     def _cancel(self, session: Session) -> None:
         blocked = self._blocked.pop(session, None)
         if blocked is not None:
-            self.fetch("SELECT pg_cancel_backend($1)", session.pid)
-            self.complete(asyncio.wait([blocked.answer]))
+            with self._others_halted():
+                self.fetch("SELECT pg_cancel_backend($1)", session.pid)
+                self.complete(asyncio.wait([blocked.answer]))
             blocked.is_answered.set()
-            self._answer_free()
 
     def _end_deadlock(self, session: Session) -> None:
         blockers = self._blockers()
@@ -167,12 +168,12 @@ class Sessions:
             session.halt()
         try:
             yield
-            self._answer_free(halted)
         finally:
+            self._answer_free(halted)
             for session in halted:
                 session.resume()
 
-    def _answer_free(self, halted: "list[Session] | tuple[()]" = ()) -> None:
+    def _answer_free(self, halted: list[Session]) -> None:
         """Until each that remains blocked is so by a session that has to go on first."""
         while self._blocked:
             blockers = self._blockers()
@@ -180,7 +181,8 @@ class Sessions:
             if not free:
                 return
             session = self._chance.one_of(free)
-            session.resume()
+            if session in halted:
+                session.resume()
             if self._is_answered(session, self._blocked[session].answer):
                 self._blocked.pop(session).is_answered.set()
             elif session in halted:
