@@ -70,8 +70,8 @@ def test_defaults_and_views_of_the_schema_read_the_virtual_clock(sessions: Sessi
 def test_no_statement_reads_a_clock_that_has_no_virtual_one() -> None:
     """CURRENT_TIMESTAMP and its relatives are no functions: no schema can stand before them."""
     store = Path(schema.__file__).parent
-    words = re.compile(r"\b(current_(timestamp|time|date)|localtime(stamp)?|timeofday)\b", re.IGNORECASE)
-    found = [path.name for path in store.rglob("*.sql") if words.search(path.read_text())]
+    words = re.compile(r"\b(current_(timestamp|time|date)|localtime(stamp)?|timeofday)\b")
+    found = [path.name for path in store.rglob("*.sql") if words.search(path.read_text().lower())]
     assert found == []
 
 
