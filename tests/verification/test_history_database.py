@@ -84,10 +84,10 @@ def test_a_new_history_has_the_rows_of_a_new_database(sessions: Sessions) -> Non
 
     run(sessions, work)
     sessions.reset(Chance(1))
-    assert sessions.fetch("SELECT FROM accounts") == []
+    assert sessions.fetch("SELECT id FROM accounts") == []
     assert [row["term"] for row in sessions.fetch("SELECT term FROM leader")] == [0]
-    assert len(sessions.fetch("SELECT FROM event_head")) == 1
-    assert sessions.fetch("SELECT FROM clock.row_changes") == []
+    assert len(sessions.fetch("SELECT told FROM event_head")) == 1
+    assert sessions.fetch("SELECT id FROM clock.row_changes") == []
 
 
 def test_a_transaction_that_fails_leaves_nothing(sessions: Sessions) -> None:

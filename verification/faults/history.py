@@ -79,7 +79,7 @@ async def _run(
         world.steps,
         world.broken,
         dict(sorted(world.chance.happened.items())),
-        len(sessions.fetch("SELECT FROM tasks")),
+        len(sessions.fetch("SELECT id FROM tasks")),
         round(world.now, 3),
     )
 

@@ -197,7 +197,7 @@ class Sessions:
             )
             if answer.done():
                 return True
-            if self.fetch("SELECT WHERE cardinality(pg_blocking_pids($1)) > 0", session.pid):
+            if self.fetch("SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0", session.pid):
                 return answer.done()
 
     def _add(self) -> Session:
