@@ -143,6 +143,7 @@ class Sessions:
             with self._others_halted():
                 self.fetch("SELECT pg_cancel_backend($1)", session.pid)
                 self.complete(asyncio.wait([blocked.answer]))
+                blocked.answer.exception()  # asyncio reports one that nothing has asked for
             blocked.is_answered.set()
 
     def _end_deadlock(self, session: Session) -> None:
