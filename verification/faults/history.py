@@ -128,7 +128,7 @@ class _Pool:
         lives = [consumer.run() for consumer in self._consumers]
         with self._running([*lives, self._faults.run(), self._faults.change_owners()]):
             await world.over.wait()
-        if not world.broken:
+        if world.plan.is_repaired and not world.broken:
             world.trace("everything is repaired")
             world.is_repaired = True
             await self._faults.repair_all()
