@@ -11,9 +11,8 @@ class HistoryPlan(Struct, frozen=True):
     nodes: int = 5
     accounts: int = 3
     instances: int = 2
-    steps: int = (
-        300  # transactions with faults; then everything is repaired, and every task must end
-    )
+    steps: int = 300  # transactions with faults
+    is_repaired: bool = True  # after them, and then every task must end
 
 
 def has_large_tasks(seed: int) -> bool:
