@@ -6,6 +6,7 @@ Fault histories seldom need them: the flow checks before it acts, and a guard ch
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import asyncpg
 import pytest
@@ -81,7 +82,7 @@ async def _an_old_leader_holds_nothing(pool: Pool) -> None:
         assert not await leader.holds(connection, pool.leads)
 
 
-async def _is_refused(pool: Pool, change: str, **wanted: int) -> None:
+async def _is_refused(pool: Pool, change: str, **wanted: Any) -> None:
     """A plan that was true before the change; refused, and not by an error."""
     await pool.offer()
     await pool.submit(**wanted)
